@@ -98,8 +98,7 @@ def main() -> None:
     data = DataFolder(arguments.data, arguments.sets)
     failed = False
     for part in arguments.only:
-        name = "_".join([part, *arguments.sets])
-        with Report(arguments.suite, name, arguments.out, arguments.quick) as report:
+        with Report(arguments.suite, part, data.sets, arguments.out, arguments.quick) as report:
             options = {"device": arguments.device} if part == "crossover" else {}
             if (arguments.suite, part) == ("adaptive_regressor", "streams"):
                 chosen = tuple(arguments.models)

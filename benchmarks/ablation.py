@@ -1,8 +1,8 @@
-"""Errors of the adaptive mixtures without one of their parts.
+"""Errors of the adaptive mixtures without one kind of expert.
 
 A model runs once on each stream, and the predictions of its experts are stored. Then mixtures of
-fewer experts learn from these predictions. This is exact except for effects of the mixture's own
-errors. Drifts, and the regressor's trees of errors, are still those of the whole mixture.
+fewer experts learn from these predictions. The replay neglects that drifts, and the regressor's
+trees of errors, depend on the errors of the full mixture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .robustness.runs import deviations
 N_TREES, PREFIX = comparing.N_TREES, 6000
 FLOOR = 1e-3
 FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
-# The loss of a run with some experts and some of the last mixtures.
+# Returns the loss with some experts and some final mixtures, given their indices.
 Run = Callable[[Sequence[int], Sequence[int]], float]
 
 
@@ -81,8 +81,8 @@ def replay_targets(
 ) -> None:
     """Write the second mixture's prediction of each target before both mixtures learn it.
 
-    `said` has the first mixture's experts, then the errors that trees predict of its point. A
-    mixture f is among the last four if `opens[f]` is 1.
+    `said` holds, for each sample, the predictions of the first mixture's experts, and then the tree
+    predictions of the first mixture's error. The final mixture f is used if `opens[f]` is 1.
     """
     n_first, n_second = first.n_experts, second.n_experts
     for i in range(n):
@@ -107,7 +107,7 @@ def replay_targets(
 
 
 def classes(samples: Stream, seed: int) -> Run:
-    """Run the classifier, and return a function that computes log losses of fewer experts."""
+    """Run the classifier, and return a function that computes the log loss with fewer experts."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     numbers = {y: k for k, y in enumerate(dict.fromkeys(y for _, y in samples))}
     labels = np.array([numbers[y] for _, y in samples])
@@ -138,7 +138,7 @@ def classes(samples: Stream, seed: int) -> Run:
 
 
 def targets(samples: Stream, seed: int) -> Run:
-    """Run the regressor, and return a function that computes errors of fewer experts."""
+    """Run the regressor, and return a function that computes the error with fewer experts."""
     model = AdaptiveMondrianForestRegressor(N_TREES, seed=seed)
     y = np.array([float(target) for _, target in samples])
     said, learned = np.zeros((len(samples), len(OF_TARGETS))), y.copy()
@@ -172,7 +172,7 @@ def _compare(
     loss: tuple[str, Callable[[float, float], float]],
     seeds: int,
 ) -> None:
-    """Report the change of the loss without each part: a mean, and the worst streams."""
+    """Report the change of the loss without each part: the mean, and the three largest changes."""
     changes: dict[str, dict[str, float]] = {part: {} for part in parts}
     for name, stream in samples:
         if stream is None:
@@ -190,12 +190,15 @@ def _compare(
         mean = np.mean(list(changes[part].values()))
         rows.append([part, f"{mean:+.4f}", ", ".join(f"{k} {v:+.4f}" for k, v in worst)])
     rows.sort(key=lambda row: float(row[1]))
-    report.note(f"{loss[0]}, means over {seeds} seeds. Streams: {', '.join(changes[''])}.")
+    report.note(
+        f"{loss[0]} without one kind of expert, mean over {seeds} seeds. The three streams with "
+        f"the largest change are listed. Streams: {', '.join(changes[''])}."
+    )
     report.table(["removed", "mean", "worst streams"], rows)
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Return the remaining experts by removed part, for parts of names; "" has all experts."""
+    """Return the experts that remain without each part of the names; the key "" has all experts."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]
@@ -203,7 +206,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
-    """Log losses of the adaptive classifier without one kind of experts."""
+    """Compute the log loss of the adaptive classifier without each kind of expert."""
     n = 600 if quick else comparing.PREFIX
     names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
     samples = ((name, comparing.load(data, name, n)) for name in names)
@@ -214,7 +217,7 @@ def classifier(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
-    """Mean absolute errors of the adaptive regressor without one kind of experts or mixture."""
+    """Compute the error of the adaptive regressor without each kind of expert or mixture."""
     n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
     samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
@@ -230,7 +233,7 @@ def regressor(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def detector(data: DataFolder, report: Report, quick: bool) -> None:
-    """Losses of the adaptive forests with and without a drift detector."""
+    """Compare the losses of the adaptive forests with and without a drift detector."""
     n, seeds = (600, 1) if quick else (None, 3)
     streams = {name: load_targets(data, name, n) for name in SOURCES}
     _without(report, streams, AdaptiveMondrianForestRegressor, _mean_absolute_error, seeds)
@@ -254,7 +257,7 @@ def _without(
     loss: Callable[[Any, Stream], float],
     seeds: int,
 ) -> None:
-    """Report losses with the default detector and with none."""
+    """Report the loss with the default drift detector and the loss without a detector."""
     rows = []
     for name, samples in streams.items():
         if samples is None:

@@ -36,12 +36,12 @@ LEVELS = (0.5, 0.8, 0.95)
 DELAYS = (0, 1, 10, 100)
 MOST, MOST_LATE, MOST_OF_CLASSES = 20_000, 4000, 5000
 BLOCK = 1000
-# Intervals of distributions take long, so only some samples are scored.
+# Intervals of distributions are slow, so only every tenth sample is scored.
 SCORED_EVERY = 10
 COVERAGE = 0.9
 # Step of adaptive conformal inference that its authors use.
 GAMMA = 0.005
-# A class with fewer labels is not judged by itself.
+# Smallest number of labels for which the coverage of a class is reported.
 LEAST_OF_CLASS = 100
 
 OURS, BEFORE, SPLIT, ADAPTIVE = "calibrated", "distribution", "split", "adaptive"
@@ -50,7 +50,7 @@ OTHERS = (SPLIT, ADAPTIVE, JACKKNIFE, LATE_JACKKNIFE)
 
 
 class EchoRegressor(base.Regressor):
-    """Regressor that predicts given numbers, so that wrappers share one model's predictions."""
+    """Regressor that predicts `point`, so that several wrappers share one model's predictions."""
 
     point = 0.0
 
@@ -62,7 +62,7 @@ class EchoRegressor(base.Regressor):
 
 
 class EchoClassifier(base.Classifier):
-    """Classifier that predicts given probabilities."""
+    """Classifier that predicts `probabilities`."""
 
     def __init__(self) -> None:
         self.probabilities: dict[Any, float] = {}
@@ -79,7 +79,7 @@ class EchoClassifier(base.Classifier):
 
 
 class Conformal:
-    """Split conformal prediction with all scores so far; adaptive if gamma is not 0."""
+    """Split conformal prediction with all earlier scores; adaptive if gamma is not 0."""
 
     def __init__(self, level: float, gamma: float) -> None:
         self.level, self.miss, self.gamma = level, 1.0 - level, gamma
@@ -97,7 +97,7 @@ class Conformal:
 
 @dataclass
 class Ends:
-    """Lower and upper ends of intervals, by level and sample; NaN without an interval."""
+    """Lower and upper ends of intervals, shape (levels, samples); NaN without an interval."""
 
     low: Array
     high: Array
@@ -108,7 +108,7 @@ class Ends:
 
 
 def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, Ends]:
-    """Predict each sample and learn it after `delay` other samples."""
+    """Return the intervals of each method; a sample is learned after `delay` others."""
     n = len(samples)
     found = {name: Ends.of(n) for name in (OURS, BEFORE, *(OTHERS if others else ()))}
     model = AdaptiveMondrianForestRegressor(seed=seed)
@@ -134,11 +134,11 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
                 ends = calibrated.predict_interval_one(x, level)
                 found[OURS].low[k, i], found[OURS].high[k, i] = ends
                 if i % SCORED_EVERY == 0:
-                    # The distribution is symmetric, and quantiles take long.
+                    # Quantiles are slow. The distribution is symmetric, so one quantile suffices.
                     half = law.quantile((1.0 + level) / 2.0) - centre
                     ends = centre - half, centre + half
                 else:
-                    # Only coverage is needed for these samples.
+                    # The coverage needs only whether the interval contains the target.
                     ends = (-math.inf, math.inf) if away <= level else (math.inf, math.inf)
                 found[BEFORE].low[k, i], found[BEFORE].high[k, i] = ends
             if others:
@@ -187,7 +187,7 @@ def _allowed(level: float, n: int, least: float, errors: float) -> float:
 
 
 def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
-    """Score intervals after the first tenth and the first label."""
+    """Return the scores of intervals at each level, without the first tenth of the samples."""
     first = max(len(y) // 10, delay + 1)
     found = []
     for level, low, high in zip(LEVELS, ends.low, ends.high, strict=True):
@@ -263,13 +263,13 @@ def _compare(
             rows.append([name, len(samples), delay, *cells])
     methods_shown = [m for asked, m in totals if asked == delays[0]]
     report.note(
-        "Coverage and scores of intervals, compared with other methods. At most the first "
-        f"{most} samples are used, with {len(seeds)} seeds. Scores exclude the first tenth. A "
-        "cell has the coverage of 50, 80 and 95 % intervals in percent, and the ratios of "
-        "the mean interval scores to those of the predicted distribution. The column "
-        f"{BEFORE} has the predicted distribution's own intervals. Every {SCORED_EVERY}th "
-        "sample has a score. The delay is the number of later samples that are predicted "
-        "before a target is learned, at most a tenth of the stream."
+        f"Coverage and scores of intervals, compared with other methods. At most the first {most} "
+        f"samples are used, with {len(seeds)} seeds, without the first tenth. The delay is the "
+        "number of later samples that are predicted before a target is learned. It is at most a "
+        "tenth of the stream. A cell has the coverage of 50, 80 and 95 % intervals in percent. "
+        "Then follow the ratios of the mean interval score to the score of the predicted "
+        f"distribution, on every {SCORED_EVERY}th sample. The column {BEFORE} has the intervals "
+        "of the predicted distribution."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
@@ -289,19 +289,20 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "In runs within limits, coverage is within max(1.5 points, 2.5 standard errors) at all "
-        f"three levels. In blocks outside, the coverage of {BLOCK} samples differs by more than "
-        "max(6 points, 3 standard errors). The columns 50, 80 and 95 % have geometric means "
-        "of the interval scores, relative to the distribution. The last columns count pairs "
-        "of a stream and a level. On these, calibrated intervals are at least as near to the "
-        "level as the method's, and have at least as good a score."
+        "In a run within limits, the coverage of all three levels is off by at most 1.5 points "
+        f"or 2.5 standard errors, whichever is larger. In blocks outside, the coverage of {BLOCK} "
+        "samples is off by more than 6 points and 3 standard errors. The columns 50, 80 and 95 % "
+        "have geometric means of the interval scores, relative to the distribution. The last "
+        "columns count the pairs of a stream and a level on which the coverage of calibrated "
+        "intervals is at least as near to the level, and on which their score is at least as "
+        "good."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage and interval scores, compared with other methods."""
+    """Compare the coverage and the scores of intervals with other methods."""
     _compare(data, report, quick, (0,), MOST)
 
 
@@ -318,16 +319,16 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
-    """Intervals with targets that come 1, 10 and 100 samples late, and errors with `Calibrated`."""
+    """Compare intervals if targets are 1, 10 or 100 samples late; measure errors."""
     totals = _compare(data, report, quick, DELAYS[1:], MOST_LATE)
     counts = []
     for asked in DELAYS[1:]:
         outside = [held for held in totals[asked, OURS].held if not all(h.holds for h in held)]
         counts.append([asked, len(outside), sum(any(h.is_lost for h in held) for held in outside)])
     report.note(
-        "Runs of calibrated intervals outside the limits. In runs out of reach, more targets than "
-        "allowed are missed before the first target of a prediction by a model that had learned "
-        f"{N_FIRST} samples comes. Until then, no target moves a threshold."
+        "The next table has the runs of calibrated intervals outside the limits. A threshold "
+        f"does not move until a target comes that a model with at least {N_FIRST} samples has "
+        "predicted. In runs out of reach, more targets than allowed are missed before."
     )
     report.table(["delay", "runs outside", "out of reach"], counts)
     rows, logs = [], []
@@ -347,9 +348,9 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     means = np.exp(np.mean(logs, axis=0))
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
     report.note(
-        "Mean absolute errors of the adaptive forest within `Calibrated`, relative to the "
-        "forest alone, by delay; seed 1. Within `Calibrated` the forest learns from the "
-        "predictions made when the samples came."
+        "The next table has the mean absolute errors of the adaptive forest within `Calibrated`, "
+        "relative to the forest alone, by delay, with seed 1. Within `Calibrated` the forest "
+        "learns from the predictions that it made when the samples came."
     )
     report.table(["stream", *map(str, DELAYS[1:])], rows)
     name, delay = "ahead", SOURCES["ahead"].delay
@@ -362,14 +363,17 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         "Bayesian linear": (make(), lambda model, x: predict(model, x)[0]),
     }
     errors = [f"{label} {_error(*m, samples, delay):.4f}" for label, m in models.items()]
-    report.note(f"Mean absolute errors on all of {name}, {delay} late: {', '.join(errors)}.")
+    report.note(
+        f"Mean absolute errors on all samples of {name}, whose targets are {delay} samples late: "
+        f"{', '.join(errors)}."
+    )
 
 
 # Sets of classes.
 
 
 def _scores(p: dict[Any, float]) -> dict[str, dict[Any, float]]:
-    """Return scores of classes: 1 - p, and the sum of probabilities down to the class."""
+    """Return scores of classes: 1 - p, and the sum of all probabilities of at least p."""
     total, sums = 0.0, {}
     for label in sorted(p, key=p.__getitem__, reverse=True):
         total += p[label]
@@ -422,7 +426,7 @@ def _follow_sets(samples: Stream, delay: int, seed: int) -> dict[str, list[tuple
 
 
 def _classes_held(inside: Array, labels: list[Any], first: int, delay: int) -> tuple[int, int]:
-    """Return how many classes have the coverage, and how many are often enough known."""
+    """Return how many classes have the requested coverage, and how many have enough samples."""
     held = n = 0
     for label in set(labels):
         places = np.flatnonzero([one == label for one in labels])
@@ -435,7 +439,7 @@ def _classes_held(inside: Array, labels: list[Any], first: int, delay: int) -> t
 
 
 def sets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Sets of classes at 90 %: coverage and size, compared with conformal sets."""
+    """Compare the coverage and the size of sets of classes at 90 % with conformal sets."""
     seeds = range(1, 2 if quick else 4)
     n_most = 400 if quick else MOST_OF_CLASSES
     delays = (0, 10) if quick else (0, 10, 100)
@@ -463,12 +467,13 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
                 cells.append(f"{100 * held:.1f} / {size:.2f}")
             rows.append([name, n, delay, *cells])
     report.note(
-        f"Sets of classes of the adaptive forest with a level of {COVERAGE:.0%}. A cell has "
-        "the coverage in percent and the mean size, after the first tenth, as means of "
-        f"{len(seeds)} seeds. If a set of another method is empty, it gets the most probable "
-        "class. Split uses all earlier scores. Adaptive changes its level by the misses, "
-        f"with gamma = {GAMMA}. Scores are 1 minus the probability, or the sum of "
-        "probabilities down to the class."
+        f"Coverage and size of sets of classes with a level of {COVERAGE:.0%}, predicted from the "
+        "adaptive forest. A cell has the coverage in percent and the mean size, without the "
+        f"first tenth, as means of {len(seeds)} seeds. Exact and by class are options of "
+        "`Calibrated`. Split conformal prediction uses the scores of all earlier samples. "
+        f"Adaptive conformal inference changes its level by the misses, with gamma = {GAMMA}. If "
+        "a conformal set is empty, the most probable class is added. Scores are 1 - p, or the "
+        "sum of all probabilities of at least p."
     )
     report.table(["stream", "n", "delay", *METHODS], rows)
     totals = []
@@ -477,22 +482,22 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
         counts = f"{own[:, 2].sum():.0f} of {len(own)}", f"{own[:, 1].mean():.3f}"
         totals.append([asked, method, *counts, f"{own[:, 3].sum():.0f} of {own[:, 4].sum():.0f}"])
     report.note(
-        f"The table has the streams with a coverage of at least {COVERAGE - 0.01:.0%}, or at "
-        "most 2.5 standard errors below the level, and mean sizes over streams. The last column "
-        f"has the classes whose own coverage is at least this, of those with {LEAST_OF_CLASS} "
-        "labels, in all runs. A class counts once its first sample has been learned."
+        "The column streams counts the streams with a coverage of at least "
+        f"{COVERAGE - 0.01:.0%}, or at most 2.5 standard errors below the level. The column "
+        f"classes does the same for the classes with at least {LEAST_OF_CLASS} labels, in all "
+        "runs. Labels of a class count once its first sample has been learned."
     )
     report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 
 
-# Streams that were not used to select steps.
+# Held-out streams.
 
 N_LAGS = 5
 MOST_HELD_OUT = 3000
 
 
 def _next_values(data: DataFolder) -> Iterator[tuple[str, Stream]]:
-    """Yield the series of NAB: the latest values predict the next value."""
+    """Yield the series of NAB; the latest values are the features, and the next is the target."""
     arrays = data.load("nab")
     if arrays is None:
         return
@@ -525,7 +530,7 @@ def _labelled(data: DataFolder) -> Iterator[tuple[str, Stream]]:
 
 
 def held_out(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage on NAB's series, ADBench's sets and Reuters, which were not used before."""
+    """Measure coverage on NAB's series, ADBench's sets and Reuters, which were held out."""
     rows, n_held, n_runs, bad, blocks = [], 0, 0, 0, 0
     for name, samples in itertools.islice(_next_values(data), 2 if quick else None):
         progress(name)
@@ -543,15 +548,16 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         ratio = ", ".join(f"{r:.3f}" for r in ratios)
         rows.append([name, len(y), *cells, ratio])
     report.note(
-        "Coverage on series, sets and texts that were not used before. At most the first "
-        f"{MOST_HELD_OUT} samples are used, with seed 1 and no delay. The columns have the "
-        "coverage at 50, 80 and 95 % after the first tenth, and ratios of interval scores."
+        f"Coverage on held-out series, sets and texts. At most the first {MOST_HELD_OUT} samples "
+        "are used, with seed 1 and no delay. The columns calibrated and distribution have the "
+        "coverage in percent of 50, 80 and 95 % intervals, without the first tenth. The last "
+        "column has the ratios of their interval scores."
     )
     report.table(["series", "n", OURS, BEFORE, "scores"], rows)
     report.note(
-        f"In {n_held} of {n_runs} runs, coverage is within 1.5 points, or 2.5 standard errors, "
-        f"at all levels. In {bad} of {blocks} blocks of {BLOCK} samples it differs by more than "
-        "6 points, or 3 standard errors."
+        f"In {n_held} of {n_runs} runs, the coverage of all levels is off by at most 1.5 points "
+        f"or 2.5 standard errors, whichever is larger. In {bad} of {blocks} blocks of {BLOCK} "
+        "samples, the coverage is off by more than 6 points and 3 standard errors."
     )
     rows, n_held = [], 0
     for name, samples in itertools.islice(_labelled(data), 2 if quick else None):
@@ -568,8 +574,9 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         n_held += is_held
         rows.append([name, len(found), f"{100 * share:.1f}", f"{size:.3f}"])
     report.note(
-        f"Sets with a level of {COVERAGE:.0%}: coverage in percent, and mean sizes. On {n_held} "
-        "sets coverage is at most 1 point, or 2.5 standard errors, below this level."
+        "The next table has the coverage and the mean size of sets of classes with a level of "
+        f"{COVERAGE:.0%}. On {n_held} sets the coverage is at most 1 point, or 2.5 standard "
+        "errors, below this level."
     )
     report.table(["set", "n", "coverage, %", "size"], rows)
 
@@ -597,7 +604,7 @@ def _learned(model: Any, samples: Stream, *predict: str) -> Iterator[str]:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Processor time and memory of `Calibrated`, with ten features."""
+    """Measure the processor time and memory of `Calibrated`."""
     n, repeats = (600, 1) if quick else (3000, 5)
     samples, rows = list(synth.Friedman(seed=1).take(n)), []
     for name, make in COSTLY.items():
@@ -631,12 +638,12 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             [name, *(f"{t:.1f}" for t in (us[0], us[1] - us[0], us[2] - us[0])), f"{size:.0f}"]
         )
     report.note(
-        "Processor time and memory of `Calibrated`, with ten features. The columns are "
-        f"microseconds to predict and learn one of the first {n} samples of Friedman without the "
-        "wrapper, additional microseconds if only intervals or sets are predicted with the "
-        "wrapper, and additional microseconds if points or probabilities are predicted as well. "
-        f"Times are medians of {repeats} repeats, in which the models take turns. The last column "
-        "is the memory of a sample that waits for its label."
+        "Processor time and memory of `Calibrated`, with ten features. The column us has the "
+        f"microseconds to predict and learn a sample without the wrapper, for the first {n} "
+        "samples of Friedman. The column + us has the additional microseconds if intervals or "
+        "sets are predicted with the wrapper. In the next column, points or probabilities are "
+        f"predicted, too. Times are medians of {repeats} repeats, in which the models take turns. "
+        "The last column has the memory of a sample that waits for its label."
     )
     report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
 
@@ -651,7 +658,7 @@ def _moving(inside: Array, window: int) -> Array:
 
 
 def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage over time with its band, reliability before and after, and sizes of sets."""
+    """Draw coverage over time, reliability with and without calibration, and sizes of sets."""
     plt = pyplot()
     if plt is None:
         return
@@ -691,10 +698,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[0, 0].legend()
     figure.tight_layout()
     report.note(
-        "Coverage over time, reliability before and after, and sizes of sets. The top row "
-        f"has the coverage of the latest {window} targets; the band is two standard errors "
-        "wide on either side. The middle row has the coverage over the whole stream, by "
-        "level. The bottom row has mean sizes of sets of classes over 100 samples."
+        "Coverage over time, reliability with and without calibration, and sizes of sets. The "
+        f"top row shows the coverage of the latest {window} targets, with a band of two standard "
+        "errors on either side. The middle row shows the coverage over the whole stream by "
+        "level. The bottom row shows mean sizes of sets of classes over 100 samples."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -1,6 +1,6 @@
 """Streams with categories and bags of words, compared with encodings and River's models.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PREFIX = 5000
 
 Samples = list[tuple[dict[str, Any], Any]]
 
-# Each feature of a9a is one-hot. First columns of its features, and one after the last column.
+# Each feature of a9a is one-hot. The mapping has the first column of each feature, and the number
+# of columns.
 A9A = {
     "age": 0,
     "workclass": 5,
@@ -51,7 +52,7 @@ A9A = {
 
 
 def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
-    """Convert the values of some features to strings."""
+    """Return samples in which the values of some features are strings."""
     return [
         ({name: f"{name} {v}" if name in names else v for name, v in x.items()}, y)
         for x, y in samples
@@ -59,7 +60,7 @@ def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
-    """Convert one-hot columns to levels; None for a feature without a 1."""
+    """Return samples in which levels replace one-hot columns; None replaces columns without a 1."""
     samples = []
     bounds = list(starts.values())
     parts = list(zip(starts, bounds, bounds[1:], strict=False))
@@ -73,10 +74,10 @@ def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
 
 
 def mushrooms(n: int) -> Samples:
-    """Return mushrooms: 22 categories of 2 to 12 levels; four of them determine the class."""
+    """Return mushrooms with 22 categories of 2 to 12 levels, four of which determine the class."""
     rng = np.random.default_rng(1)
     sizes = [int(k) for k in rng.integers(2, 13, 22)]
-    # The four relevant categories: odour, spores, habitat and population.
+    # The class depends on four categories: odour, spores, habitat and population.
     sizes[4], sizes[19], sizes[20], sizes[21] = 9, 9, 6, 7
     samples = []
     for _ in range(n):
@@ -94,7 +95,7 @@ def mushrooms(n: int) -> Samples:
 
 
 def users(n: int) -> Samples:
-    """Return clicks of 3,000 users on 40 pages at an hour; some users come often."""
+    """Return clicks with a user, a page and an hour, for 3,000 users and 40 pages."""
     rng = np.random.default_rng(1)
     tastes, appeal = rng.normal(0.0, 2.0, 3000), rng.normal(0.0, 1.0, 40)
     samples = []
@@ -130,7 +131,7 @@ MADE: dict[str, Callable[[int], Samples]] = {
 
 
 def load(data: DataFolder, name: str, n: int) -> Samples | None:
-    """Return the first samples of a stream; None without its file."""
+    """Return the first samples of a stream, or None if its file is missing."""
     if name in MADE:
         return MADE[name](n)
     arrays = data.load(name)
@@ -140,12 +141,12 @@ def load(data: DataFolder, name: str, n: int) -> Samples | None:
     if name == "a9a":
         return from_one_hot(X, y, A9A, n)
     if name == "dna":
-        # Two columns encode three bases; the fourth base has neither.
+        # Three columns encode a base; for the fourth base they are all 0.
         order = np.random.default_rng(0).permutation(len(X))
         starts = {f"base{i}": 3 * i for i in range(61)}
         found = from_one_hot(X[order], y[order], starts, n)
         return [({k: v or "none" for k, v in x.items()}, label) for x, label in found]
-    # Covertype has ten numbers, an area and a soil.
+    # Covertype has ten numeric features, an area and a soil.
     found = from_one_hot(X[:n, 10:], y[:n], {"area": 0, "soil": 4, "": 44}, n)
     return [
         ({f"x{i}": float(v) for i, v in enumerate(row)} | x, label)
@@ -157,7 +158,7 @@ STREAMS = (*MADE, "a9a", "dna", "covtype")
 
 
 class Encoded:
-    """A model behind an encoding of levels, which is learned from earlier samples.
+    """A model behind an encoding of levels; the encoding learns from earlier samples.
 
 
     Parameters
@@ -165,9 +166,9 @@ class Encoded:
     model
         The model.
     encoding
-        "one-hot", "ordinal" or "target": a number for each level in order of appearance, or the
-        frequency of each class but the first among its samples, with two of the class's own
-        frequency added.
+        "one-hot", "ordinal" or "target". An ordinal is the index of a level in order of appearance.
+        A target encoding has the smoothed frequency of each class, except the first class, among
+        the samples with this level.
     """
 
     def __init__(self, model: Any, encoding: str) -> None:
@@ -230,7 +231,7 @@ PEERS = ("ARF", "SRP", "HT", "HAT")
 
 
 def run(model: Any, samples: Samples) -> tuple[float, float, float]:
-    """Return the progressive accuracy and log loss of a model, and its seconds."""
+    """Return the progressive accuracy, the log loss and the seconds of a model."""
     right, losses = 0, 0.0
     start = time.perf_counter()
     seen = set()
@@ -246,7 +247,7 @@ def run(model: Any, samples: Samples) -> tuple[float, float, float]:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and log loss on streams with categories, compared with River's models."""
+    """Compare accuracy and log loss on streams with categories with River's models."""
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
     for name in [name for name in STREAMS if not data.sets or name in data.sets]:
@@ -255,18 +256,23 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             continue
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
-            # SRP with trees takes longest.
+            # SRP is the slowest model.
             own = seeds[:1] if model == "SRP" else seeds
             results = [run(make(seed), samples) for seed in own]
             accuracy, loss, _ = np.mean(results, axis=0)
             found[model] = float(accuracy), float(loss)
             progress(f"{name}: {model} {accuracy:.3f} / {loss:.3f}")
         rows.append([name, *(f"{a:.3f} / {b:.3f}" for a, b in found.values())])
-    report.note("Progressive accuracy / log loss.")
+    report.note(
+        f"Progressive accuracy / log loss on streams with categories, at most the first {n} "
+        "samples of each. Scores are means of 3 seeds, and of one seed for SRP. The models "
+        "without an encoding in the name get strings. One-hot, ordinal and target are encodings, "
+        "learned from earlier samples."
+    )
     report.table(["stream", *MODELS], rows)
 
 
-# Streams of targets: River's Mv, and hours of rented bikes with three categories.
+# River's Mv, and bike rentals by hour with three categories.
 def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
     found: dict[str, Samples] = {"Mv": take(synth.Mv(seed=1), n)}
     arrays = data.load("bike_hour")
@@ -281,7 +287,7 @@ def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
 
 
 class EncodedTargets(Encoded):
-    """A regressor behind one-hot or ordinal numbers."""
+    """A regressor behind a one-hot or ordinal encoding."""
 
     def predict_one(self, x: dict[str, Any]) -> float:
         return float(self.model.predict_one(self._encode(x)))
@@ -299,7 +305,7 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive absolute errors on streams with categories, compared with River's models."""
+    """Compare absolute errors on streams with categories with River's models."""
     rows = []
     for name, samples in _targets(data, 1000 if quick else PREFIX).items():
         found = []
@@ -313,12 +319,17 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             found.append(float(np.mean(errors)))
             progress(f"{name}: {model} {found[-1]:.4g}")
         rows.append([name, *(f"{error:.4g}" for error in found)])
-    report.note("Progressive mean absolute error.")
+    report.note(
+        "Progressive mean absolute error on streams with categories, on at most the first "
+        f"{PREFIX} samples. Errors are means of 3 seeds. The first three columns have the exact "
+        "regressor with strings, one-hot and ordinal features. The other columns have River's "
+        "models, which get strings and predict means in leaves."
+    )
     report.table(["stream", *TARGET_MODELS], rows)
 
 
 def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
-    """Return the first Reuters texts as mappings of their most frequent words."""
+    """Return the first Reuters texts as mappings of the most frequent words to numbers."""
     arrays = data.load("reuters_acq")
     if arrays is None:
         return None
@@ -335,16 +346,17 @@ def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
 
 
 def words(data: DataFolder, report: Report, quick: bool) -> None:
-    """A bag of 2,000 words with absent words as zero, compared with River's naive Bayes."""
+    """Compare forests on bags of 2,000 words with River's naive Bayes."""
     samples = _words(data, 2000, 1000 if quick else 7770)
     if samples is None:
         return
     present = np.mean([len(x) for x, _ in samples])
     share = np.mean([y for _, y in samples])
     report.note(
-        "A bag of 2,000 words with absent words as zero, compared with naive Bayes. "
-        f"{len(samples)} texts of reuters_acq. A text has on average {present:.0f} of 2,000 "
-        f"words. {share:.3f} of the texts are of the second class."
+        "Accuracy, time and memory on bags of words, compared with naive Bayes. The "
+        f"{len(samples)} texts are those of reuters_acq. A text has on average {present:.0f} of "
+        f"the 2,000 most frequent words. The share of the second class is {share:.3f}. An absent "
+        "word counts as 0; for the model with unknown in its name it is a missing value."
     )
     rows = []
     for name, make in {
@@ -365,7 +377,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time and memory with 10,000 words, of which 50 are present."""
+    """Measure time and memory on bags of up to 10,000 words."""
     rows = []
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)
@@ -391,8 +403,8 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
             progress(" ".join(rows[-1]))
     report.note(
-        "Processor time and memory with up to 10,000 words, of which 50 are present. "
-        "Means over the samples after the first, one pass."
+        "Processor time and memory on bags of up to 10,000 words, of which 50 are present. The "
+        "forests have 10 trees. Times are means over all samples after the first sample."
     )
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 

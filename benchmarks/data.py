@@ -16,9 +16,10 @@ Stream = list[tuple[dict[Any, float], Any]]
 
 
 class DataFolder:
-    """Folder of .npz files. `load` returns None without a folder, or if a file is missing.
+    """Folder of .npz files.
 
-    If some sets are selected, it also returns None for all others.
+    `load` returns None if there is no folder or no file. If some sets are selected, `load` also
+    returns None for all other sets.
     """
 
     def __init__(self, folder: Path | None, sets: Sequence[str] = ()) -> None:
@@ -28,9 +29,10 @@ class DataFolder:
         self.sets = sets
 
     def load(self, name: str) -> dict[str, Array] | None:
-        """Return a set's arrays: X_train, y_train, X_test, y_test, or X and y.
+        """Return the arrays of a set:
 
-        For a set without a split, X_train is X and y_train is y.
+        X_train, y_train, X_test and y_test, or X and y. For a set without a split, X_train is X and
+        y_train is y.
         """
         if self.sets and name not in self.sets:
             return None
@@ -49,7 +51,7 @@ class DataFolder:
 
 
 def min_max(train: Array, *others: Array) -> list[Array]:
-    """Scale to [0, 1] by the ranges of the first array's columns."""
+    """Return arrays scaled to [0, 1] by the column ranges of the first array."""
     low = train.min(axis=0).astype(float)
     reach = train.max(axis=0) - low
     reach[reach == 0.0] = 1.0
@@ -57,7 +59,7 @@ def min_max(train: Array, *others: Array) -> list[Array]:
 
 
 def stream(X: Array, y: Array, n: int | None = None) -> Stream:
-    """Convert rows to mappings from the column's name ("x0", "x1", ...) to a float."""
+    """Convert rows to mappings from column names ("x0", "x1", ...) to numbers."""
     names = [f"x{i}" for i in range(X.shape[1])]
     labels = y[:n].tolist()
     rows = X[:n].astype(float).tolist()
@@ -65,7 +67,7 @@ def stream(X: Array, y: Array, n: int | None = None) -> Stream:
 
 
 def min_max_stream(samples: Stream) -> Stream:
-    """Scale a stream by its own range."""
+    """Return a stream scaled to [0, 1] by the range of all its samples."""
     names = list(samples[0][0])
     (X,) = min_max(np.array([[x[name] for name in names] for x, _ in samples], dtype=float))
     return [
@@ -75,7 +77,7 @@ def min_max_stream(samples: Stream) -> Stream:
 
 
 def pair(folder: DataFolder, name: str, n: int) -> tuple[Stream, Stream] | None:
-    """Return the first n samples of a stream, raw and scaled by the whole training range."""
+    """Return the first n samples of a stream, raw and scaled by the range of all training rows."""
     if name == "Bananas":
         raw = [(dict(x), y) for x, y in datasets.Bananas()]
         return raw[:n], min_max_stream(raw)[:n]

@@ -1,11 +1,11 @@
-"""Write a data set of texts with many classes: docstrings of installed packages, by package.
+"""Write a data set of texts with many classes: docstrings, whose class is their package.
 
     python -m benchmarks.docstrings FOLDER
 
 writes docstrings.npz to a folder, for the benchmarks' `--data`. A document has the docstrings of a
-module, its classes and its functions. Nothing is imported. The packages are those of this Python's
-standard library and site-packages, so the set depends only on the installed packages. Documents
-that several packages have, such as copies of dependencies, are left out.
+module, its classes and its functions. The packages are those of Python's standard library and of
+site-packages; they are not imported. Documents that occur in several packages, such as copied
+dependencies, are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-# Words of at least two letters or digits, like those of scikit-learn's vectorizers.
+# A word has at least two letters or digits, as in scikit-learn's vectorizers.
 WORD = re.compile(r"\w\w+")
-# Smallest numbers of words in a document, and of documents in a package.
+# Smallest number of words in a document, and smallest number of documents in a package.
 LEAST_WORDS = 10
 LEAST_DOCUMENTS = 3
 SEED = 0
@@ -36,7 +36,7 @@ def _document(path: Path) -> list[str]:
     """Return the words of a module's docstrings, in lower case."""
     try:
         with warnings.catch_warnings():
-            # Sources of other packages may raise warnings of invalid escapes.
+            # Invalid escapes in the sources of other packages cause warnings.
             warnings.simplefilter("ignore")
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -56,7 +56,7 @@ def _packages() -> Iterator[Path]:
 
 
 def read_documents() -> dict[str, list[list[str]]]:
-    """Return the documents of each package that has enough of them, by name."""
+    """Return the documents of each package with enough documents, by name."""
     found: defaultdict[str, dict[tuple[str, ...], None]] = defaultdict(dict)
     for folder in _packages():
         for path in sorted(folder.rglob("*.py")):
@@ -72,7 +72,7 @@ def read_documents() -> dict[str, list[list[str]]]:
 
 
 def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
-    """Return a set as arrays: rows of counts of words, a third of them for the test."""
+    """Return the set as arrays of word counts; a third of the rows is for testing."""
     documents = [Counter(words) for texts in packages.values() for words in texts]
     labels = np.repeat(np.arange(len(packages)), [len(texts) for texts in packages.values()])
     vocabulary = sorted(set().union(*documents))
@@ -94,7 +94,7 @@ def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Write the set of all installed packages."""
+    """Write the data set of all installed packages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.docstrings")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

@@ -1,6 +1,6 @@
-"""Forgetting: the distribution of trees after removals, and the cost of windows.
+"""Removal of samples: the distribution of trees afterwards, and the cost of windows.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ KINDS: dict[str, Any] = {
     "regressor": MondrianForestRegressor,
 }
 
-# Significance level of all tests of the distribution together.
+# Significance level of all tests of distributions together.
 LEVEL = 1e-3
 
 Points = NDArray[np.float64]
 
 
 def _points(n: int = 14) -> tuple[Points, list[int]]:
-    """Return points of two features, some of them equal, with labels of three classes."""
+    """Return points in two dimensions, some of them equal, with labels of three classes."""
     rng = np.random.default_rng(8)
     X = rng.random((n, 2)).astype(np.float32).astype(np.float64)
     X[9:11] = X[2]
@@ -51,7 +51,7 @@ def _points(n: int = 14) -> tuple[Points, list[int]]:
 
 
 def _chosen(X: Points, y: Sequence[int]) -> dict[str, list[int]]:
-    """Return the points to be forgotten, by the way of their selection."""
+    """Return the points to be removed, by the name of their selection."""
     ends = {int(end(X[:, d])) for d in range(2) for end in (np.argmin, np.argmax)}
     return {
         "first": [*range(4)],
@@ -72,7 +72,7 @@ def _learned(kind: str, X: Points, y: Sequence[int], n_trees: int, seed: int, ow
 
 
 def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
-    """Return summaries of trees that depend on their distribution, and predictions, by name."""
+    """Return summaries of trees whose distributions are compared, by name."""
     found: dict[str, list[float]] = {}
     for t in range(model.n_estimators):
         nodes = model._trees.read(t)
@@ -99,7 +99,7 @@ def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
 
 
 def _p_value(one: list[float], other: list[float]) -> float | None:
-    """Return the p-value of two samples having one distribution; None if both are constant."""
+    """Return the p-value of the test that both samples have one distribution, or None."""
     a, b = np.nan_to_num(one, posinf=1e9), np.nan_to_num(other, posinf=1e9)
     values = np.unique(np.concatenate([a, b]))
     if len(values) == 1:
@@ -111,7 +111,7 @@ def _p_value(one: list[float], other: list[float]) -> float | None:
 
 
 def law(data: DataFolder, report: Report, quick: bool) -> None:
-    """Trees after removals, compared with batch trees of the other samples: p-values."""
+    """Test that trees after removals are distributed like batch trees of the other samples."""
     X, y = _points()
     chosen = _chosen(X, y)
     n_trees, seeds = (200, 1) if quick else (2000, 5)
@@ -148,14 +148,14 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     expected = LEVEL / len(least)
     report.note(
-        f"Distribution of trees after removals, compared with batch trees. {n_trees} trees "
-        f"with {seeds} seeds learn 14 points of two features, one by one. Some points are "
-        "equal. Some points are then forgotten. The trees are compared with batch trees of "
-        "the remaining points: time, dimension and cut of the root, the number of blocks, "
-        "the largest block, paused blocks, the mean depth, and whether two points are "
-        "together. The table has the smallest p-value and the number of p-values. The "
-        f"significance level of all {len(least)} tests together is {LEVEL:g}, {expected:.2g} "
-        f"for each; the smallest p-value is {min(least):.2g}."
+        f"Distribution of trees after removals, compared with batch trees. {n_trees} trees with "
+        f"{seeds} seeds learn 14 points in two dimensions, one by one. Some of the points are "
+        "equal. The selection in the header of the column is then removed. The remaining trees "
+        "are compared with batch trees of the remaining points: time, dimension and cut of the "
+        "root, number of blocks, largest block, paused blocks, mean depth, and whether two "
+        "points share a block. A cell has the smallest p-value, and the number of p-values. At "
+        f"the significance level {LEVEL:g} of all {len(least)} tests together, the level of each "
+        f"test is {expected:.2g}; the smallest p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 
@@ -167,13 +167,13 @@ def _uniform(n: int) -> Stream:
 
 
 def _binary(n: int) -> Stream:
-    """Return samples of two binary features: a leaf has a quarter of them."""
+    """Return samples of two binary features, so that a leaf has a quarter of the samples."""
     rng = np.random.default_rng(0)
     return stream(rng.integers(0, 2, (n, 2)).astype(np.float64), rng.integers(0, 2, n))
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Microseconds of learning in a full window, compared with a forest that stores all samples."""
+    """Compare the time to learn in a full window with a forest that stores all samples."""
     n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
     for window in (1024, 5000):
         n = window + 3 * n_timed
@@ -204,16 +204,16 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
                 rows.append((name, kind, n_trees, window, *told))
     report.note(
-        "Time of learning in a full window. CPU time of learn_one in microseconds, the "
-        "fastest mean of interleaved runs. The longest call is in milliseconds, of the run "
-        "where it is shortest."
+        "Time to learn in a full window, compared with a forest that stores all samples. Times "
+        "are CPU times of learn_one in microseconds, the fastest means of interleaved runs. The "
+        "last column has the longest call in milliseconds, in the run in which it is shortest."
     )
     headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
     report.table(headers, rows)
 
 
 def ridge(data: DataFolder, report: Report, quick: bool) -> None:
-    """Ridge regression: microseconds of learning in a full window, and differences from a refit."""
+    """Measure the time to learn by ridge regression in a full window, and errors after removals."""
     n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
     maps: dict[str, Any] = {
         "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
@@ -224,7 +224,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     for name, make in maps.items():
         for window in (300, 1000):
             progress(f"ridge: {name}, window {window}")
-            # Enough samples for final isolation features and a full window.
+            # After this many samples, the isolation features are final and the window is full.
             n_before = 1500
             samples = _uniform(n_before + n_timed)
             fastest: dict[int | None, float] = {}
@@ -253,7 +253,8 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
                 for x, _ in samples[:200]
             )
             model.forget_one(*samples[-1])
-            # After such a weight, subtraction would leave only rounding errors.
+            # After subtraction of such a weight only rounding errors would remain, so the model is
+            # refitted.
             model.learn_one(*samples[0], 1e20)
             begun = time.process_time()
             model.forget_one(*samples[0], 1e20)
@@ -264,12 +265,13 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             told += [f"{anew:.0f}", f"{error:.1e}"]
             rows.append((name, model.n_columns, window, *told))
     report.note(
-        "Time of ridge regression in a full window. CPU time of learn_one in microseconds, "
-        "the fastest mean of runs in which both models take turns on each sample. The "
-        "longest call is in milliseconds, of the run where it is shortest. The column refit "
-        "has the milliseconds of a call that learns all samples of the window again, because "
-        "a sample with a large weight leaves. The error is the largest difference of a mean "
-        "from a refit of the window, in standard deviations."
+        "Time to learn by ridge regression in a full window, compared with a model that has no "
+        "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "
+        "which both models take turns on each sample. The longest call is in milliseconds, in "
+        "the run in which it is shortest. The column refit has the time to remove a sample with "
+        "a large weight, after which the model learns all samples of the window again. The error "
+        "is the largest difference of a prediction from a refit of the window, in standard "
+        "deviations."
     )
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")
     headers = ("map", "columns", "window", *times_of, "error")
@@ -277,7 +279,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Bytes of forests with a window of 1,000 samples, on a long stream."""
+    """Measure the memory of a forest with a window of 1,000 samples on a long stream."""
     n, rows = 20_000 if quick else 10_000_000, []
     rng = np.random.default_rng(1)
     block = rng.random((10_000, 5))
@@ -297,14 +299,15 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         traced = tracemalloc.get_traced_memory()[0]
         rows.append((f"{done:,}", f"{model._raw_memory_usage / 1024:.0f}", f"{traced / 1024:.0f}"))
     report.note(
-        "Memory of forests with a window of 1,000 samples. KiB by the model's own count, and by "
-        "a trace of Python's allocator."
+        "Memory of a forest with a window of 1,000 samples by the number of samples, in KiB. The "
+        "column model has the model's own count, and the column traced has a trace of Python's "
+        "allocator."
     )
     report.table(("samples", "model", "traced"), rows)
 
 
 def drift(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and error on drifting streams, by window."""
+    """Compare accuracy and error on drifting streams by window."""
     n, rows = 4000 if quick else 20_000, []
     windows = (None, 500, 2000)
     for name, period in (("one change", n // 2), ("a change every 2,500", 2500)):
@@ -326,7 +329,8 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
                 row.append(f"{np.mean(scores):.3f}")
         rows.append(row)
     report.note(
-        f"Prequential accuracy and mean absolute error over {n} samples, with 10 trees and seed 1."
+        f"Prequential accuracy and mean absolute error on drifting streams of {n} samples by the "
+        "size of the window; all means no window. The forests have 10 trees and seed 1."
     )
     headers = [f"{what}, {w or 'all'}" for what in ("accuracy", "error") for w in windows]
     report.table(("stream", *headers), rows)
@@ -359,12 +363,12 @@ WRAPPERS: dict[str, Callable[[int], Any]] = {
     ),
 }
 
-# Samples before and after the change.
+# Number of samples before the drift, and after the drift.
 BEFORE, AFTER = 2000, 4000
 
 
 def _changing(name: str, seed: int, before: int, after: int) -> Stream:
-    """Return one of two streams with an abrupt change."""
+    """Return one of two streams with an abrupt drift."""
     if name == "SEA":
         parts = [synth.SEA(variant=variant, seed=seed) for variant in (0, 3)]
     else:
@@ -376,7 +380,7 @@ def _changing(name: str, seed: int, before: int, after: int) -> Stream:
 
 
 def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy before and after an abrupt change, with River's wrappers."""
+    """Compare accuracy before and after an abrupt drift with River's wrappers."""
     before, after, seeds = (500, 1000, 1) if quick else (BEFORE, AFTER, 5)
     rows = []
     for wrapper, make in WRAPPERS.items():
@@ -393,10 +397,11 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
             row += [f"{value:.3f}" for value in np.mean(found, axis=0).tolist()]
         rows.append(row)
     report.note(
-        f"Progressive accuracy before and after an abrupt change at sample {before:,} of "
-        f"{before + after:,}. Models have 10 trees unless the name says otherwise. Means over "
-        f"{seeds} streams. SEA changes from variant 0 to 3; RBF is RandomRBF with 4 classes, "
-        "5 features and 20 centroids, which are drawn again at the change."
+        f"Progressive accuracy before and after an abrupt drift at sample {before:,} of "
+        f"{before + after:,}, for exact forests in River's wrappers. Models have 10 trees unless "
+        f"the name says otherwise. Accuracies are means over {seeds} streams. SEA changes from "
+        "variant 0 to 3. RBF is RandomRBF with 4 classes, 5 features and 20 centroids, which are "
+        "drawn again at the drift."
     )
     headers = ["wrapper", "SEA before", "SEA after", "RBF before", "RBF after"]
     report.table(headers, rows)

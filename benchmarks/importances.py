@@ -1,6 +1,6 @@
-"""Importances of features, compared with permutation importances, and their cost.
+"""Feature importances, compared with permutation importances, and their cost.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Loss = Callable[[Any, list[Any], list[Any]], float]
 
 
 def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
-    """Return the increase of the loss if a feature's values are permuted."""
+    """Return the mean increase of the loss if the values of a feature are permuted, by feature."""
     rng = np.random.default_rng(0)
     X, y = [x for x, _ in test], [label for _, label in test]
     before, found = loss(model, X, y), {}
@@ -65,12 +65,12 @@ def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
 
 
 def _numbers(samples: Stream) -> Stream:
-    """Return the values that are numbers."""
+    """Return samples without their strings."""
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
 def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
-    """Return `n` shuffled samples of a set, so test samples are similar to the others."""
+    """Return `n` shuffled samples of a set, so that training and test samples are similar."""
     arrays = data.load(name)
     if arrays is None:
         return None
@@ -85,7 +85,7 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
     led = synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)
     yield "LED", take(led, n), set(range(7))
-    # The first and the last of its first 21 features are noise, too.
+    # Of the first 21 features, the first and the last are noise.
     yield "Waveform", take(synth.Waveform(seed=1, has_noise=True), n), set(range(1, 20))
     rbf = synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10)
     yield "RandomRBF", take(rbf, n), None
@@ -124,7 +124,7 @@ def _row(name: str, kind: str, model: Any, samples: Stream, relevant: Any, loss:
 
 
 def permutation(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rank and linear correlation with permutation importances on test samples."""
+    """Compare importances with permutation importances on test samples."""
     n, rows = 1000 if quick else 6000, []
     parts: tuple[tuple[Any, Any, Loss], ...] = (
         (_classes(data, n), CLASSIFIERS, _log_loss),
@@ -136,19 +136,20 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
                 progress(f"permutation: {name}, {kind}")
                 rows.append(_row(name, kind, make(1), samples, relevant, loss))
     report.note(
-        "Correlation of importances with permutation importances. Forests have 10 trees and "
-        f"seed 1. They learn four fifths of {n} samples. On the rest, each feature is "
-        f"permuted {REPEATS} times. Its permutation importance is the mean increase of the "
-        "log loss or of the squared error. Rank is Spearman's correlation of both "
-        "importances, line is Pearson's. Found: the number of informative features among as "
-        "many features with the largest importances; the same for permutation importances."
+        "Correlation of importances with permutation importances. The forests have 10 trees and "
+        f"seed 1, and learn four fifths of {n} samples. On the other samples, each feature is "
+        f"permuted {REPEATS} times. Its permutation importance is the mean increase of the log "
+        "loss or of the squared error. The columns rank and line have Spearman's and Pearson's "
+        "correlation of both importances. If k informative features are known, the column found "
+        "has how many of them are among the k features with the largest importances. The last "
+        "column has the same for permutation importances."
     )
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
     report.table(headers, rows)
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds for importances, and milliseconds for an explanation."""
+    """Measure the time of importances and of explanations."""
     n, rows = 5000 if quick else 100_000, []
     for name in ("covtype", "letter"):
         arrays = data.load(name)
@@ -172,8 +173,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             medians = [f"{np.median(found):.2f}" for found in times.values()]
             rows.append((name, len(samples), kind, *medians))
     report.note(
-        "Processor time of importances and explanations. 10 trees; medians of 5 calls of "
-        "feature_importances and of 20 calls of explain_one."
+        "Processor time of importances and explanations. The forests have 10 trees and have "
+        "learned n samples. Times are medians of 5 calls of feature_importances and of 20 calls "
+        "of explain_one."
     )
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 

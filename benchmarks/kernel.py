@@ -1,6 +1,6 @@
-"""The Mondrian kernel: its error against the Laplace kernel, its speed, and its lifetime.
+"""The Mondrian kernel: error against the Laplace kernel, speed, and choice of the lifetime.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ MAPS: dict[str, Callable[[int, int], Any]] = {
 }
 
 ROWS = 10_000
-WARM = 2000  # Number of first rows whose errors do not count.
+WARM = 2000  # The errors of this many first rows do not count.
 AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
 CLASSES = ("elec2", "letter")
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Largest error of the kernel over 100 points against M (Figure 5)."""
+    """Measure the largest error of the kernel over 100 points against M (Figure 5)."""
     sizes, seeds = (SIZES[:4], 3) if quick else (SIZES, 10)
     points = np.random.default_rng(0).random((100, 2)).astype(np.float32).astype(float)
     exact = np.exp(-LIFETIME * np.abs(points[:, None] - points).sum(axis=2))
@@ -56,10 +56,10 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 features.learn_many(frame)
                 errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
     report.note(
-        "Error of the Mondrian kernel against M (Figure 5). Largest absolute error over all "
-        "pairs of 100 uniform points of the unit square, with lifetime 10 and M non-zero "
-        f"features per point; median of {seeds} seeds (smallest, largest). The last row is "
-        "the slope of log error against log M; the expected slope is -1/2."
+        "Error of the Mondrian kernel against M (Figure 5). A cell has the largest absolute "
+        "error over all pairs of 100 uniform points of the unit square, with lifetime 10 and M "
+        f"non-zero features per point. It is the median of {seeds} seeds (smallest, largest). The "
+        "last row has the slope of log error against log M; the expected slope is -1/2."
     )
     rows: list[list[Any]] = []
     for i, m in enumerate(sizes):
@@ -83,7 +83,7 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:
-    """Predict and learn blocks of samples; add squared errors, or mistakes for classes."""
+    """Predict and learn blocks of samples; append squared errors, or mistakes for classes."""
     for start in range(0, len(samples), block):
         part = samples[start : start + block]
         outputs = [model.predict_one(x) for x, _ in part]
@@ -96,7 +96,7 @@ def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) ->
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time per sample of the fused learner, compared with a pipeline of map and linear model."""
+    """Compare the time per sample of `OGDRegressor` with a pipeline of map and linear model."""
     arrays = data.load("letter")
     if arrays is None:
         return
@@ -126,11 +126,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})
     runs = repeated(repeats, peers, steps=100)
     report.note(
-        "Time per sample of the fused learner, compared with a pipeline. letter in [0, 1], M "
-        f"= 50, lifetime 2, {n} samples, each predicted and then learned; medians of "
-        f"{repeats} runs in one process. The target of the regression is the letter's number, "
-        "standardized. The pipeline is `MondrianFeatures() | LinearRegression()` with the "
-        "same learning rate."
+        "Time per sample of `OGDRegressor` with Mondrian features, compared with a pipeline. The "
+        f"first {n} samples of letter, scaled to [0, 1], are predicted and then learned, with M = "
+        "50 and lifetime 2. The target is the number of the letter, standardized. The pipeline "
+        "is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates are "
+        f"medians of {repeats} runs in one process."
     )
     table = []
     for name in wrong:
@@ -157,7 +157,7 @@ def _run(model: Any, samples: Stream, block: int = 1) -> tuple[float, float]:
 
 
 def auto(data: DataFolder, report: Report, quick: bool) -> None:
-    """Lifetime "auto", compared with the best of its 16 lifetimes in hindsight."""
+    """Compare the lifetime "auto" with the best of its 16 lifetimes in hindsight."""
     m, seeds = (20, 1) if quick else (50, 3)
     table = []
     for name in AUTO_SETS:
@@ -196,14 +196,15 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         row += [f"{late:.3f}", f"{longer:.2f}"]
         table.append(row)
     report.note(
-        "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Mean "
-        "squared error of the standardized target, or share of mistakes (elec2, letter), "
-        f"from row {WARM:,} on. Each sample is predicted and then learned. M = {m}, default "
-        "losses and learning rates; cpu in its own units, the others in [0, 1]. Errors and "
-        f"lifetimes are of the first seed, ratio and time are medians of {seeds} seeds "
-        f"(smallest - largest). Late is the ratio if {BLOCK} samples are predicted before "
-        "they are learned, for the first seed. Time is the time of auto relative to the "
-        "terminal lifetime, to predict and to learn."
+        "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each "
+        f"sample is predicted and then learned, with M = {m} and default losses and learning "
+        "rates. The first columns have the mean squared error of the standardized target, or the "
+        f"share of mistakes (elec2, letter), from row {WARM:,} on, for the first seed. The column "
+        "largest share has the lifetime with the largest weight. Ratio and time are medians of "
+        f"{seeds} seeds (smallest - largest). The column ratio, late has the ratio if {BLOCK} "
+        "samples are predicted before they are learned, for the first seed. Time is the time to "
+        "predict and learn, relative to the largest lifetime. The features of cpu are raw, the "
+        "others are in [0, 1]."
     )
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)

@@ -1,6 +1,7 @@
-"""Cut directions and random lifetimes: their kernels, pictures, and forests.
+"""Kernels, pictures and forests of cut directions and random lifetimes.
 
-Parts of the suite `stit`; each takes the data folder, a report and whether to be quick.
+A part of the suite `stit` is a function of the data folder, the report, and whether the run is
+quick.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LIFETIMES: dict[str, Any] = {
     "gamma(2, rate 1.25)": stats.gamma(2.0, scale=0.8),
     "uniform(0.5, 2.5)": stats.uniform(0.5, 2.0),
 }
-# With so many directions, their mean is the isotropic kernel up to Monte Carlo error.
+# The kernel of this many random directions is nearly isotropic.
 MANY = 400
 LEVEL = 0.01
 
@@ -44,13 +45,13 @@ def _mapping(row: Array) -> dict[Any, float]:
 
 
 def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
-    """Return directions of normal coefficients, with the weights of the isotropic kernel."""
+    """Return directions with normal coefficients, weighted as for the isotropic kernel."""
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
 
 
 def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
-    """Frequency of a common cell, compared with Equations 9 and 10 and random lifetimes."""
+    """Compare the frequency of a common cell with Equations 9 and 10."""
     dims, seeds, n = ((2,), 2, 1000) if quick else ((2, 5, 10), 8, 4000)
     table, total = [], 0
     for d, (name, lifetime) in itertools.product(dims, LIFETIMES.items()):
@@ -64,7 +65,7 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             scores = []
             for seed in range(2 if directions == MANY else seeds):
                 x, y = np.random.default_rng(seed).random((2, d)) / math.sqrt(d)
-                # Rows of the table do not share random numbers.
+                # Different seeds make the rows of the table independent.
                 features = MondrianFeatures(n, lifetime, directions, seed=100 * len(table) + seed)
                 features.learn_one(_mapping(x))
                 features.learn_one(_mapping(y))
@@ -77,16 +78,17 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        "Frequency of a common cell, compared with Equations 9 and 10. The frequency with "
-        f"which two random points share a cell in {n} partitions, and the limit kernel, for "
-        "the last seed. z is the largest standardized difference over the seeds. At significance "
-        f"level {LEVEL}, the bound of the {total} z is {bound:.2f}."
+        "Frequency of a common cell, compared with Equations 9 and 10. The columns kernel and "
+        "found have the limit kernel and the frequency with which two random points share a cell "
+        f"in {n} partitions, for the last seed. The column largest z has the largest standardized "
+        f"difference over the seeds. At significance level {LEVEL}, the bound of the {total} z is "
+        f"{bound:.2f}."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
 
 
 def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
-    """Direction of the first cut of the unit square, compared with Example 2.1."""
+    """Compare the direction of the first cut of the unit square with Example 2.1."""
     n, seeds = (2000, 2) if quick else (10_000, 5)
     corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
     weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
@@ -99,19 +101,20 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
         p = float(stats.chisquare(counts, n * weights).pvalue)
         table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
     report.note(
-        f"Direction of the first cut, compared with Example 2.1. {n} STIT processes of the unit "
-        "square with the three directions of Example 2.1."
+        "Direction of the first cut, compared with Example 2.1. The table has the frequency of "
+        f"each direction in {n} STIT processes of the unit square with the three directions of "
+        "Example 2.1."
     )
     report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
-    """Largest error of the kernel over a window against M (Theorem 4.3)."""
+    """Measure the largest error of the kernel over a window against M (Theorem 4.3)."""
     sizes, seeds = ((10, 40, 160), 2) if quick else ((10, 20, 50, 100, 200, 500, 1000), 8)
     points = np.random.default_rng(0).random((100, 2))
     frame = pd.DataFrame(points, columns=["a", "b"])
     gaps = (points[:, None] - points).reshape(-1, 2)
-    # The mean over random directions approximates the isotropic kernel only with many directions.
+    # The kernel of few random directions would not be isotropic.
     kinds: dict[str, Any] = {"axes": None, "isotropic (100)": 100, "three": THREE}
     table: list[list[Any]] = [[m] for m in sizes]
     slopes: list[Any] = ["slope"]
@@ -131,16 +134,16 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
         slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
     report.note(
-        "Error of the kernel over a window against M (Theorem 4.3). Largest absolute "
-        "difference from the limit kernel over all pairs of 100 uniform points of the unit "
-        f"square, with lifetime 3; median of {seeds} seeds (smallest, largest). The last row "
-        "is the slope of log error against log M; the expected slope is -1/2."
+        "Error of the kernel over a window against M (Theorem 4.3). A cell has the largest "
+        "absolute difference from the limit kernel over all pairs of 100 uniform points of the "
+        f"unit square, with lifetime 3. It is the median of {seeds} seeds (smallest, largest). "
+        "The last row has the slope of log error against log M; the expected slope is -1/2."
     )
     report.table(["M", *kinds], [*table, slopes])
 
 
 def figure1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Contours of the four kernels of Figure 1, of partitions above their limits."""
+    """Draw contours of the four kernels of Figure 1: partitions, and limits below."""
     plt = pyplot()
     if plt is None:
         return
@@ -172,13 +175,16 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].set_title(kind)
     axes[0, 0].set_ylabel(f"{n} partitions")
     axes[1, 0].set_ylabel("limit")
-    report.note("Contours of x -> k(0, x) at .1, .2, ..., .9 (Figure 1).")
+    report.note(
+        "Contours of the kernel k(0, x) as a function of x, at .1, .2, ..., .9 (Figure 1). The "
+        "top row has the frequencies in partitions, and the bottom row has the limits."
+    )
     report.figure(figure, "")
     plt.close(figure)
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """A STIT process with three directions that grows in time (Figure 3)."""
+    """Draw a STIT process with three directions at four times (Figure 3)."""
     plt = pyplot()
     if plt is None:
         return
@@ -191,29 +197,29 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         features.draw_partition(time=time, ax=axis)
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
-        "A STIT process in time (Figure 3). One partition of the square with the directions "
-        f"of Example 2.1, after the first three cuts, and at t = 9 with {len(times)} cuts. "
-        "Times are in the paper's units, three times the package's."
+        "A STIT process in time (Figure 3). The picture shows a partition of the unit square "
+        "with the directions of Example 2.1, after each of the first three cuts, and at t = 9 "
+        f"with {len(times)} cuts. Times are in the paper's units, three times the package's."
     )
     report.figure(figure, "")
     plt.close(figure)
 
 
 def _principal(X: Array, n: int) -> list[dict[Any, float]]:
-    """Return the principal directions of the first rows, by variance."""
+    """Return the principal directions of the first 1,000 rows, by descending variance."""
     _, _, rows = np.linalg.svd(X[:1000] - X[:1000].mean(axis=0), full_matrices=False)
     return [_mapping(row) for row in rows[:n]]
 
 
 def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
-    """Return a checkerboard rotated by 45 degrees, and its own directions."""
+    """Return a checkerboard rotated by 45 degrees, and the normals of its edges."""
     X = np.random.default_rng(0).random((n, 2))
     turn = np.array([[1.0, 1.0], [1.0, -1.0]]) * ROOT_HALF
     return X, (np.floor(4.0 * X @ turn.T).sum(axis=1) % 2).astype(int), [_mapping(r) for r in turn]
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy of forests with cuts along the axes, random and given directions, and times."""
+    """Compare accuracy and time of forests that cut along axes, random and given directions."""
     n = 500 if quick else 5000
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
         "rotated checkerboard": _checkerboard(n)
@@ -264,12 +270,13 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             found = f"{mean:.4f} +- {spread:.4f}"
             table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
     report.note(
-        "Accuracy and time of forests with oblique cuts. Progressive accuracy (kin8nm: mean "
-        f"absolute error), with 25 trees, on {n} samples in random order in [0, 1]; mean and "
-        "standard deviation over seeds. The given directions are the checkerboard's own, or "
-        "the principal directions of the first 1,000 samples, which a user would have from "
-        "older data. Time is that of learn_one and predict_one with 10 trees on the first "
-        "2,000 samples, relative to cuts along the axes."
+        f"Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} "
+        "samples in random order, scaled to [0, 1]. The column accuracy or MAE has the "
+        "progressive accuracy (for kin8nm: the mean absolute error), as mean +- standard "
+        "deviation over seeds. The given directions are the normals of the checkerboard's edges, "
+        "or the principal directions of the first 1,000 samples, which a user would have from "
+        "older data. The last columns have the times of learn_one and predict_one with 10 trees "
+        "on the first 2,000 samples, relative to cuts along the axes."
     )
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)

@@ -1,4 +1,4 @@
-"""Dependence of results on the processor: all estimators with other settings."""
+"""Dependence of the results of all estimators on the processor."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 
 
 def scaled(stream: Iterable[tuple[dict[str, float], Any]], n: int) -> tuple[pd.DataFrame, list]:
-    """Return samples, each feature in units of its deviation, and their labels or targets."""
+    """Return standardized samples, and their labels or targets."""
     pairs = list(itertools.islice(stream, n))
     frame = pd.DataFrame([x for x, _ in pairs]).astype(float)
     return frame / frame.std().replace(0.0, 1.0), [y for _, y in pairs]
@@ -82,7 +82,7 @@ def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
 
 
 def results(n: int) -> Iterable[tuple[str, Array]]:
-    """Compute all results, by name."""
+    """Yield the name and the values of each result."""
     classes = scaled(datasets.ImageSegments(), n)
     binary, labels = scaled(datasets.Phishing(), n)
     numbers = scaled(synth.Friedman(seed=1), n)
@@ -121,7 +121,7 @@ def results(n: int) -> Iterable[tuple[str, Array]]:
 
 
 def settings() -> dict[str, dict[str, str]]:
-    """Return the settings that are compared with a plain run: variables of the environment."""
+    """Return the environment variables of each setting that is compared with a plain run."""
     extensions = " ".join(np._core._multiarray_umath.__cpu_dispatch__)
     return {
         "again": {},
@@ -136,7 +136,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Return the difference of two results, in units of the larger of a number and the median."""
+    """Return the largest difference of two results, relative to the larger of value and median."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):
@@ -151,7 +151,7 @@ def compare(plain: Array, other: Array) -> str:
 
 
 def digests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Results of all estimators with other processors' code, in separate processes."""
+    """Compare the results of all estimators between code for several processors."""
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:
 
@@ -166,10 +166,10 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
         plain = run("plain", {})
         others = {name: run(name, variables) for name, variables in settings().items()}
     report.note(
-        f"Dependence of results on the processor. Results on {n} samples with other settings, "
-        "in separate processes, are compared with those of a plain process. Equal results "
-        "are the same to the last bit. Otherwise the table has the largest difference, in "
-        "units of the larger of the number and the median of all numbers."
+        f"Dependence of results on the processor. Results on {n} samples, in separate processes "
+        "with the settings in the header, are compared with a plain process. The same means "
+        "equal to the last bit. Otherwise a cell has the largest difference, relative to the "
+        "value or to the median of all values, whichever is larger."
     )
     report.table(
         ["result", *others],

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def progress(text: str) -> None:
-    """Show the current step on stderr, on one line if that is a terminal."""
+    """Show the current step on stderr; on a terminal it replaces the previous step."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
     else:
@@ -21,7 +21,7 @@ def progress(text: str) -> None:
 
 
 def machine() -> str:
-    """Return a description of the machine and the versions."""
+    """Return the versions of Python and packages, the architecture and the number of cores."""
     found = [f"Python {platform.python_version()}"]
     for package in ("river", "numpy", "numba", "scikit-learn"):
         try:
@@ -35,12 +35,13 @@ def machine() -> str:
 class Report:
     """Results of one part of a suite, which are printed and written to OUT/SUITE_PART.md."""
 
-    def __init__(self, suite: str, part: str, out: Path, quick: bool) -> None:
-        self.name = f"{suite}_{part}"
+    def __init__(self, suite: str, part: str, sets: Sequence[str], out: Path, quick: bool) -> None:
+        self.name = "_".join([suite, part, *sets])
+        self.command = " ".join([suite, "--only", part, *["--sets"][: len(sets)], *sets])
         self.out = out
         self.lines: list[str] = []
         self.started = time.perf_counter()
-        self._add(f"# {suite}: {part}\n")
+        self._add(f"# {suite}: {'_'.join([part, *sets])}\n")
         self.quick = quick
 
     def __enter__(self) -> Report:
@@ -55,6 +56,7 @@ class Report:
         how = "broken off after" if kind else "took"
         if self.quick:
             self._add("This was a quick run: its figures differ from those of the full run.\n")
+        self._add(f"`python -m benchmarks {self.command} --data DIR` makes this page.\n")
         self._add(f"{machine()}; {how} {spent:.0f} s.\n")
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{self.name}.md"
@@ -66,11 +68,11 @@ class Report:
         print(text, flush=True)
 
     def note(self, text: str) -> None:
-        """Add a paragraph."""
+        """Add a paragraph to the report."""
         self._add(f"{text}\n")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Add a markdown table, or nothing without rows."""
+        """Add a Markdown table, unless there are no rows."""
         if not rows:
             return
         if sys.stderr.isatty():
@@ -93,7 +95,7 @@ class Report:
 
 
 def pyplot() -> Any:
-    """Return matplotlib.pyplot on a backend without windows, or None without matplotlib."""
+    """Return matplotlib.pyplot with the Agg backend, or None if matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:

@@ -1,6 +1,6 @@
-"""STIT processes: density forests; cut directions and random lifetimes are in `oblique`.
+"""STIT processes: density forests here, and cut directions and random lifetimes in `oblique`.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .data import Array, DataFolder
 from .report import Report, progress, pyplot
 
 LEVEL = 0.01
-# Sets whose numbers rarely repeat, and the number of first columns that are used.
+# Sets whose values rarely repeat, and the number of first columns that are used.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 # Weight of the Gaussian that keeps densities from being 0.
 PRIOR = 0.05
@@ -46,7 +46,7 @@ def _laplace(X: Array, x: Array, lifetime: float) -> Array:
 
 
 def figure2(data: DataFolder, report: Report, quick: bool) -> None:
-    """Densities for 10 and 1,000 samples, compared with the Laplace kernel (Figure 2)."""
+    """Compare densities for 10 and 1,000 samples with the Laplace kernel (Figure 2)."""
     trees = 100 if quick else 500
     grid = np.linspace(-4.0, 4.0, 801)[:, None]
     truth = stats.norm.pdf(grid[:, 0])
@@ -67,10 +67,10 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
             inner = float(curve[np.abs(grid[:, 0]) < 1.0].max())
             rows.append([n, name, f"{error:.3f}", f"{inner:.3f}"])
     report.note(
-        "Densities for 10 and 1,000 samples (Figure 2). Standard Gaussian samples, lifetime "
-        f"n^(1/3), {trees} trees. Compared with the Laplace kernel, the forest has more "
-        'weight near samples. "laplace" and "kernel" are the methods of these names, whose '
-        "limit is the estimate with the Laplace kernel."
+        "Densities for 10 and 1,000 samples (Figure 2). The samples are standard Gaussian, the "
+        f'lifetime is n^(1/3), and there are {trees} trees. The methods "laplace" and "kernel" '
+        'have the estimate with the Laplace kernel as their limit; "forest" has more weight near '
+        "samples."
     )
     report.table(["n", "estimate", "L1 error on [-4, 4]", "largest on [-1, 1]"], rows)
     plt = pyplot()
@@ -92,7 +92,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def exact(data: DataFolder, report: Report, quick: bool) -> None:
-    """Mean over trees, compared with the closed form of infinitely many trees (Theorem 5.1)."""
+    """Compare the mean over trees with the closed form of infinitely many trees (Theorem 5.1)."""
     trees, seeds, queries = (500, 2, 20) if quick else (4000, 5, 40)
     rows = []
     for d in (1, 2, 3):
@@ -113,16 +113,16 @@ def exact(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append([d, len(z), f"{np.mean(z):.2f}", f"{np.std(z):.2f}", f"{worst:.2f}"])
         rows[-1].append(f"{limit:.2f}")
     report.note(
-        "Densities of the forest, compared with the closed form (Theorem 5.1). 200 samples "
-        f"of two Gaussians, lifetime 1, {trees:,} trees, and {queries} points for each of "
-        f"{seeds} seeds. The table has z-scores of the forest's density against Theorem 5.1. "
-        "Points of one seed share their trees."
+        "Densities of the forest, compared with the closed form (Theorem 5.1). The forest has "
+        f"200 samples of two Gaussians, lifetime 1 and {trees:,} trees. The table has z-scores of "
+        f"the forest's density at {queries} points for each of {seeds} seeds. Points of one seed "
+        "share their trees."
     )
     report.table(["d", "points", "mean z", "deviation", "largest |z|", "bound at .01"], rows)
 
 
 def _sample_known(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Draw from two Gaussians."""
+    """Draw samples from a mixture of two Gaussians."""
     far = rng.random((n, 1)) < 0.4
     return np.where(far, 2.0 + 0.5 * rng.normal(size=(n, d)), rng.normal(size=(n, d)) - 0.5)
 
@@ -134,7 +134,7 @@ def _known_density(x: Array) -> Array:
 
 
 def consistency(data: DataFolder, report: Report, quick: bool) -> None:
-    """L1 error against the number of samples, with the lifetime n^(1 / (d + 2)) (Corollary 5.2)."""
+    """Measure the L1 error against n samples, with lifetime n^(1 / (d + 2)) (Corollary 5.2)."""
     sizes = (100, 1000, 5000) if quick else (100, 1000, 10_000, 50_000)
     seeds = 2 if quick else 3
     rows: list[list[Any]] = []
@@ -157,16 +157,17 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         slope = np.polyfit(np.log(sizes), np.log(means), 1)[0]
         rows.append([d, *(f"{e:.3f}" for e in means), f"{slope:.2f}"])
     report.note(
-        "L1 error of densities against the number of samples (Corollary 5.2). Two Gaussians "
-        "with weights .6 and .4 and deviations 1 and .5. One forest has 50 trees that are "
-        f"extended as the lifetime grows. The table has the median L1 error of {seeds} seeds "
-        "on a grid, and the slope of its logarithm against that of n."
+        "L1 error of densities against the number of samples n (Corollary 5.2). The samples are "
+        "from two Gaussians with weights .6 and .4 and standard deviations 1 and .5. One forest "
+        "has 50 trees, which are extended as the lifetime grows. The table has the median L1 "
+        f"error of {seeds} seeds on a grid. The slope is that of the logarithm of the error "
+        "against log n."
     )
     report.table(["d", *(f"n = {n:,}" for n in sizes), "slope"], rows)
 
 
 def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
-    """Held-out mean log likelihood on real sets, compared with scikit-learn's KernelDensity."""
+    """Compare held-out log likelihoods on real sets with scikit-learn's KernelDensity."""
     n = 1500 if quick else 6000
     rows = []
     for name, d in REAL.items():
@@ -176,7 +177,7 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         rng = np.random.default_rng(0)
         X = arrays["X_train"].astype(float)[:, :d]
         X = X[rng.permutation(len(X))[:n]]
-        if name == "letter":  # Whole numbers get uniform noise within their unit.
+        if name == "letter":  # Uniform noise makes integers continuous.
             X = X + rng.random(X.shape)
         cut = 2 * len(X) // 3
         train, test = X[:cut], X[cut:]
@@ -212,12 +213,12 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
         rows.append([f"{name}, {d}", *cells, f"{np.log(gaussian(test)).mean():.3f}"])
     report.note(
-        "Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. "
-        f"Mean log density of a held-out third of at most {n:,} rows, of the first columns of "
-        "each set, standardized. The lifetime, selected on a third of the training rows, and "
-        "the Gaussian kernel's bandwidth, by 3-fold cross-validation, are in brackets. All "
-        f"columns except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density "
-        "is 0. Uniform noise is added to the integers of letter."
+        "Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A "
+        f"cell has the mean log density of a third of at most {n:,} rows, of the first columns of "
+        "each set, standardized. In brackets are the lifetime, selected on a third of the "
+        "training rows, and the bandwidth, selected by 3-fold cross-validation. All densities "
+        f"except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is 0. Uniform "
+        "noise is added to the integers of letter."
     )
     headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
     headers += ["KernelDensity", "Gaussian"]

@@ -1,6 +1,6 @@
-"""Exact ridge regression and the sweep over lifetimes: the Mondrian kernel's figures 6 to 10.
+"""Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016).
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .data import Array, DataFolder
 from .report import Report, progress, pyplot
 
 DELTA2 = 1e-4
-LIFETIME = 1e-6  # The lifetime of figure 6, on the raw scale.
-LARGER = 0.1  # Another ridge for figure 6.
-DENSE = 20_000  # With fewer columns, cells are multiplied as a dense matrix.
+LIFETIME = 1e-6  # Lifetime of Figure 6, for raw features.
+LARGER = 0.1  # Another ridge for Figure 6.
+DENSE = 20_000  # With fewer columns, the matrix of cells is dense.
 MONDRIAN, BINNING, FOURIER = "Mondrian", "random binning", "random Fourier"
 
 
@@ -55,7 +55,7 @@ def _frame(X: Array) -> pd.DataFrame:
 
 
 def _mondrian(rows: Array, n: int, M: int, lifetime: float, seed: int) -> sparse.csr_matrix:
-    """Map rows by partitions of the first n of them."""
+    """Map rows by Mondrian partitions of the first n rows."""
     path = lifetime_path(
         rows[:n], np.zeros(n), lifetime, n_partitions=M, learners=["forest"], seed=seed
     )
@@ -68,7 +68,7 @@ def _mondrian(rows: Array, n: int, M: int, lifetime: float, seed: int) -> sparse
 
 
 def _mapped(kind: str, rows: Array, n: int, M: int, lifetime: float, seed: int) -> Any:
-    """Map rows to M non-zero features each; Fourier features are dense."""
+    """Map each row to M non-zero features; Fourier features are dense."""
     if kind == MONDRIAN:
         return _mondrian(rows, n, M, lifetime, seed)
     frame = _frame(rows)
@@ -82,7 +82,7 @@ def _mapped(kind: str, rows: Array, n: int, M: int, lifetime: float, seed: int) 
 
 
 def _ridge(Phi: Any, y: Array, *ridges: float) -> list[Array]:
-    """Predict all rows by ridge regression on the first ones, in the smaller of both spaces."""
+    """Predict all rows by ridge regression on the first rows, for each ridge."""
     first = Phi[: len(y)]
     if first.shape[1] <= len(y):
         A = first.T @ first
@@ -90,7 +90,7 @@ def _ridge(Phi: Any, y: Array, *ridges: float) -> list[Array]:
         targets, mapped = first.T @ y, Phi
     else:
         if sparse.issparse(Phi) and Phi.shape[1] < DENSE:
-            # Counts are exact in single precision.
+            # Products of the 0-1 matrix are exact in single precision, which is fast.
             unit = Phi.data[0]
             ones = (Phi / unit).astype(np.float32).toarray()
             K = unit**2 * (ones @ ones[: len(y)].T).astype(float)
@@ -105,7 +105,7 @@ def _ridge(Phi: Any, y: Array, *ridges: float) -> list[Array]:
 
 
 def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
-    """RidgeRegressor after 10^5 updates, compared with an updated inverse: errors and time."""
+    """Compare errors and time of RidgeRegressor after 10^5 updates with an updated inverse."""
     n = 5_000 if quick else 100_000
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
@@ -143,11 +143,10 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"Errors and time of ridge regression after many updates. {n} samples on {C} cells of "
-        "20 partitions, with targets of about 100 and no intercept. Errors are the largest "
-        "difference between a prediction and that of a least squares solver (SciPy's, by "
-        "singular values) on all samples. The inverse is updated with NumPy, by rank-one "
-        "updates."
+        f"Errors and time of ridge regression after many updates. There are {n} samples on {C} "
+        "cells of 20 partitions, with targets of about 100 and no intercept. Errors are largest "
+        "differences between predictions and those of SciPy's least squares solver (by singular "
+        "values) on all samples. The inverse is updated by NumPy, with rank-one updates."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
@@ -155,7 +154,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure6(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 6: test error on cpu against M, exact ridge regression on three maps."""
+    """Compare the test error on cpu of exact ridge regression on three maps, by M (Figure 6)."""
     sets = _cpu(data)
     if sets is None:
         return
@@ -187,12 +186,13 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.note(
-        f"Test error on cpu against M (Figure 6). cpu, {n} training and {len(X_test)} test "
-        f"rows, raw scale, lifetime {LIFETIME}, delta^2 = {DELTA2} (or {LARGER} in the "
-        "columns with this number), centred targets. Relative error in percent, median of "
-        f"{seeds} seeds (smallest - largest), for M = 1000 of one seed. M is the number of "
-        "non-zero features, with half as many frequencies for Fourier; columns are "
-        f"Mondrian's for the last seed. Exact Laplace kernel: {exact:.2f} (3.1 in the paper)."
+        f"Test error on cpu against M (Figure 6). There are {n} training and {len(X_test)} test "
+        f"rows with raw features and centred targets, lifetime {LIFETIME}, and delta^2 = {DELTA2} "
+        f"(or {LARGER} in the columns with this number). A cell has the relative error in "
+        f"percent, the median of {seeds} seeds (smallest - largest), and of one seed for M = "
+        "1000. M is the number of non-zero features; Fourier has half as many frequencies. The "
+        "number of columns is that of Mondrian features for the last seed. The error of the "
+        f"exact Laplace kernel is {exact:.2f} (3.1 in the paper)."
     )
     report.table(
         ("M", "columns", *errors),
@@ -221,7 +221,7 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 7: estimates of a lifetime of 10, by validation error and marginal likelihood."""
+    """Estimate a lifetime of 10 by validation error and by marginal likelihood (Figure 7)."""
     truth, noise, D = 10.0, 0.01, 2
     n, seeds, M, more = (200, 2, 10, 20) if quick else (1000, 10, 50, 200)
     criteria = ("validation", "marginal")
@@ -260,13 +260,14 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
     report.note(
-        f"Estimates of a lifetime of 10 (Figure 7). {n} training and {n} validation points, "
-        f"uniform in [0, 1]^{D}. The targets are from a Gaussian process with the Laplace "
-        f"kernel of lifetime {truth:.0f} and noise of variance {noise} = delta^2. M = {M}, "
-        f"swept to {10 * truth:.0f} in steps of 20 cuts. Within a factor of 3: "
-        f"{reached['validation']} of {seeds} by validation error, {reached['marginal']} of "
-        f"{seeds} by marginal likelihood. For the other seeds, the last column is by "
-        f"validation error with M = {more}, swept to {4 * truth:.0f}."
+        f"Estimates of a lifetime of 10 (Figure 7). There are {n} training and {n} validation "
+        f"points, uniform in [0, 1]^{D}. The targets are from a Gaussian process with the Laplace "
+        f"kernel of lifetime {truth:.0f} and noise of variance {noise} = delta^2. The sweep has M "
+        f"= {M} partitions and ends at lifetime {10 * truth:.0f}, in steps of 20 cuts. Estimates "
+        f"are within a factor of 3 on {reached['validation']} of {seeds} seeds by validation "
+        f"error, and on {reached['marginal']} of {seeds} by marginal likelihood. For the other "
+        f"seeds, the last column is by validation error with M = {more} and an end at "
+        f"{4 * truth:.0f}."
     )
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
@@ -280,10 +281,11 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
-    """Search widths like the paper: double or halve from 1 on, then search between the best.
+    """Search a lifetime like the paper: double or halve from 1 on, then search between the best.
 
-    Errors are nearly constant far from a good width. If both ends are within 1 %, the lower one is
-    halved. The search continues until a width between them is 10 % better than both.
+    Errors are nearly constant far from a good lifetime. If the errors of both ends are within 1 %,
+    the lower end is halved. The range grows until a lifetime between its ends is 10 % better than
+    both ends.
     """
     known = {1.0: error(1.0)}
     yield 1.0, known[1.0]
@@ -303,7 +305,7 @@ def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float
 
 
 def figure8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 8: validation error on cpu against time, for one sweep and for maps by width."""
+    """Compare the validation error on cpu by time: one sweep, and a map per lifetime (Figure 8)."""
     sets = _cpu(data)
     if sets is None:
         return
@@ -347,11 +349,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.note(
-        f"Validation error on cpu against time (Figure 8). cpu, {n} training rows, validated "
-        f"on {len(X_val)} rows, M = {M}. The sweep uses stochastic gradient descent, with a "
-        f"pass after every {every} of {len(path.cuts)} cuts up to {last}. The others build "
-        "features and solve exact ridge regression for each lifetime. The lifetime is "
-        "doubled or halved from 1 on, and then searched between the best two."
+        f"Validation error on cpu against time (Figure 8). There are {n} training and "
+        f"{len(X_val)} validation rows, and M = {M}. The sweep uses stochastic gradient descent, "
+        f"with a pass after every {every} of {len(path.cuts)} cuts up to lifetime {last}. The "
+        "other methods map the rows and solve exact ridge regression for each lifetime. Their "
+        "lifetime is doubled or halved from 1 on, and then searched between the best two."
     )
     report.table(
         (
@@ -385,7 +387,7 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
-    """Sweep cpu with all learners up to the lifetime of Figure 10; also return the targets."""
+    """Return a sweep of cpu with all learners up to the lifetime of Figure 10, and test targets."""
     sets = _cpu(data)
     if sets is None:
         return None
@@ -397,7 +399,7 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
 
 
 def figure9(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 9: kernel and forest on the same partitions of cpu, against the lifetime."""
+    """Compare kernel and forest on the same partitions of cpu, by lifetime (Figure 9)."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
@@ -409,8 +411,8 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     lifetimes = [x for x in grid if x <= path.lifetime_max]
     places = [int(np.searchsorted(path.lifetimes, x, side="right")) - 1 for x in lifetimes]
     report.note(
-        f"Kernel and forest on the same partitions of cpu (Figure 9). cpu, M = {M}, delta^2 = "
-        f"{DELTA2} for all, seed 1; relative test error in percent. The sweep over "
+        "Kernel and forest on the same partitions of cpu (Figure 9). The table has the relative "
+        f"test error in percent, with M = {M}, delta^2 = {DELTA2} and seed 1. The sweep over "
         f"{len(path.cuts)} cuts with all three learners took {path.seconds[-1]:.0f} s."
     )
     report.table(
@@ -431,24 +433,24 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 10: weights of the cells of kernel and forest, at lifetime 2e-6."""
+    """Compare the weights of cells of kernel and forest, at lifetime 2e-6 (Figure 10)."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
     path, _ = swept
     M = int(path.n_cells[0])
-    # The kernel sums the weights of its cells, the forest averages them.
+    # The kernel sums the weights of cells, and the forest averages them.
     terms = {name: w if name == "forest" else w / M for name, w in path.weights.items()}
     rows = []
     for name, weights in path.weights.items():
         sizes = [np.quantile(np.abs(terms[name]), q) for q in (0.25, 0.5, 0.9)]
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
     report.note(
-        f"Weights of kernel and forest (Figure 10). cpu, M = {M}, delta^2 = {DELTA2} for all, "
-        f"seed 1, lifetime {path.lifetime_max}: absolute weights of {path.n_cells[-1]} cells, "
-        "in units of the target. A kernel's prediction is the sum over a row's M cells, the "
-        "forest's prediction is the mean. The last column is the median if every prediction "
-        "is written as a mean: M times the kernel's weights."
+        "Weights of kernel and forest (Figure 10). The table has absolute weights of "
+        f"{path.n_cells[-1]} cells of cpu in units of the target, with M = {M}, delta^2 = "
+        f"{DELTA2}, seed 1 and lifetime {path.lifetime_max}. A kernel's prediction is the sum "
+        "over the M cells of a row, and the forest's prediction is the mean. The last column has "
+        "the median of M times the kernel's weights, as if its predictions were means."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
     plt = pyplot()

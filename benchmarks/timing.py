@@ -1,4 +1,4 @@
-"""Timing of models in turns, so the machine's load affects all of them."""
+"""Timing of models in turns, so that load of the machine affects all models."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from .data import Stream
 
-Seconds = dict[str, dict[str, float]]  # By model, by phase.
+Seconds = dict[str, dict[str, float]]  # By model and phase.
 
 BLOCK = 100
-# Blocks before models alternate. With fewer, most of the time would be to refill the caches.
+# Number of blocks in a turn. With shorter turns, refilling caches would take most of the time.
 TURN = 10
-# Samples of the start of a model, which `test_then_learn` reports as a separate phase.
+# Number of first samples, whose learning is a separate phase in `test_then_learn`.
 WARM_START = 3 * BLOCK
 
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Switch the garbage collector off during a timed block."""
+    """Switch off the garbage collector during a timed block."""
     gc.collect()
     gc.disable()
     try:
@@ -37,9 +37,9 @@ def alternate(
     steps: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Seconds:
-    """Run iterators in turn, some steps each, in an order that is reversed every round.
+    """Run iterators in turns of `steps` steps; each round reverses their order.
 
-    Each iterator yields the name of the phase of its step. Returns the sums of the seconds.
+    A step of an iterator yields the name of its phase. Returns the seconds by iterator and phase.
     """
     seconds: Seconds = {name: defaultdict(float) for name in peers}
     running = dict(peers)
@@ -61,7 +61,7 @@ def alternate(
 def test_then_learn(
     model: Any, samples: Stream, method: str = "predict_proba_one"
 ) -> Iterator[str]:
-    """Predict a block of samples, then learn it: phases "predict" and "learn, first" or "later"."""
+    """Predict and learn blocks of samples: phases "predict", "learn, first" and "learn, later"."""
     predict, learn = getattr(model, method), model.learn_one
     for start in range(0, len(samples), BLOCK):
         block = samples[start : start + BLOCK]
@@ -79,17 +79,17 @@ def repeated(
     steps: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Seconds]:
-    """Run `alternate` on new models, which get the number of the repeat as their seed."""
+    """Run `alternate` repeatedly on new models, whose seed is the number of the repeat."""
     return [alternate(peers(i), steps, clock) for i in range(repeats)]
 
 
 def median(runs: list[Seconds], peer: str, phase: str) -> float:
-    """Return the median time of all phases whose name starts with this; "both" are all phases."""
+    """Return the median time of the phases whose name starts with `phase`; "both" means all."""
     return statistics.median(_spent(run[peer], phase) for run in runs)
 
 
 def ratio(runs: list[Seconds], slow: str, fast: str, phase: str) -> tuple[float, float, float]:
-    """Return the median, smallest and largest ratio of two models over the runs."""
+    """Return the median, smallest and largest ratio of the times of two models over runs."""
     ratios = [_spent(run[slow], phase) / _spent(run[fast], phase) for run in runs]
     return statistics.median(ratios), min(ratios), max(ratios)
 

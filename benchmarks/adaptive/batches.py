@@ -53,7 +53,7 @@ def _measure(make: Callable[[], Any], known: Stream, asked: Stream, repeats: int
             for n_jobs in (1, 2):
                 many.mutate({"n_jobs": n_jobs})
                 _timed(predicting, f"{n_jobs}", lambda: many.predict_many(X))
-    # The first calls include the warm-up.
+    # The first call includes the warm-up.
     learned = [sum(learning[f"{name}, CPU"][1:]) for name in ("one", "many")]
     found = [1e6 * spent / (len(known) - CHUNK) for spent in learned]
     found += [1e6 * min(predicting[f"{name}, CPU"]) / len(asked) for name in ("one", "1")]
@@ -62,7 +62,7 @@ def _measure(make: Callable[[], Any], known: Stream, asked: Stream, repeats: int
 
 
 def batches(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of batches and of single samples, with one and two threads."""
+    """Measure the time of batches and of single samples, with one and two threads."""
     n, n_asked, repeats = (1000, 500, 3) if quick else (6000, 4000, 15)
     table = []
     for name in ("letter", "elec2", "covtype"):
@@ -86,12 +86,12 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
                 task = "labels" if kind is AdaptiveMondrianForestClassifier else "a feature"
                 table.append([name, task, "adwin" if detector is None else "none", *row])
     report.note(
-        "Time of batches and of single samples, in microseconds per row. The first columns "
-        f"have the CPU time to learn rows {CHUNK} to {n}, as single samples and as batches of "
-        f"{CHUNK} rows. Then follows the CPU time to predict {n_asked} more rows, as single "
-        "samples and as one batch. The last columns have the wall-clock time of this batch "
-        f"with one and two threads, the fastest of {repeats} runs. The regressor learns the "
-        "first feature."
+        "Time of batches and of single samples, in microseconds per row. The columns `learn_one` "
+        f"and `learn_many` have the CPU time to learn rows {CHUNK} to {n}, the latter in batches "
+        f"of {CHUNK} rows. The columns `predict_one` and `predict_many` have the CPU time to "
+        f"predict {n_asked} more rows, the latter in one batch. The last two columns have the "
+        f"wall-clock time of this batch with one and with two threads, the fastest of {repeats} "
+        "runs. The target of the regressor is the first feature."
     )
     timed = ["learn_one", "learn_many", "predict_one", "predict_many", "n_jobs=1", "n_jobs=2"]
     report.table(["stream", "of", "detector", *timed], table)

@@ -1,4 +1,4 @@
-"""Scores of the adaptive forest and of River's classifiers, and by the number of trees."""
+"""Scores of the adaptive forest and of River's classifiers, and scores by number of trees."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PREFIX = 5000
 LONG = 20_000
 N_TREES = 10
 
-# Settings were selected on these streams. The other streams were used only to select the share of
-# recent trees and the way candidates are drawn (without mnist).
+# Settings were selected on these streams. The other streams, except mnist, were used to select two
+# settings: the share of recent trees, and the drawing of candidates.
 CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "ImageSegments")
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
@@ -65,7 +65,7 @@ MADE: dict[str, Callable[[int], Stream]] = {
     "Phishing": lambda n: take(datasets.Phishing(), n),
     "ImageSegments": lambda n: take(datasets.ImageSegments(), n),
 }
-# Sets of files, and whether their rows are shuffled.
+# Sets in files, and whether their rows are shuffled.
 FILES = {
     "elec2": False,
     "covtype": False,
@@ -93,12 +93,12 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
 
 
 def adaptive_forest(seed: int) -> Any:
-    # River's forests have as many trees by default.
+    # River's forests have 10 trees by default.
     return AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
 
 
 def standardized_amf(seed: int) -> Any:
-    """Return AMF behind a scaler, as its cuts favor features of wide ranges."""
+    """Return AMF behind a scaler, because AMF prefers to split features with wide ranges."""
     return preprocessing.StandardScaler() | forest.AMFClassifier(seed=seed)
 
 
@@ -117,7 +117,7 @@ WIDE = ("mnist",)
 
 
 class LastLabel:
-    """Predicts the last label, with the frequency of correct predictions so far."""
+    """Classifier that predicts the last label with the frequency of its correct predictions."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -171,10 +171,10 @@ def _runs(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) ->
 def _compare(
     data: DataFolder, report: Report, n: int, seeds: dict[str, int], least: int = 0
 ) -> dict[str, list[float]]:
-    """Run models, each with its number of seeds, on the first samples of all streams.
+    """Run models, each with its number of seeds, on the first `n` samples of all streams.
 
-    Streams of at most `least` samples are skipped. A wide stream has one seed, without the
-    slowest peer. Returns the scores of the adaptive forest.
+    Streams of at most `least` samples are skipped. Wide streams are run with one seed and without
+    the slowest peer. Returns the scores of the adaptive forest.
     """
     n_streams, better = 0, {"accuracy": 0, "log loss": 0}
     ours: dict[str, list[float]] = {}
@@ -213,11 +213,12 @@ def _compare(
             tables[what].append([*marked, *cells])
     repeats = ", ".join(f"{model} {k}" for model, k in seeds.items())
     report.note(
-        f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score on at most {n} "
-        "samples (twice as many with one abrupt change). Each forest has 10 trees and gets "
-        "raw samples; AMF is also run behind River's StandardScaler. Times are processor "
-        f"times. Means over seeds ({repeats}; one on mnist). Streams marked * were not used to "
-        "select settings, except for the share of recent trees and the way candidates are drawn."
+        f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score of the "
+        f"adaptive forest and of other models. Streams have at most {n} samples, and twice as many with one abrupt "
+        "drift. Each forest has 10 trees and gets raw features. AMF is behind River's "
+        f"StandardScaler. Times are processor times. Scores are means over seeds ({repeats}; one "
+        "on mnist). Settings were selected without the streams marked *, except for the share of "
+        "recent trees and the drawing of candidates."
     )
     for what, rows in tables.items():
         report.note(f"## {what}")
@@ -226,17 +227,17 @@ def _compare(
             largest = (
                 f"{model} {a:.4f} / {b:.3f} / {c:.3f}" for model, (a, b, c) in errors.items()
             )
-            report.note(f"Largest standard errors of these means: {', '.join(largest)}.")
+            report.note(f"Largest standard errors of the means: {', '.join(largest)}.")
     for what, count in better.items():
         report.note(
-            f"The adaptive forest is at or above the best of River's in {what} on {count} of "
-            f"{n_streams} streams."
+            f"The {what} of the adaptive forest is at least as good as that of River's best model "
+            f"on {count} of {n_streams} streams."
         )
     return ours
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy, log loss and Brier score on all streams, compared with River's models."""
+    """Compare accuracy, log loss and Brier score with River's models on all streams."""
     n, most = (600, 1) if quick else (PREFIX, 3)
     seeds = dict.fromkeys(MODELS, most) | {"AMF, raw": 1, "SRP": 1, "last label": 1}
     if quick:
@@ -250,11 +251,11 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
             samples,
             most,
         )
-        report.note(f"elec2 with autoregressive: {found[:, 0].mean():.4f}.")
+        report.note(f"Accuracy on elec2 with `autoregressive=True`: {found[:, 0].mean():.4f}.")
 
 
 def sizes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Scores by the number of trees, and times relative to 10 trees."""
+    """Compute scores by number of trees, and times relative to 10 trees."""
     n, seeds = (600, 1) if quick else (PREFIX, 3)
     numbers = (5, 10, 20, 30, 50)
     rows: dict[str, list[list[Any]]] = {"accuracy": [], "log loss": [], "time": []}
@@ -264,7 +265,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
         if samples is None:
             continue
         runs = np.empty((len(numbers), seeds, 3))
-        # All numbers of trees take turns, so that other load of the machine affects all of them.
+        # The numbers of trees take turns, so that other load on the machine affects all of them.
         for seed, (place, number) in itertools.product(range(seeds), enumerate(numbers)):
             progress(f"{name}, {number} trees, seed {seed + 1}")
             model = AdaptiveMondrianForestClassifier(number, seed=seed + 1)
@@ -282,11 +283,10 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
             cells = [f"{value:.{digits}f}" for value in total[:, column]]
             rows[what].append(["mean", "", *cells])
     report.note(
-        "Scores and times of the adaptive forest "
-        f"with {', '.join(map(str, numbers))} trees. Progressive scores on at most {n} "
-        f"samples (twice as many with one abrupt change) are means of {seeds} seeds. Times "
-        "are processor times to learn and predict, relative to 10 trees (medians). Streams "
-        "marked * were not used to select other settings."
+        f"Scores and times of the adaptive forest with {', '.join(map(str, numbers))} trees. "
+        f"Progressive scores on at most {n} samples (twice as many on streams with one abrupt "
+        f"change) are means of {seeds} seeds. Times are medians of processor times to predict and "
+        "learn, relative to 10 trees. Streams marked * were not used to select other settings."
     )
     for what, table in rows.items():
         report.note(f"## {what}")
@@ -294,7 +294,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def long(data: DataFolder, report: Report, quick: bool) -> None:
-    """Scores on longer parts of the streams, without the slowest peer."""
+    """Compare scores on longer prefixes of the streams, without the slowest peer."""
     models = ("adaptive", "exact", "AMF", "ARF", "HAT", "last label")
     seeds = {model: 1 for model in models if not (quick and model == "ARF")}
     n, least = (700, 600) if quick else (LONG, PREFIX)

@@ -1,4 +1,4 @@
-"""Streams whose linear boundary jumps or turns: adaptive forest and linear models."""
+"""Adaptive forest and linear models on streams whose linear boundary jumps or turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..data import DataFolder, Stream
 from ..report import Report, progress
 from .comparing import FLOOR, N_TREES
 
-# Samples between two changes, and the number of samples after a change that are also scored
+# Number of samples between two changes, and number of samples after a change that are also scored
 # separately.
 EVERY = 2000
 FIRST = 500
@@ -42,7 +42,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
-    """Return samples of two classes, separated by a line that turns by an angle; 0 is random."""
+    """Return samples of two classes, separated by a line that turns; 0 draws a random line."""
     rng = np.random.default_rng(seed)
     normal, found = np.zeros(n_features), []
     for i in range(N_LINES * every):
@@ -60,7 +60,7 @@ def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -
 
 
 def jumps(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy after a line jumps or turns, compared with online logistic regressions."""
+    """Compare the accuracy after a line jumps or turns with online logistic regressions."""
     every, seeds = (300, 1) if quick else (EVERY, 3)
     table = []
     kinds = itertools.product((0.0, math.pi / 6.0), (5, 20), (0.0, 0.1))
@@ -86,13 +86,13 @@ def jumps(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in means))
         table.append([name, n_features, noise, *cells])
     report.note(
-        "Accuracy and log loss after a linear boundary jumps or turns. Two classes of normal "
-        f"inputs are separated by a line that changes after every {every} samples, "
-        f"{N_LINES - 1} times. Some labels are flipped. The scores are the progressive "
-        f"accuracy after the first change / the accuracy on the {FIRST} samples after each "
-        f"change / the log loss (floored at {FLOOR}) after the first change. Means of {seeds} "
-        "seeds. SGD is StandardScaler | LogisticRegression with steps of this size; .01 is "
-        "the default."
+        "Accuracy and log loss after a linear boundary jumps or turns. The inputs are normal, "
+        f"and a line separates two classes. The line changes {N_LINES - 1} times, after every "
+        f"{every} samples. The column noise has the share of flipped labels. A cell has the "
+        f"progressive accuracy after the first change / the accuracy on the {FIRST} samples after "
+        f"each change / the log loss (floored at {FLOOR}) after the first change. Cells are means "
+        f"of {seeds} seeds. SGD is StandardScaler | LogisticRegression with the step size in "
+        "parentheses; .01 is the default."
     )
     models = [model for model in MODELS if not (quick and model == "ARF")]
     report.table(["turn", "features", "noise", *models], table)

@@ -13,7 +13,7 @@ from .comparing import MADE, N_TREES, PREFIX
 
 
 def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy along drifting streams, weights over time, reliability."""
+    """Draw accuracy along drifting streams, weights over time, and reliability."""
     plt = pyplot()
     if plt is None:
         return
@@ -71,9 +71,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     figure.tight_layout()
     report.note(
         "Accuracy along drifting streams, weights over time, and reliability. The forest has "
-        f"{N_TREES} trees. The top row has the accuracy in a moving window, with dotted lines "
-        "at logged drifts. The middle row has the exponents of the pool, summed by kind. The "
-        "bottom row has the reliability of all labels' probabilities in ten bins."
+        f"{N_TREES} trees. The top row shows the accuracy in a moving window, with dotted lines "
+        "at detected drifts. The middle row shows the exponents of the pool, summed by kind of "
+        "expert. The bottom row shows the reliability of the probabilities of all labels in ten "
+        "bins."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -27,7 +27,7 @@ def _progressive(model: Any, samples: Stream) -> Iterator[str]:
 
 
 def _longest(model: Any, samples: Stream) -> float:
-    """Return the longest learn_one, in milliseconds of CPU time."""
+    """Return the CPU time of the longest learn_one, in milliseconds."""
     longest = 0.0
     for x, y in samples:
         start = time.process_time()
@@ -37,7 +37,7 @@ def _longest(model: Any, samples: Stream) -> float:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to predict and learn, compared with River's forests of as many trees."""
+    """Compare the time to predict and learn with River's forests."""
     n, repeats = (500, 1) if quick else (3000, 9)
     table = []
     AdaptiveMondrianForestClassifier.warmup()
@@ -64,18 +64,19 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
-        "Processor time to predict and learn, compared with River's forests of as many trees. Each "
-        "sample is predicted and learned, with 10 trees. The columns are microseconds of the "
-        "adaptive forest, the ratios of River's forests to it, and its ratio to the exact "
-        f"forest. All are medians of {repeats} repeats in one process. The last column is the "
-        f"longest learn_one in CPU time among the first {LONG} samples, including the warm-up."
+        "Processor time to predict and learn a sample, compared with River's forests. All "
+        "forests have 10 trees. The column us has the microseconds of the adaptive forest. AMF "
+        "and ARF have the ratios of their times to it. The column over exact has its ratio to "
+        f"the exact forest. Times and ratios are medians of {repeats} repeats in one process. The "
+        f"last column has the CPU time of the longest learn_one among the first {LONG} samples, "
+        "including the warm-up."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "longest, ms"]
     report.table(headers, table)
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Memory, speed and the longest call over a long stream."""
+    """Measure memory, speed and the longest call over a long stream."""
     n, most = (5000, 1000) if quick else (1_000_000, 20_000)
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
@@ -98,9 +99,10 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, right, began = 0.0, 0, time.perf_counter()
             progress(f"{i} samples")
     report.note(
-        "Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 "
-        f"% perturbation; the forest has {N_TREES} trees and window={most}. The rows have, "
-        "for each tenth: memory; samples per second, including generation, prediction and "
-        "learning; accuracy; and the longest learn_one in CPU time."
+        "Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 % "
+        f"perturbation. The forest has {N_TREES} trees and window={most}. A row has, for a tenth "
+        "of the stream, the memory, the samples per second, the accuracy, and the CPU time of "
+        "the longest learn_one. The samples per second include the generation of samples, "
+        "prediction and learning."
     )
     report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)

@@ -1,4 +1,4 @@
-"""Recall of the adaptive forest for a class whose samples have larger weights."""
+"""Recall of the adaptive forest for a class whose samples have another weight."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .comparing import N_TREES
 
 
 def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams with the class that gets a larger weight, which is rare in two of them."""
+    """Return streams, and the class that gets another weight; it is rare in two streams."""
     rng = np.random.default_rng(1)
     bananas = take(datasets.Bananas(), n)
     thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]
@@ -34,7 +34,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return the progressive recall and precision of a class with a weight, after the start."""
+    """Return the progressive recall and precision of a class with a weight, without the start."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):
@@ -48,7 +48,7 @@ def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[floa
 
 
 def weights(data: DataFolder, report: Report, quick: bool) -> None:
-    """Recall of a class by the weight of its samples."""
+    """Measure the recall of a class by the weight of its samples."""
     n, seeds = (600, 1) if quick else (6000, 3)
     table = []
     for name, (samples, label) in _with_rare_classes(n).items():
@@ -60,8 +60,8 @@ def weights(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in np.mean(runs, axis=0)))
         table.append([name, str(label), f"{part:.3f}", *cells])
     report.note(
-        "Recall / precision of a class whose samples have the weight of the column. All "
-        "other samples have the weight 1. Progressive scores from the 301st sample on with "
-        f"{N_TREES} trees, means of {seeds} seeds."
+        "Recall / precision of a class by the weight of its samples. The weight is in the header "
+        "of the column. All other samples have the weight 1. Progressive scores from the 301st "
+        f"sample on are means of {seeds} seeds. The forest has {N_TREES} trees."
     )
     report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)

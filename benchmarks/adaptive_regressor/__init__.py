@@ -1,6 +1,6 @@
 """Errors, distributions, speed and memory of the adaptive regressor and of other regressors.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations

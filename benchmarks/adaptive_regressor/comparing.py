@@ -19,7 +19,7 @@ QUICK_STREAMS = ("TrumpApproval", "Friedman", "counts")
 
 
 def _runs(models_: dict[str, Model], samples: Stream, delay: int, seeds: int) -> dict[str, Any]:
-    """Run models on a stream in turns; return summaries by model."""
+    """Run models on a stream in turns; return the summaries of their seeds by model."""
     features = len(samples[0][0])
     runs, scores = {}, {}
     for name, model in models_.items():
@@ -45,10 +45,10 @@ def streams(
     chosen: tuple[str, ...] = (),
     seeds: int = 0,
 ) -> None:
-    """Errors, densities, coverage and times of all regressors on all streams.
+    """Compare errors, densities, coverage and times of regressors on all streams.
 
-    Results in the file `known` of an earlier run are not computed again. If `chosen` has models,
-    only these run.
+    Results in `known`, a file of an earlier run, are not computed again. If `chosen` has models,
+    only these models run.
     """
     results: Results = json.loads(known.read_text()) if known is not None else {}
     wanted = {name: model for name, model in models().items() if not chosen or name in chosen}

@@ -1,4 +1,4 @@
-"""Regressors that are compared, and their predictions of a target."""
+"""Regressors of the comparison, and functions that return their predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST_VALUE = "last value"
 
 
 class Model(NamedTuple):
-    """Functions that create a regressor, and predict a point and a distribution, if any."""
+    """Functions that create a regressor, and predict a point and (if possible) a distribution."""
 
     make: Callable[[int], Any]
     predict: Callable[[Any, dict[Any, float]], tuple[float, Any]]
@@ -31,7 +31,7 @@ class Model(NamedTuple):
 
 
 class LastValue:
-    """Predicts the last learned target."""
+    """Regressor that predicts the last learned target."""
 
     def __init__(self) -> None:
         self.last = 0.0
@@ -44,7 +44,7 @@ class LastValue:
 
 
 class RecursiveLeastSquares:
-    """Linear model of running standardized features, by least squares with forgetting."""
+    """Linear model by recursive least squares with forgetting, on standardized features."""
 
     def __init__(self, forgetting: float) -> None:
         self.forgetting = forgetting
@@ -68,7 +68,7 @@ class RecursiveLeastSquares:
             self.gram, self.moments = np.zeros((len(row), len(row))), np.zeros(len(row))
         self.gram = self.forgetting * self.gram + np.outer(row, row)
         self.moments = self.forgetting * self.moments + y * row
-        # An updated inverse loses digits.
+        # Rank-one updates of the inverse lose digits, so the inverse is computed again.
         self.weights = np.linalg.solve(self.gram + 1e-3 * np.eye(len(row)), self.moments)
 
 
@@ -77,7 +77,7 @@ def _point(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
 
 
 def _law(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
-    """Return the point and the distribution of the estimator under test."""
+    """Return the point and the distribution that the adaptive regressor predicts."""
     return model.predict_one(x), model.predict_one(x, with_dist=True)
 
 
@@ -139,26 +139,26 @@ PEERS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
 }
-# The package's other regressors are shown, but are not counted as peers.
+# The package's other regressors are shown, but do not count as peers.
 EARLIER_OURS = ("exact", "exact, mean")
-# The slowest model is not run on streams of many features or samples, as (features, samples).
+# Largest (number of features, number of samples) of streams for the slowest model.
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}
 WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", "Bayesian linear")
 
 
 def is_there() -> bool:
-    """Return whether the estimator under test exists."""
+    """Return whether the adaptive regressor exists."""
     return OURS in river_mondrian.__all__
 
 
 def models() -> dict[str, Model]:
-    """Return all regressors, and those under test if they exist."""
+    """Return all regressors, with the adaptive regressor if it exists."""
     return (_UNDER_TEST if is_there() else {}) | PEERS
 
 
-# Mean absolute errors that a study measured on other runs of the same streams. The models are of
-# CapyMOA 0.15.1: streaming gradient boosted regression with its defaults, SOKNL and adaptive random
-# forests of 100 trees. The last one is the prototype of the estimator under test, with its log
+# Mean absolute errors from an earlier study of the same streams. Three models are those of CapyMOA
+# 0.15.1: streaming gradient boosted regression with its defaults, and SOKNL and adaptive random
+# forests of 100 trees. The last model is the prototype of the adaptive regressor, with its log
 # likelihood.
 CAPYMOA = ("SGBR *", "SOKNL *", "ARF of 100 *")
 STUDY: dict[str, tuple[float, float, float, float, float]] = {
@@ -177,5 +177,5 @@ STUDY: dict[str, tuple[float, float, float, float, float]] = {
 
 
 def finite(value: float) -> float:
-    """Return a prediction, or 0 if it is no number."""
+    """Return a prediction, or 0 if it is infinite or NaN."""
     return value if math.isfinite(value) else 0.0

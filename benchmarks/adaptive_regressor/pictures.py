@@ -15,7 +15,7 @@ from .streams import load
 
 STREAMS = ("FriedmanDrift lea", "abrupt", "Mv")
 KEPT_EVERY = 25
-# Errors and weights are averaged over so many parts of a stream.
+# Number of blocks of a stream in which errors and weights are averaged.
 N_PARTS = 60
 KINDS = {
     "regressions": ("linear", "additive", "waves"),
@@ -27,7 +27,7 @@ KINDS = {
 
 
 class _Run(NamedTuple):
-    """Results of a model on a stream: errors, levels of the targets, weights by kind of expert."""
+    """Results of a model on a stream: errors, quantile levels of targets, weights of experts."""
 
     errors: Array
     levels: Array
@@ -84,7 +84,7 @@ def _draw_levels(ax: Any, levels: Array) -> None:
 
 
 def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Errors along drifting streams, weights over time, reliability of distributions."""
+    """Draw errors along drifting streams, weights over time, and reliability."""
     plt = pyplot()
     if plt is None:
         return
@@ -108,12 +108,11 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=8)
     figure.tight_layout()
     report.note(
-        "Errors along drifting streams, weights over time, and reliability of distributions. "
-        f"The top row has mean absolute errors in {N_PARTS} parts, with dotted lines at "
-        "detected drifts. The middle row has the weights of the experts in the last mixture, "
-        "summed by kind; regressions on experts may have negative weights. The bottom row "
-        "has the frequency of targets at or below the predicted quantiles, after the first "
-        "tenth."
+        "Errors along drifting streams, weights over time, and reliability of distributions. The "
+        f"top row shows the mean absolute error in {N_PARTS} blocks, with dotted lines at "
+        "detected drifts. The middle row shows the weights of the experts in the last mixture, "
+        "summed by kind; a regression on experts may have negative weights. The bottom row shows "
+        "the frequency of targets at or below the predicted quantiles, without the first tenth."
     )
     report.figure(figure, "")
     plt.close(figure)

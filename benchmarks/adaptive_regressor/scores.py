@@ -17,21 +17,21 @@ from .models import Model, finite
 LEVELS = (0.5, 0.8, 0.95)
 QUARTERS = 4
 LEAST_LOG = -700.0
-# The CRPS takes as long as everything else, so it is computed for some samples only.
+# The CRPS is slow, so it is computed for every tenth sample only.
 CRPS_EVERY = 10
-# Largest difference between coverage and level, over all samples and in each quarter.
+# Largest allowed difference between coverage and level, over all samples and in each quarter.
 CLOSE, CLOSE_LOCALLY = 0.03, 0.08
 
 
 @dataclass
 class Scores:
-    """Scores of one run. Scores of distributions are for the samples after the first tenth."""
+    """Scores of one run. Scores of distributions exclude the first tenth of the samples."""
 
     n: int
     errors: list[float] = field(default_factory=list)
     log_likelihoods: list[float] = field(default_factory=list)
     crps: list[float] = field(default_factory=list)
-    # Predicted probability of values below the target, and predicted variance.
+    # For each target: the predicted probability of a smaller value, and the predicted variance.
     levels: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -39,7 +39,7 @@ class Scores:
     failure: str = ""
 
     def add(self, i: int, point: float, law: Any, y: float) -> None:
-        """Add the prediction of the i-th target."""
+        """Update the scores by the prediction of the i-th target."""
         self.errors.append(y - finite(point))
         if law is None:
             return
@@ -53,7 +53,7 @@ class Scores:
     def coverage(self) -> list[list[float]]:
         """Return the share of targets in each central interval.
 
-        The shares of all samples come first, then those of each quarter by predicted variance.
+        The first row is for all samples, and the others for the quarters by predicted variance.
         """
         away = np.abs(2.0 * np.array(self.levels) - 1.0)
         parts: list[Array] = [np.arange(len(away))]
@@ -61,7 +61,7 @@ class Scores:
         return [[float((away[part] <= q).mean()) for q in LEVELS] for part in parts]
 
     def summary(self) -> dict[str, Any]:
-        """Return the scores as plain numbers."""
+        """Return the scores as Python numbers."""
         if self.failure:
             return {"n": self.n, "failure": self.failure}
         errors, n = np.array(self.errors), self.n
@@ -81,9 +81,10 @@ class Scores:
 
 
 def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) -> Iterator[str]:
-    """Predict each sample, learn it after `delay` other samples, and add to the scores.
+    """Predict each sample, learn it after `delay` other samples, and update the scores.
 
-    The first prediction is 0. Yields after each block of samples. Only the model's work is timed.
+    The first prediction is 0. Yields after each block of samples. Only calls of the model are
+    timed.
     """
     regressor, predict = model.make(seed), model.predict
     for start in range(0, len(samples), BLOCK):
@@ -104,7 +105,7 @@ def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) ->
 
 
 def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
-    """Return whether coverage is within the limits over all samples, and in each quarter."""
+    """Return whether coverage is within limits over all samples, and whether in each quarter."""
     whole, *quarters = coverage
     near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
     local = all(

@@ -29,7 +29,7 @@ def _progressive(model: Any, samples: Stream) -> Iterator[str]:
 
 
 def _letters(data: DataFolder, n: int) -> float | None:
-    """Return the microseconds in which the exact forest learns a sample of letter."""
+    """Return the microseconds that the exact forest takes to learn a sample of letter."""
     arrays = data.load("letter")
     if arrays is None:
         return None
@@ -45,7 +45,7 @@ def _letters(data: DataFolder, n: int) -> float | None:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to predict and learn, compared with River's forests, and the longest call."""
+    """Compare the time to predict and learn with River's forests; time the longest call."""
     n, repeats, long = (300, 1, 1000) if quick else (3000, 5, 100_000)
     timed = {name: model for name, model in models().items() if name in TIMED}
     rows = []
@@ -74,10 +74,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ]
             )
     report.note(
-        "Processor time to predict and learn, compared with River's forests of as many trees. "
-        f"Each of the first {n} samples is predicted and learned, with 10 trees. Medians of "
-        f"{repeats} repeats, in which the models take turns. The last column is the time "
-        "relative to the adaptive regressor."
+        "Processor time to predict and learn a sample, compared with River's forests. All "
+        f"forests have 10 trees and run on the first {n} samples. Times are medians of {repeats} "
+        "repeats, in which the models take turns. The last column has the time relative to the "
+        "adaptive regressor."
     )
     report.table(["stream", "model", "us", "ratio"], rows)
     letters = _letters(data, n)
@@ -101,7 +101,7 @@ def _report_longest(report: Report, n: int) -> None:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Memory, speed and error over a long stream, with the latest samples stored."""
+    """Measure memory, speed and error over a long stream, with a window of samples."""
     if not is_there():
         report.note("The estimator under test does not exist yet.")
         return
@@ -125,9 +125,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{i} samples")
             longest, errors, began = 0.0, 0.0, time.process_time()
     report.note(
-        "Memory, speed and error over a long stream. The stream is Friedman, with "
-        f"window={most}. The rows have, for each tenth: memory; CPU time per sample, "
-        "including generation, prediction and learning; mean absolute error; and the longest "
-        "learn_one."
+        f"Memory, speed and error over a long stream. The stream is Friedman, with window={most}. "
+        "A row has, for a tenth of the stream, the memory, the CPU time per sample, the mean "
+        "absolute error, and the longest learn_one. The CPU time includes the generation of "
+        "samples, prediction and learning."
     )
     report.table(["samples", "MiB", "us", "MAE", "longest, ms"], rows)

@@ -1,8 +1,8 @@
-"""Streams with targets: those of the study that selected the design, and others.
+"""Streams with targets: those of the study that selected the design, and other streams.
 
-The others, and the held-out streams (`KEPT`), were fixed before the estimator was written. A
-generator takes the data folder and returns all samples of its stream, or None if it needs a missing
-file.
+The other streams, and the held-out streams among them (`KEPT`), were fixed before the estimator was
+written. A function takes the data folder and returns all samples of a stream, or None if a file is
+missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Generator = Callable[[DataFolder], Stream | None]
 
 
 class Source(NamedTuple):
-    """A stream, and the number of later samples after which a target is learned."""
+    """A stream, and its delay: the number of later samples after which a target is learned."""
 
     make: Generator
     delay: int = 0
@@ -46,7 +46,7 @@ def _made(dataset: Callable[[], object], n: int) -> Generator:
 
 
 def _mv() -> Iterator[tuple[dict[int, float], float]]:
-    """Yield River's Mv with numbers for its categories, in order of appearance."""
+    """Yield River's Mv, in which numbers replace categories in order of appearance."""
     codes: dict[object, int] = {}
     for x, y in synth.Mv(seed=7):
         yield (
@@ -74,11 +74,11 @@ STUDIED: dict[str, Source] = {
 }
 
 
-# Streams from files: the target is a column, or a combination of several columns.
+# Streams from files.
 
 
 def _price(data: DataFolder) -> Stream | None:
-    """Predict the price of the next half hour from present values."""
+    """Return elec2; the target is the price of the next half hour."""
     arrays = data.load("elec2")
     if arrays is None:
         return None
@@ -87,7 +87,7 @@ def _price(data: DataFolder) -> Stream | None:
 
 
 def _letter_column(data: DataFolder) -> Stream | None:
-    """Predict the width of a letter, 0 to 15, from its other 15 numbers."""
+    """Return letter; the target is the width of the letter, 0 to 15."""
     arrays = data.load("letter")
     if arrays is None:
         return None
@@ -96,7 +96,7 @@ def _letter_column(data: DataFolder) -> Stream | None:
 
 
 def _age(data: DataFolder) -> Stream | None:
-    """Predict the fifth of a person's age from the other 118 columns."""
+    """Return a9a; the target is the quintile of the person's age."""
     arrays = data.load("a9a")
     if arrays is None:
         return None
@@ -105,7 +105,7 @@ def _age(data: DataFolder) -> Stream | None:
 
 
 def _elevation(data: DataFolder) -> Stream | None:
-    """Predict the elevation from the other 53 columns, in file order."""
+    """Return covtype in file order; the target is the elevation."""
     arrays = data.load("covtype")
     if arrays is None:
         return None
@@ -122,26 +122,26 @@ def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
 
 
 def _surface(X: Array) -> Array:
-    """Return a smooth function of the first four columns, with a standard deviation of about 1."""
+    """Return a smooth function of the first four columns; its standard deviation is about 1."""
     wave = np.sin(2.0 * math.pi * X[:, 0]) * (0.5 + X[:, 1])
     return wave + 2.0 * (X[:, 2] - 0.5) ** 2 + 1.5 * X[:, 3] * (X[:, 0] > 0.3)
 
 
 def _heavy_tails(data: DataFolder) -> Stream:
-    """Return noise of Student's t distribution with 1.5 degrees of freedom: infinite variance."""
+    """Return targets with noise of infinite variance: Student's t with 1.5 degrees of freedom."""
     rng, X = _uniform(11, 10_000, 8)
     return stream(X, 5.0 * _surface(X) + 0.5 * rng.standard_t(1.5, len(X)))
 
 
 def _noise_levels(data: DataFolder) -> Stream:
-    """Return noise whose deviation rises with one feature and has steps in another."""
+    """Return targets whose noise level rises with one feature and jumps along another."""
     rng, X = _uniform(12, 10_000, 8)
     spread = 0.05 * 50.0 ** X[:, 4] * np.where(X[:, 5] > 0.8, 3.0, 1.0)
     return stream(X, 5.0 * _surface(X) + spread * rng.normal(size=len(X)))
 
 
 def _abrupt(data: DataFolder) -> Stream:
-    """Draw new coefficients and a new level every 3,000 samples."""
+    """Return a linear stream whose coefficients and level are drawn again every 3,000 samples."""
     rng, X = _uniform(13, 12_000, 8)
     y = np.empty(len(X))
     for start in range(0, len(X), 3000):
@@ -168,7 +168,7 @@ def _needles(data: DataFolder) -> Stream:
 
 
 def _counts(data: DataFolder) -> Stream:
-    """Return counts whose expected logarithms follow a surface: many zeros, and hundreds."""
+    """Return counts from 0 to some hundreds; the logarithm of their mean is a smooth function."""
     rng, X = _uniform(16, 10_000, 8)
     return stream(X, rng.poisson(np.exp(1.5 * _surface(X) + X[:, 4])).astype(float))
 
@@ -177,7 +177,7 @@ AHEAD = 12
 
 
 def _ahead(data: DataFolder) -> Stream:
-    """Predict a series 12 steps ahead, from its latest values and the time of day and week.
+    """Return a series, to be predicted 12 steps ahead from its latest values and the time.
 
     A day has 24 steps, and a week 7 days. The level and the size of the daily season drift.
     """
@@ -225,14 +225,14 @@ OTHERS: dict[str, Source] = {
     "price": Source(_price),
     "recurring": Source(_recurring),
 }
-# Every third stream by name is held out until the estimator is final.
+# Every third stream by name was held out until the estimator was final.
 KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
 
 SOURCES = STUDIED | OTHERS
 
 
 def load(data: DataFolder, name: str, n: int | None = None) -> Stream | None:
-    """Return the first n samples of a stream, or all; None without its file."""
+    """Return the first n samples of a stream (all by default), or None if its file is missing."""
     if data.sets and name not in data.sets:
         return None
     samples = SOURCES[name].make(DataFolder(data.folder))

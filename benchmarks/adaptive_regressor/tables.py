@@ -22,7 +22,7 @@ from .models import (
 from .scores import CRPS_EVERY, LEVELS, holds
 from .streams import KEPT, STUDIED
 
-# Summaries (`Scores.summary`) of all seeds, by stream and by model.
+# `Scores.summary` of each seed, by stream and by model.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 LEVELS_SHOWN = ", ".join(f"{q:.0%}" for q in LEVELS)
@@ -30,7 +30,7 @@ RIVALS = tuple(name for name in PEERS if name not in (*EARLIER_OURS, LAST_VALUE)
 
 
 def mean_of(results: Results, stream: str, model: str, what: str) -> float:
-    """Return the mean of a score over seeds, NaN if there is none."""
+    """Return the mean of a score over seeds, or NaN without the score."""
     runs = results.get(stream, {}).get(model, [])
     values = [run[what] for run in runs if what in run]
     return float(np.mean(values)) if values else math.nan
@@ -51,15 +51,14 @@ def _models(results: Results) -> list[str]:
 
 
 def report_all(results: Results, report: Report) -> None:
-    """Report errors, densities, coverage and times."""
+    """Report errors, log likelihoods, CRPS, coverage and times."""
     models = _models(results)
     report.note(
-        "Errors, densities, coverage and times of all regressors on all streams. Streams "
-        "without a mark are those of the study, on which the design was selected. Streams "
-        "marked ** are others, and streams marked *** were held out until the estimator was "
-        "final. Means over seeds of the model. All samples count; the first prediction is 0. "
-        "Errors of CapyMOA's models (*) are from a study's runs of the same streams, not "
-        "from this run."
+        "Errors, densities, coverage and times of all regressors on all streams. The design was "
+        "selected on the streams without a mark. Streams marked ** are others, and streams "
+        "marked *** were held out until the estimator was final. Scores are means over seeds. "
+        "All samples count; the first prediction is 0. Errors of CapyMOA's models (*) are from "
+        "an earlier study of the same streams, not from this run."
     )
     failures = [
         f"{model} on {stream} ({run['failure']})"
@@ -96,7 +95,7 @@ def report_all(results: Results, report: Report) -> None:
 
 
 def _report_best(results: Results, report: Report, what: str) -> None:
-    """Count the streams on which a model is at or above its best peer."""
+    """Report the best peer on each stream, and count the streams on which the model is better."""
     own = ADAPTIVE if what == "mae" else SQUARED
     rows, ahead = [], 0
     for stream in results:
@@ -123,7 +122,8 @@ def _report_best(results: Results, report: Report, what: str) -> None:
         )
     report.table(["stream", own, "best peer", "ratio", "last", "autoregressive"], rows)
     report.note(
-        f"The adaptive forest is at or above the best peer on {ahead} of {len(rows)} streams."
+        f"The error of the adaptive forest is at or below the error of the best peer on {ahead} "
+        f"of {len(rows)} streams."
     )
 
 

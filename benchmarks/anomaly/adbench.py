@@ -13,23 +13,23 @@ from .detectors import OURS, PEERS
 from .pictures import draw_dots
 from .ranking import run
 
-# The first scored row, because HalfSpaceTrees do not score their first 250 rows.
+# Number of rows that do not count, because HalfSpaceTrees do not score the first 250 rows.
 WARM_UP = 256
 SEEDS = 3
-# Numbers of rows and sets in a quick run.
+# Number of rows of a set, and number of sets, in a quick run.
 QUICK_ROWS, QUICK_SETS = 600, 2
 ONLINE = ("HalfSpaceTrees, 10", "HalfSpaceTrees, 100", "LODA", "OneClassSVM")
 WINDOWED = "isolation forest, windowed"
 
 
 def scores_of(who: str, X: Array, seed: int) -> Array:
-    """Score each row, then learn it."""
+    """Return the scores of rows, each before it is learned."""
     make: Any = OURS[who] if who in OURS else PEERS[who].make
     return run(make(seed), stream(X, np.zeros(len(X)))).scores
 
 
 def adbench(data: DataFolder, report: Report, quick: bool) -> None:
-    """ROC AUC and average precision on 19 of ADBench's sets."""
+    """Compare ROC AUC and average precision on 19 of ADBench's sets."""
     found = data.load("adbench")
     if found is None:
         return
@@ -51,12 +51,13 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
                 both = roc_auc_score(labels, scores), average_precision_score(labels, scores)
                 results[i, j] += np.array(both) / n_seeds
     report.note(
-        f"Ranking of anomalies on 19 of ADBench's sets. The rows of a set are in {n_seeds} "
-        "random orders and unscaled. Each row is scored and then learned. The measures are "
-        f"ROC AUC / average precision, from row {WARM_UP + 1} on. River's detectors are "
-        "behind MinMaxScaler (HalfSpaceTrees) or StandardScaler. The isolation forest is "
-        "fitted again every 256 rows. `NearestNeighborDetector` was designed on these sets. In "
-        "the fourth column it has `skip_anomalies=True`."
+        "Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, "
+        f"means over {n_seeds} random orders of the rows. Each row is scored and then learned. "
+        f"Scores count from row {WARM_UP + 1} on. Features are unscaled, except for River's "
+        "detectors: HalfSpaceTrees are behind MinMaxScaler, the others behind StandardScaler. "
+        "The isolation forest is fitted again every 256 rows. `NearestNeighborDetector` was "
+        "designed on these sets. The column nearest, skip_anomalies is this detector with "
+        "`skip_anomalies=True`."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]
@@ -72,6 +73,6 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     for own in OURS:
         auc, ap = reached[everybody.index(own)]
         report.note(
-            f"{own} is at or above the best of River's on {auc} sets by ROC AUC, and on {ap} sets "
-            "by average precision."
+            f"{own} is at or above River's best detector on {auc} sets by ROC AUC, and on {ap} "
+            "sets by average precision."
         )

@@ -44,7 +44,7 @@ SHOWN = "realKnownCause/machine_temperature_system_failure.csv"
 # Functions from a seed to a detector of rows {"value": v, "hour": h}.
 CALENDAR = ("hour",)
 ALARMS: dict[str, Callable[[int], Any]] = {
-    # The default detectors of the value only.
+    # The detectors are those of `Alarms` by default, on the value only.
     "Alarms, default": lambda s: Alarms(
         [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
     ),
@@ -74,13 +74,13 @@ def is_in_first_half(name: str) -> bool:
 
 
 def rows_of(times: Array, values: Array) -> Stream:
-    """Return a series as samples."""
+    """Return a series as samples with a value and an hour."""
     hours = (times % 86400 / 3600.0).tolist()
     return [({"value": v, "hour": h}, None) for v, h in zip(values.tolist(), hours, strict=True)]
 
 
 def scored(model: Any, samples: Stream) -> Array:
-    """Score each sample and then learn it."""
+    """Return the scores of samples, each before it is learned."""
     scores = np.empty(len(samples))
     for i, (x, _) in enumerate(samples):
         scores[i] = model.score_one(x)
@@ -89,7 +89,7 @@ def scored(model: Any, samples: Stream) -> Array:
 
 
 def nab(data: DataFolder, report: Report, quick: bool) -> None:
-    """The Numenta benchmark: alarms, detectors alone, published detectors."""
+    """Score alarms, detectors alone and published detectors on the Numenta benchmark."""
     found = data.load("nab")
     if found is None:
         return
@@ -121,13 +121,13 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
         scores = {i: found[key][parts[i]].astype(float) for i in chosen}
         rows.append([f"{who}, stored scores", *_texts(_totals(series, scores, halves, False))])
     report.note(
-        "Scores on the Numenta benchmark for three profiles: standard / low FP / low FN. "
-        f"Scores of `Alarms` are means of {1 if quick else SEEDS} seeds at the default "
-        "threshold. This threshold is the same for all files and was set in advance. Other "
-        "detectors have one seed, and the best threshold of each profile on the files of the "
-        "column. Stored scores are in single precision, so the windowed Gaussian's scores "
-        "near 1 are equal (published: 39.65). Parameters were selected on the first half; "
-        "later choices are described in docs/anomaly.md."
+        "Scores on the Numenta benchmark for three profiles: standard / low FP / low FN. Scores "
+        f"of `Alarms` are means of {1 if quick else SEEDS} seeds at the default threshold, which "
+        "is the same for all files. The other detectors have one seed. Their threshold is the "
+        "best one for each profile on the files of the column. Published detectors have stored "
+        "scores in single precision, in which the windowed Gaussian's scores near 1 are equal "
+        "(published score: 39.65). Parameters were selected on the first half; docs/anomaly.md "
+        "describes later choices."
     )
     report.table(["detector", *halves], rows)
     part, own = parts[names.index(SHOWN)], found["window_file"] == names.index(SHOWN)
@@ -140,7 +140,7 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
 def _totals(
     series: list[Places], scores: dict[int, Array], halves: dict[str, list[int]], is_fixed: bool
 ) -> Array:
-    """Return the totals of all profiles on each half."""
+    """Return the score of each profile on each half."""
     totals = []
     for numbers in halves.values():
         of_half = [series[i] for i in numbers], [scores[i] for i in numbers]
@@ -161,21 +161,21 @@ def _texts(values: Array) -> list[str]:
 
 
 class Spread:
-    """A view of a metric that adds the logarithm of its mean change over the latest 20 values."""
+    """The logarithm of a metric's mean absolute change over the latest 20 values."""
 
     def __init__(self) -> None:
         self.changes: list[float] = []
         self.last: float | None = None
 
     def __call__(self, value: float) -> float:
-        """Return the logarithm of the mean change, including one more value."""
+        """Add a value; return the logarithm of the mean absolute change."""
         self.changes = [*self.changes, abs(value - (value if self.last is None else self.last))]
         self.changes = self.changes[-20:]
         self.last = value
         return float(np.log(1e-9 + sum(self.changes) / len(self.changes)))
 
 
-# Alarms of metrics {"value": v, "hour": h, "spread": s}, as functions of the threshold.
+# Functions that return the detectors for metrics {"value": v, "hour": h, "spread": s}.
 _WITH_HOUR = ("value", "hour")
 METRICS: dict[str, Callable[[], Any]] = {
     "value": lambda: [_value(_near(1))],
@@ -186,13 +186,13 @@ METRICS: dict[str, Callable[[], Any]] = {
     ],
 }
 THRESHOLDS = (0.98, 0.997)
-# Budgets, and the names and thresholds of alarms that are tried with them.
+# Budgets, and the detectors and the threshold that are tried with them.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
 
 
 def metrics(data: DataFolder, report: Report, quick: bool) -> None:
-    """Alarms on generated metrics with a value per minute, 19 days with five incidents each."""
+    """Count alarms and found incidents on generated metrics with a value per minute."""
     n_series = 2 if quick else 20
     rows = []
     for who, make in METRICS.items():
@@ -214,12 +214,12 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
                     ]
                 )
     report.note(
-        f"Alarms on generated metrics with five incidents each. There are {n_series} series "
-        f"of {DAYS} days with a value per minute. A series has a daily season, which is "
-        "weaker at weekends, noise, and one incident of each kind after the fourth day. Some "
-        "incidents have values that are normal at other hours. An incident is found if an "
-        "alarm is raised between its start and 30 minutes after its end. There are no alarms "
-        "on the first day (`grace_period`)."
+        f"Alarms on generated metrics with five incidents each. There are {n_series} series of "
+        f"{DAYS} days with a value per minute. A series has noise, a daily season that is weaker "
+        "at weekends, and one incident of each kind after the fourth day. Some incidents have "
+        "values that are normal at other hours. An incident is found if an alarm is raised "
+        "between its start and 30 minutes after its end. There are no alarms on the first day "
+        "(`grace_period`)."
     )
     headers = ["views", "threshold", "budget", "alarms a day", "most on a day", "found"]
     report.table([*headers, *KINDS], rows)
@@ -228,7 +228,7 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
 def _judged(
     number: int, views: list[Any], threshold: float, budget: tuple[int, int] | None
 ) -> tuple[int, int, list[int]]:
-    """Return the number of alarms, the largest number on one day, and which incidents are found."""
+    """Return the number of alarms, the most alarms on one day, and which incidents are found."""
     made, spread = metric(number), Spread()
     alarms = Alarms(views, threshold, grace_period=DAY, budget=budget, calendar=["hour", "spread"])
     raised = []
@@ -246,7 +246,7 @@ def _judged(
 
 
 def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
-    """Return samples of 5 features whose distribution changes in the middle."""
+    """Return samples of 5 features whose distribution drifts in the middle."""
     t = np.arange(n)
     share = {
         "abrupt": (t >= n // 2).astype(float),
@@ -257,7 +257,7 @@ def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
 
 
 def drift(data: DataFolder, report: Report, quick: bool) -> None:
-    """Duration of alarms after the distribution of a stream has changed."""
+    """Measure the duration of alarms after a drift."""
     n = 3000 if quick else 10_000
     makers: dict[str, Callable[[], Any]] = {
         "NearestNeighborDetector": lambda: _near(1),
@@ -284,21 +284,20 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
             last = "-" if not len(above) else f"{500 * (int(above[-1]) + 1):,}"
             rows.append([kind, who, text, *(str(b) for b in blocks[:4]), last, str(is_alarm.sum())])
     report.note(
-        f"Alarms after the distribution of a stream has changed. There are {n:,} normal "
-        f"samples of 5 features. After {n // 2:,} samples their means move by 3 standard "
-        "deviations: at once, within 1,000 samples, or back and forth every 500 samples. An "
-        "alarm of a detector is a score above the 99 % quantile of its scores of the 1,000 "
-        "samples before the change. `Alarms` have default parameters. The columns have the "
-        "alarms in the 1,000 samples before the change and in four blocks of 500 samples "
-        "after it, the end of the last block with more than 25 alarms, and all alarms after "
-        "the change."
+        f"Alarms after a drift. There are {n:,} normal samples of 5 features. After {n // 2:,} "
+        "samples their means move by 3 standard deviations: at once, within 1,000 samples, or "
+        "back and forth every 500 samples. The threshold of a detector is the 99 % quantile of "
+        "its scores for the 1,000 samples before the drift. `Alarms` have default parameters. "
+        "The first columns count the alarms in the 1,000 samples before the drift and in four "
+        "blocks of 500 samples after the drift. The column until has the end of the last block "
+        "with more than 25 alarms. The column all has the number of alarms after the drift."
     )
     blocks = ["first 500", "second", "third", "fourth"][: 4 if n == 10_000 else 3]
     report.table(["change", "detector", "in 1,000 before", *blocks, "until", "all"], rows)
 
 
 def equal(data: DataFolder, report: Report, quick: bool) -> None:
-    """Scores after 2,000 equal values."""
+    """Report scores after 2,000 equal values."""
     rows = []
     for value in (2.001, 3.0):
         for who, make in (ALARMS | BARE).items():
@@ -309,7 +308,7 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
             is_alarm = score >= Alarms().threshold
             rows.append([f"{value:g}", who, f"{score:.4f}", "alarm" if is_alarm else "none"])
     report.note(
-        "Scores of the value in the column after 2,000 values of 2. An alarm of a detector "
-        "is a score at or above the default threshold of `Alarms`."
+        "Scores of one value after 2,000 values of 2. An alarm of a detector is a score at or "
+        "above the default threshold of `Alarms`."
     )
     report.table(["value", "detector", "score", "alarm"], rows)

@@ -41,7 +41,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def _timed(call: Callable[[Any], Any], samples: Stream) -> float:
-    """Return a call's processor time in microseconds, the smallest mean of five parts."""
+    """Return a call's processor time in microseconds, the smallest mean of five blocks."""
     found = []
     for start in range(0, len(samples), len(samples) // 5):
         part = samples[start : start + len(samples) // 5]
@@ -53,7 +53,7 @@ def _timed(call: Callable[[Any], Any], samples: Stream) -> float:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Microseconds and bytes by the number of features and of samples."""
+    """Measure time and memory by the number of features."""
     n = 2000 if quick else 10_000
     rows, kept = [], {}
     for d in (2, 10, 50):
@@ -74,12 +74,12 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             kept[name, d] = learn, score, memory
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", memory])
     report.note(
-        f"Time per sample of detectors and alarms, and memory of density forests. {n:,} "
-        f"normal samples are learned by {N_TREES} trees of `DensityForest` and "
-        "HalfSpaceTrees, and by other models with default parameters. Learning is timed on "
-        "the last 1,000 samples, scoring on 1,000 other samples. `Alarms` score each sample "
-        "that they learn. Times are processor times, the smallest means of five parts. Bytes "
-        "are those of a whole `DensityForest` per sample and tree."
+        "Time per sample of detectors and alarms, and memory of density forests. The models "
+        f"learn {n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, "
+        "and the other models have default parameters. Learning is timed on the last 1,000 "
+        "samples, and scoring on 1,000 other samples. `Alarms` score each sample that they "
+        "learn. Times are processor times, the smallest means of five blocks. Bytes are those of "
+        "the `DensityForest` per sample and tree."
     )
     headers = ["features", "model", "learn, us", "score, us", "bytes"]
     report.table(headers, rows)

@@ -1,4 +1,4 @@
-"""Time of random cut forests, compared with detectors of as many trees and the same window."""
+"""Time of random cut forests and of detectors with as many trees and the same window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGET_SIZE = SIZES[0]
 
 ROUNDS = 5
 
-# Number of samples of a window that trees store by default.
+# Number of samples of the window that trees store by default.
 HELD = RandomCutForest().max_samples
 
 # Samples per round of most detectors, and of `rrcf`.
@@ -33,8 +33,8 @@ def _half_spaces(n_trees: int, window: int) -> Any:
     return preprocessing.MinMaxScaler() | trees
 
 
-# By name: a function from the number of trees and the window to a detector, and the samples per
-# round.
+# By name: a function of the number of trees and the window that returns a detector, and the number
+# of samples per round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
     "RandomCutForest that holds all": (
@@ -48,7 +48,7 @@ if rrcf is not None:
 
 
 def _run(model: Any, samples: Stream) -> float:
-    """Score and learn each sample; return microseconds of processor time per sample."""
+    """Score and learn each sample; return the processor time per sample in microseconds."""
     started = time.process_time()
     for x, _ in samples:
         model.score_one(x)
@@ -57,7 +57,7 @@ def _run(model: Any, samples: Stream) -> float:
 
 
 def cuts(data: DataFolder, report: Report, quick: bool) -> None:
-    """Microseconds to score and learn a sample, in a full window."""
+    """Compare the time to score and learn a sample in a full window."""
     rounds = 2 if quick else ROUNDS
     rows = []
     for size in SIZES[-1:] if quick else SIZES:
@@ -89,10 +89,10 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
                 ratio = float(np.median(np.divide(times["rrcf"], ours)))
                 report.note(f"`rrcf` takes {ratio:.0f} times as long.")
     report.note(
-        f"The trees of the first detector store at most {HELD} samples of the window, the "
-        "default. Normal samples are scored and then learned in a full window. Times are "
-        f"processor times, medians of {rounds} rounds in which the detectors take turns. A "
-        f"round has {N_SAMPLES} samples ({N_SLOW} for `rrcf`). The last column has the "
-        "median, smallest and largest ratio of the rounds."
+        f"The trees of RandomCutForest store at most {HELD} samples of the window by default, or "
+        "all of its samples. Normal samples are scored and then learned in a full window. Times "
+        f"are processor times, medians of {rounds} rounds in which the detectors take turns. A "
+        f"round has {N_SAMPLES} samples ({N_SLOW} for `rrcf`). The last column has the median, "
+        "smallest and largest ratio to RandomCutForest over the rounds."
     )
     report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)

@@ -1,4 +1,4 @@
-"""Detectors that are compared, as functions of a seed."""
+"""Detectors of the comparison, as functions of a seed."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ WINDOW, FITTED_EVERY = 2048, 256
 
 
 class Peer(NamedTuple):
-    """A detector, and its number of samples if it is too slow for all samples."""
+    """A detector, and the largest number of samples that it gets, if it is slow."""
 
     make: Callable[[int], Any]
     most: int | None = None
-    # Number of features for which it is too slow.
+    # The largest number of features for which the detector is fast enough.
     most_features: int | None = None
-    # Whether it uses only the last value of a series.
+    # Whether the detector uses only the last value of a series.
     is_of_series: bool = False
 
 
 class CutForest(base.AnomalyDetector):
-    """Detector by `rrcf` as in its examples: a sample's mean displacement after its insertion.
+    """Detector of `rrcf` as in its examples: the score is a sample's mean displacement.
 
-    Trees are over a sliding window. `score_one` inserts the sample, so `learn_one` does nothing.
+    The trees hold a sliding window. `score_one` inserts the sample, so `learn_one` does nothing.
     """
 
     def __init__(self, n_trees: int, window: int, seed: int) -> None:
@@ -71,13 +71,13 @@ class CutForest(base.AnomalyDetector):
 
 
 class WindowedForest:
-    """Isolation forest of scikit-learn over the latest rows, refitted regularly."""
+    """Isolation forest of scikit-learn, refitted to the latest rows after every 256 rows."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def scores(self, X: Array) -> Array:
-        """Return the score of each row from a fit to earlier rows; 0 before the first fit."""
+        """Return the score of each row by the latest earlier fit; 0 before the first fit."""
         scores = np.zeros(len(X))
         for start in range(FITTED_EVERY, len(X), FITTED_EVERY):
             part = slice(start, start + FITTED_EVERY)

@@ -17,10 +17,10 @@ from river_mondrian import Alarms, NearestNeighborDetector, RandomCutForest
 from ..data import DataFolder
 from ..report import Report, progress
 
-# Rows per call, and features.
+# Number of rows per call, and number of features.
 BLOCK, N_FEATURES = 10_000, 3
 
-# Models are small, because only their memory is measured. Each has a description.
+# Models by name, with a description. Models are small, which makes the run fast.
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
     "RandomCutForest": (
@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def resident() -> int:
-    """Return the bytes of memory of this process: present bytes on Linux, otherwise the peak."""
+    """Return the resident memory of this process in bytes: at present on Linux, else the peak."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -43,11 +43,11 @@ def resident() -> int:
 
 
 def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
-    """Return resident memory and the model's own count after these numbers of samples."""
+    """Return resident memory and the model's `memory_usage` after some numbers of samples."""
     model, found = MODELS[name][1](), []
     rng = np.random.default_rng(1)
     for block in range(numbers[-1] // BLOCK):
-        # Scores rise and fall, so alarms are raised.
+        # The scale of the samples varies, so alarms are raised.
         X = rng.normal(size=(BLOCK, N_FEATURES)) * (1.0 + block % 7)
         model.learn_many(X)
         n = BLOCK * (block + 1)
@@ -58,7 +58,7 @@ def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Resident memory after 100,000, a million and ten million samples."""
+    """Measure resident memory after 100,000, a million and ten million samples."""
     numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
     rows = []
     for name, (kind, _) in MODELS.items():
@@ -68,9 +68,10 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         sizes = [f"{held / 2**20:.1f}" for held, _ in found]
         rows.append([name, kind, *sizes, f"{found[0][1]:,}", f"{found[-1][1]:,}"])
     report.note(
-        f"MiB of a process after so many samples of {N_FEATURES} features, learned by "
-        f"`learn_many` in blocks of {BLOCK:,}; and the first and last values of the model's "
-        "own count of bytes (`memory_usage`)."
+        "Memory of a process in MiB by the number of learned samples. The samples have "
+        f"{N_FEATURES} features and are learned by `learn_many` in blocks of {BLOCK:,} samples. "
+        "The last two columns have `memory_usage`, the model's own count of bytes, at the first "
+        "and at the last of these numbers."
     )
     headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at the end"]
     report.table(headers, rows)

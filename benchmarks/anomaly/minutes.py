@@ -10,14 +10,14 @@ from ..data import Array
 
 DAY, DAYS = 1440, 19
 SEED = 11
-# Days before the first incident, and least number of minutes between two incidents.
+# Days before the first incident, and smallest number of minutes between two incidents.
 QUIET_DAYS, APART = 4, 600
 
 KINDS = ("higher", "outage", "stuck", "noisy", "slow rise")
 
 
 class Incident(NamedTuple):
-    """A kind of incident, with its first and last minute."""
+    """An incident: its first and last minute, and its kind."""
 
     first: int
     last: int
@@ -25,14 +25,14 @@ class Incident(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A series and its incidents."""
+    """The values of a series, and its incidents."""
 
     values: Array
     incidents: list[Incident]
 
 
 def usual(rng: np.random.Generator, days: int = DAYS) -> tuple[Array, float]:
-    """Return a series without incidents, and the height of its season."""
+    """Return a series without incidents, and the amplitude of its season."""
     t = np.arange(days * DAY)
     level, height = rng.uniform(20.0, 200.0), rng.uniform(0.2, 0.5)
     phase = 2.0 * np.pi * (t / DAY + rng.random())

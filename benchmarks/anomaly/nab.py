@@ -2,9 +2,9 @@
 
 An anomaly is a window of a series. A detection is a row whose score is at or above a threshold,
 which is the same for all series. The first detection within a window earns up to 1, more if it is
-earlier. A window without a detection costs `missed`. A detection outside of all windows costs up to
-`false`, less if it is shortly after a window. The first rows of a series do not count. The total is
-scaled: no detections have 0, and detections at the start of each window only have 100.
+earlier. A window without a detection costs `missed`. A detection outside all windows costs up to
+`false`, and less just after a window. The first rows of a series do not count. The total is scaled
+to 0 without detections, and to 100 with only one detection at the start of each window.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from ..data import Array
 
-# Rows at the start of a series that do not count: a share of its rows, and an upper limit.
+# The first rows of a series do not count: a share of its rows, up to a limit.
 PROBATION, MOST_ROWS = 0.15, 5000
 
 
 class Profile(NamedTuple):
-    """Costs of a false detection and of a missed window. The first row of a window earns 1."""
+    """Costs of a false detection and of a missed window; the first row of a window earns 1."""
 
     false: float
     missed: float
@@ -34,9 +34,9 @@ PROFILES = {
 
 
 class Places(NamedTuple):
-    """Values of a detection at each row, before costs, and the number of its window.
+    """Value of a detection at each row, before costs, and the index of the row's window.
 
-    Windows are numbered from 0. -1 is outside of all windows, and -2 does not count.
+    The index -1 is for rows outside all windows, and -2 for rows that do not count.
     """
 
     worth: Array
@@ -45,7 +45,7 @@ class Places(NamedTuple):
 
 
 def sigmoid(x: Array | float) -> Array:
-    """Return the value of a detection: x is -1 at a window's start, and 0 at its end."""
+    """Return the value of a detection at x, where a window is the interval from -1 to 0."""
     x = np.asarray(x, dtype=float)
     return np.where(x > 3.0, -1.0, 2.0 / (1.0 + np.exp(5.0 * np.minimum(x, 3.0))) - 1.0)
 
@@ -77,7 +77,7 @@ def places(times: Array, windows: Array) -> Places:
 
 
 def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple[Array, Array]:
-    """Return all thresholds from the highest score down, and the scaled total at each."""
+    """Return all thresholds in descending order, and the scaled total at each threshold."""
     first = np.cumsum([0, *(one.n_windows for one in series)])
     worth = np.concatenate([one.worth for one in series])
     window = np.concatenate(
@@ -91,8 +91,7 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
     order = np.argsort(-score[counts], kind="stable")
     worth, window, score = worth[counts][order], window[counts][order], score[counts][order]
     gains = np.where(window < 0, profile.false * worth, 0.0)
-    # The best detection in a window counts. If a lower threshold adds a better one, it replaces the
-    # old one.
+    # Only the best detection in a window counts. A lower threshold may add a better detection.
     best: dict[int, float] = {}
     for i in np.flatnonzero(window >= 0).tolist():
         k, value = int(window[i]), float(worth[i])
@@ -100,14 +99,14 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
         best[k] = max(before, value)
         gains[i] = best[k] - before
     n_windows = int(first[-1])
-    # All detectors miss windows in the rows that do not count.
+    # Windows within the rows that do not count are missed by all detectors.
     raw = np.cumsum(gains)
     ends = np.flatnonzero(np.append(np.diff(score) < 0.0, True))
     return score[ends], 100.0 * raw[ends] / (n_windows * (1.0 + profile.missed))
 
 
 def best(series: list[Places], scores: list[Array], profile: Profile) -> tuple[float, float]:
-    """Return the threshold with the highest total, and the total."""
+    """Return the threshold with the highest total, and this total."""
     thresholds, found = totals(series, scores, profile)
     place = int(np.argmax(found))
     return float(thresholds[place]), float(found[place])

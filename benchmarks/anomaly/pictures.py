@@ -11,7 +11,7 @@ from ..report import Report, pyplot
 def draw_dots(
     report: Report, values: Mapping[str, Mapping[str, float]], ours: Sequence[str], what: str
 ) -> None:
-    """Draw a line of dots for each stream or set, one dot for each detector.
+    """Draw a row of dots for each stream or set, with a dot for each detector.
 
 
     Parameters
@@ -19,9 +19,9 @@ def draw_dots(
     report
         Where the picture goes.
     values
-        By stream, and by detector.
+        The measure by stream and by detector.
     ours
-        The detectors that are coloured.
+        The detectors with a colour; all others are grey.
     what
         The label of the horizontal axis.
     """
@@ -48,18 +48,18 @@ def draw_dots(
 
 
 def draw_series(report: Report, times: Array, values: Array, windows: Array, raised: Array) -> None:
-    """Draw a series, the windows of its anomalies and the alarms.
+    """Draw a series, the windows of anomalies, and the alarms.
 
     Parameters
     ----------
     report
         Where the picture goes.
     times, values
-        The series; times are seconds.
+        Times of the values in seconds, and the values.
     windows
         First and last time of each window, shape (n, 2).
     raised
-        The rows of alarms.
+        The indices of the rows with an alarm.
 
     """
     plt = pyplot()

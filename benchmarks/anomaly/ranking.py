@@ -14,10 +14,10 @@ from .detectors import OURS, PEERS, Peer, WindowedForest, rrcf
 from .pictures import draw_dots
 from .streams import SHARE, STREAMS, UNSEEN, Labelled
 
-# Number of first samples that do not count, because HalfSpaceTrees do not score their first 250.
+# The first 250 samples do not count, because HalfSpaceTrees do not score them.
 WARM_UP = 250
 
-# Detectors of this package. The best of them by each measure is compared with each peer.
+# Groups of this package's detectors. The best detector of a group is compared with each peer.
 NEAREST, CUTS, SKIPPING = "NearestNeighborDetector", "RandomCutForest", "nearest, skip_anomalies"
 WHO = {
     **{own: (own,) for own in (NEAREST, CUTS, SKIPPING)},
@@ -29,14 +29,14 @@ MEASURES = ("ROC AUC", "average precision")
 
 
 class Run(NamedTuple):
-    """Scores of a stream or of its beginning, and the time per sample."""
+    """Scores of the first samples of a stream, and the time per sample."""
 
     scores: Array
     seconds: float
 
 
 def run(model: Any, samples: Stream) -> Run:
-    """Score each sample and then learn it."""
+    """Return the scores of samples, each before it is learned, and the time per sample."""
     started = time.perf_counter()
     if isinstance(model, WindowedForest):
         scores = model.scores(np.array([list(x.values()) for x, _ in samples], dtype=float))
@@ -49,7 +49,7 @@ def run(model: Any, samples: Stream) -> Run:
 
 
 def judged(runs: list[Run], stream: Labelled, n: int) -> Array:
-    """Return both measures up to the n-th sample, shape (runs, 2)."""
+    """Return ROC AUC and average precision up to the n-th sample, shape (runs, 2)."""
     labels = np.array([y for _, y in stream.samples[WARM_UP:n]])
     scores = [np.nan_to_num(found.scores[WARM_UP:n]) for found in runs]
     both = [(roc_auc_score(labels, s), average_precision_score(labels, s)) for s in scores]
@@ -57,19 +57,19 @@ def judged(runs: list[Run], stream: Labelled, n: int) -> Array:
 
 
 class Comparison(NamedTuple):
-    """Each measure's lead over a peer, and the standard error of the lead."""
+    """Lead over a peer by each measure, and the standard error of the lead."""
 
     lead: Array
     error: Array
 
     @property
     def is_above(self) -> Array:
-        """Whether it is at or above the peer."""
+        """Whether the best detector is at or above the peer, by measure."""
         return np.asarray(self.lead >= 0.0)
 
     @property
     def is_near(self) -> Array:
-        """Whether it is above the peer, or at most two standard errors below."""
+        """Whether it is above the peer, or at most two standard errors below the peer."""
         return np.asarray(self.lead >= -2.0 * self.error)
 
 
@@ -80,9 +80,9 @@ def compared(ours: list[Array], theirs: Array) -> Comparison:
     Parameters
     ----------
     ours
-        The measures of each of our detectors, shape (seeds, 2).
+        The measures of each of the package's detectors, shape (seeds, 2).
     theirs
-        Those of the peer.
+        The measures of the peer, shape (seeds, 2).
     """
     means = np.array([found.mean(axis=0) for found in ours])
     best = means.argmax(axis=0)
@@ -98,7 +98,7 @@ def _squared_error(values: Array) -> float:
 
 
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
-    """ROC AUC, average precision and time of all detectors on ten streams."""
+    """Compare ROC AUC, average precision and time of all detectors on ten streams."""
     n, seeds = (1500, 1) if quick else (2500, 3)
     for make in OURS.values():  # This compiles kernels.
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
@@ -117,14 +117,15 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     if rrcf is None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
-        "Ranking of anomalies on ten streams. Each sample is scored and then learned. "
-        f"Measures start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. "
-        f"Streams have {SHARE:.0%} of one class as anomalies, or are generated. Peers are "
-        "behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf). The isolation "
-        "forest has the latest 2,048 rows and is refitted every 256 rows. It and the "
-        "package's detectors get unscaled features. LocalOutlierFactor and rrcf get 1,000 "
-        "samples and one seed; the best of the package's detectors on these samples is in "
-        f"brackets. LocalOutlierFactor gets at most {_MOST_FEATURES} features."
+        "Ranking of anomalies on ten streams. Each sample is scored and then learned. Measures "
+        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. The anomalies of a "
+        f"stream are {SHARE:.0%} samples of one class, or are generated. River's detectors and "
+        "rrcf get scaled features (MinMaxScaler, or StandardScaler for LODA, OneClassSVM and "
+        "rrcf). The package's detectors and the isolation forest get unscaled features. The "
+        "isolation forest is refitted to the latest 2,048 rows every 256 rows. "
+        "LocalOutlierFactor and rrcf get 1,000 samples and one seed. The best result of the "
+        "package's detectors on these samples is in brackets. LocalOutlierFactor gets at most "
+        f"{_MOST_FEATURES} features."
     )
     headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)
@@ -133,9 +134,9 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[who, *_counts([of[who] for of in found.values()])] for who in WHO],
     )
     report.note(
-        f"The table has the numbers of streams, out of {len(areas)}, on which a detector is "
-        "at or above every peer, or tied with all better peers. A tie is a difference of "
-        "less than two standard errors over seeds."
+        f"The table has the numbers of streams, out of {len(areas)}, on which the best detector "
+        "of a row is at or above every peer, or tied with every peer that is better. A tie is a "
+        "difference of at most two standard errors over seeds."
     )
     several = [who for who, few in WHO.items() if len(few) > 1]
     report.table(
@@ -143,18 +144,18 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[name, *(_worst(of[who]) for who in several)] for name, of in found.items()],
     )
     report.note(
-        "The table has the strongest peer of each stream: our ROC AUC minus the peer's on the "
-        "same samples, and the standard error of this lead over seeds."
+        "The table has the strongest peer of each stream, our ROC AUC minus the peer's on the "
+        "same samples, and the standard error of this difference over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(
-        "`NearestNeighborDetector` was designed on other sets. These streams were not used "
-        f"to select scores and lifetimes of the other detectors: {', '.join(UNSEEN)}. All "
-        "streams were used to select the number of samples in trees."
+        "`NearestNeighborDetector` was designed on other sets. Scores and lifetimes of the other "
+        f"detectors were selected without these streams: {', '.join(UNSEEN)}. The number of "
+        "samples in trees was selected on all streams."
     )
     report.note(
-        "Wall-clock microseconds to score and learn a sample, including other load of the "
-        "machine. `cost` and `cuts` measure processor times."
+        "The next table has the wall-clock time to score and learn a sample, which includes "
+        "other load of the machine. `cost` and `cuts` measure processor times."
     )
     report.table(["stream", "detector", "us per sample"], times)
 
@@ -163,14 +164,14 @@ _MOST_FEATURES = PEERS["LocalOutlierFactor"].most_features
 
 
 def _counts(found: list[dict[str, Comparison]]) -> list[str]:
-    """Return the numbers of streams at or above every peer, and tied, by each measure."""
+    """Return, by measure, the numbers of streams at or above every peer, and of ties."""
     above = np.array([np.all([one.is_above for one in of.values()], axis=0) for of in found])
     near = np.array([np.all([one.is_near for one in of.values()], axis=0) for of in found])
     return [str(int(part[:, k].sum())) for k in range(2) for part in (above, near & ~above)]
 
 
 def _worst(found: dict[str, Comparison]) -> str:
-    """Return the peer over which our lead by ROC AUC is smallest, and this lead."""
+    """Return the peer with the smallest lead by ROC AUC, and this lead."""
     peer, one = min(found.items(), key=lambda item: float(item[1].lead[0]))
     return f"{peer}: {one.lead[0]:+.3f} ± {one.error[0]:.3f}"
 
@@ -184,7 +185,7 @@ def _runs(name: str, who: str, make: Any, samples: Stream, seeds: int) -> list[R
 
 
 def _is_for(peer: Peer, stream: Labelled) -> bool:
-    """Return whether a peer can run on a stream, and its part of the stream has anomalies."""
+    """Return whether a peer can run on a stream, and gets anomalies."""
     if peer.is_of_series and not stream.is_series:
         return False
     if peer.most_features is not None and len(stream.samples[0][0]) > peer.most_features:
@@ -200,7 +201,7 @@ def _compare(
     times: list[list[str]],
     areas: dict[str, float],
 ) -> dict[str, dict[str, Comparison]]:
-    """Add a stream's rows and areas; return the comparisons with all peers."""
+    """Add the results on a stream to the tables; return the comparisons with all peers."""
 
     def add(who: str, runs: list[Run], n: int, values: list[str]) -> None:
         shown = f"**{who}**" if who in OURS else who

@@ -1,7 +1,7 @@
 """Streams with anomalies: sets in which one class is made rare, and generated streams.
 
-They were fixed before any selection. `UNSEEN` were not used before scores and lifetimes were final.
-The number of samples in trees was selected after all streams had been used.
+The streams were fixed before any selection. The streams of `UNSEEN` were not used until scores and
+lifetimes were final. The number of samples in trees was selected on all streams.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from river import datasets
 
 from ..data import Array, DataFolder, Stream, take
 
-# Share of anomalies in streams with a rare class, and the seed of the streams.
+# Share of anomalies in streams with a rare class, and seed of the streams.
 SHARE = 0.02
 SEED = 7
 
-# Number of values of a series in a sample.
+# Number of values of a series in a shingle.
 SHINGLE = 16
 
 UNSEEN = ("credit", "mnist", "covtype", "shifts")
 
 
 class Labelled(NamedTuple):
-    """A stream whose labels mark anomalies, and whether it is a series in shingles."""
+    """A stream whose labels mark anomalies, and whether its samples are shingles of a series."""
 
     samples: Stream
     is_series: bool
@@ -38,12 +38,12 @@ def _stream(X: Array, is_odd: Array) -> Stream:
 
 
 def shuttle(data: DataFolder, n: int) -> Labelled | None:
-    """Return River's Shuttle stream, in its order."""
+    """Return River's Shuttle stream in its original order."""
     return Labelled([(x, bool(y)) for x, y in take(datasets.Shuttle(), 2 * n)], False)
 
 
 def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]:
-    """Return a function that makes a stream of a set in which one class is rare."""
+    """Return a function that returns a set as a stream in which one class is rare."""
 
     def make(data: DataFolder, n: int) -> Labelled | None:
         arrays = data.load(name)
@@ -61,7 +61,7 @@ def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]
 
 
 def credit(data: DataFolder, n: int) -> Labelled | None:
-    """Return payments: 28 uncorrelated components, a time and an amount; .5 % frauds."""
+    """Return payments of 28 uncorrelated components, a time and an amount, with .5 % frauds."""
     rng = np.random.default_rng(SEED)
     scales = np.geomspace(2.0, 0.3, 28)
     X = scales * rng.standard_t(4.0, size=(2 * n, 28))
@@ -77,12 +77,12 @@ def credit(data: DataFolder, n: int) -> Labelled | None:
 
 
 def floods(data: DataFolder, n: int) -> Labelled | None:
-    """Return requests: duration, bytes, recent requests and errors; bursts are anomalies."""
+    """Return requests with duration, bytes, recent requests and errors; bursts are anomalies."""
     rng = np.random.default_rng(SEED)
     rows, labels = [], []
     while len(rows) < 2 * n:
         if len(rows) > 300 and rng.random() < 0.001:
-            # A flood is one request of one sender, so its samples are similar.
+            # A flood repeats one request of one sender, so its samples are similar.
             size, reply = rng.lognormal(4.0, 0.3), rng.lognormal(5.0, 0.3)
             for i in range(int(rng.integers(10, 40))):
                 noise = rng.normal(1.0, 0.02, size=3)
@@ -102,7 +102,7 @@ def floods(data: DataFolder, n: int) -> Labelled | None:
 
 
 def _shingles(values: Array, is_odd: Array) -> Labelled:
-    """Return the windows of a series; a window is an anomaly if its last value is."""
+    """Return the shingles of a series; a shingle is an anomaly if its last value is one."""
     X = np.lib.stride_tricks.sliding_window_view(values, SHINGLE)
     return Labelled(_stream(X, is_odd[SHINGLE - 1 :].tolist()), True)
 
@@ -114,7 +114,7 @@ def _season(rng: np.random.Generator, n: int) -> Array:
 
 
 def spikes(data: DataFolder, n: int) -> Labelled | None:
-    """Return a season with single values that are too high or too low."""
+    """Return a seasonal series with single values that are too high or too low."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), rng.random(n) < 0.01
     height = rng.choice([-1.0, 1.0], size=n) * rng.uniform(0.8, 2.5, size=n)
@@ -122,7 +122,7 @@ def spikes(data: DataFolder, n: int) -> Labelled | None:
 
 
 def shifts(data: DataFolder, n: int) -> Labelled | None:
-    """Return a season with permanent changes of level; the 10 values after each are anomalies."""
+    """Return a seasonal series with level shifts; the 10 values after a shift are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in np.sort(rng.choice(np.arange(400, n - 20), size=max(3, n // 500), replace=False)):
@@ -132,7 +132,7 @@ def shifts(data: DataFolder, n: int) -> Labelled | None:
 
 
 def seasons(data: DataFolder, n: int) -> Labelled | None:
-    """Return a season that stops, or is three times as fast, for 24 values; these are anomalies."""
+    """Return a seasonal series; while its season stops or is thrice as fast, it is anomalous."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in rng.choice(np.arange(400, n - 40, 60), size=max(3, n // 800), replace=False):

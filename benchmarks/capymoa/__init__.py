@@ -1,4 +1,4 @@
-"""The adaptive forests and CapyMOA's learners (Java), which run in a separate interpreter.
+"""The adaptive forests, compared with CapyMOA's learners (Java) in a separate interpreter.
 
 Set `CAPYMOA_PYTHON` to an interpreter with CapyMOA (`pip install capymoa`; it needs Java).
 """
@@ -37,7 +37,7 @@ SEEDS = 3
 
 
 def _python() -> str | None:
-    """Return the interpreter with CapyMOA, or None after a line with the reason."""
+    """Return the interpreter with CapyMOA; if there is none, print the reason and return None."""
     python = os.environ.get("CAPYMOA_PYTHON", "")
     if not python:
         print("capymoa: skipped, CAPYMOA_PYTHON is no interpreter with CapyMOA", flush=True)
@@ -113,22 +113,23 @@ def _compare(
     headers = ["stream", "n", "adaptive", *peers]
     what = "Mean absolute error" if of_targets else "Progressive accuracy"
     report.note(
-        f"{what} of the adaptive forest (mean of {seeds} seeds, 10 trees, default parameters) "
-        "and of CapyMOA's learners (one seed, default parameters except the number of trees "
-        "in the name). All get raw numbers. Each sample is predicted and then learned. "
-        "CapyMOA runs its prequential evaluation in Java."
+        f"{what} of the adaptive forest and of CapyMOA's learners. The adaptive forest has 10 "
+        f"trees and default parameters; its scores are means of {seeds} seeds. CapyMOA's learners "
+        "have one seed, the number of trees in the name, and otherwise default parameters. All "
+        "models get unscaled features. Each sample is predicted and then learned. CapyMOA's "
+        "prequential evaluation runs in Java."
     )
     report.table(headers, scores)
     report.note(
-        "The adaptive forest is at least as accurate as CapyMOA's best on "
-        f"{ahead} of {len(streams)} streams."
+        f"The adaptive forest is at least as accurate as CapyMOA's best learner on {ahead} of "
+        f"{len(streams)} streams."
     )
     report.note("## Microseconds of processor time per sample, all threads")
     report.table(headers, times)
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time of classifiers. Streams marked * were not used to select settings."""
+    """Compare the accuracy and time of classifiers."""
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
     streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
     peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)
@@ -143,7 +144,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Absolute error and time of regressors."""
+    """Compare the absolute error and time of regressors."""
     n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
     streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
     peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)

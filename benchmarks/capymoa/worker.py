@@ -1,7 +1,7 @@
 """Run CapyMOA's learners on streams of numbers, and print a line of JSON for each run.
 
-An interpreter with CapyMOA runs this file, with the path of an .npz file (arrays X and y) and the
-names of learners. It needs neither this package nor River.
+This file runs in an interpreter with CapyMOA, without this package and River. Its arguments are the
+path of an .npz file (arrays X and y) and the names of learners.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     for name in names:
         kind, options = learners[name]
         learner = getattr(module, kind)(stream.get_schema(), random_seed=1, **options)
-        # Processor time, including the threads of Java's compiler and garbage collector.
+        # The processor time includes the threads of Java's compiler and garbage collector.
         start = time.process_time()
         found = prequential_evaluation(stream, learner, window_size=len(X))["cumulative"]
         seconds = time.process_time() - start

@@ -1,6 +1,6 @@
-"""Forests over several processes by Ray: their cost, and their results after kills.
+"""Forests in several processes by Ray: cost, and results after kills.
 
-Each part takes the data folder, a report, and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ N_SAMPLES, QUICK_SAMPLES = 100_000, 6_000
 KILLS, QUICK_KILLS = 200, 2
 SIZE = 250
 N_TREES = 10
-# Largest number of seconds between a prediction and a kill, which may be at any moment.
+# Largest number of seconds between the start of a block and the kill.
 LATEST = 0.5
 
 
@@ -82,11 +82,12 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
             _run(MondrianForestRegressor, n, n_kills - n_kills // 2),
         ]
     report.note(
-        f"Results of workers that are killed at random moments. {N_TREES} trees are in two "
-        f"workers, with blocks of {SIZE}, saved every 7 blocks. A worker's process gets "
-        f"SIGKILL within {LATEST} s after all blocks were learned. Then probabilities, or "
-        "means and variances, are compared with those of a single model, and at the end the "
-        "trees."
+        f"Results of workers that are killed at random moments. Two workers have {N_TREES} trees, "
+        f"learn blocks of {SIZE} samples, and save after every 7 blocks. In some blocks, a "
+        f"worker's process gets SIGKILL within {LATEST} s after the block starts. After such a "
+        "block, probabilities (or means and variances) are compared with those of a single "
+        "model. At the end the trees are compared. The column differ counts differences above "
+        "1e-12."
     )
     headers = ["model", "samples", "kills", "restarts", "differ", "largest difference"]
     report.table(headers, rows)

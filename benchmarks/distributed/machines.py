@@ -1,4 +1,4 @@
-"""Calculated speed and memory of 2 to 100 machines, from measured costs."""
+"""Speed and memory of 2 to 100 machines, calculated from costs measured on one machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runs import BLOCK, WARM_UP, blocks_of, local_ray, streams
 from .sharding import block_costs
 
 MACHINES = (2, 5, 10, 20, 50, 100)
-# Assumptions: processors and memory of a machine, bytes per second of the driver's network.
+# Assumed processors and bytes of memory of a machine, and bytes per second of the network.
 CORES, MEMORY, NETWORK = 16, 256e9, 1.25e9
 TREES = (100, 1600)
 SAMPLES = 1e9
@@ -23,7 +23,7 @@ SIZES = (1_000, 10_000)
 
 
 def _learning(X: Any, y: Any) -> tuple[float, float, int]:
-    """Return the seconds per row and tree, the bytes per sample and tree, and the samples."""
+    """Return seconds per row and tree, bytes per sample and tree, and the number of samples."""
     start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
     model = MondrianForestClassifier(MEASURED_TREES, seed=1)
     model.learn_many(*start)
@@ -32,14 +32,14 @@ def _learning(X: Any, y: Any) -> tuple[float, float, int]:
         used = time.process_time()
         model.learn_many(*block)
         times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
-    # The depth of trees grows with the logarithm of the samples, so the latest times predict best.
+    # The time grows with the depth of the trees, so only the latest blocks count.
     latest = sorted(times[-5:])
     own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
     return latest[len(latest) // 2], own, model.n_samples
 
 
 def _driver(width: int, quick: bool) -> dict[int, tuple[float, float]]:
-    """Return by size of a block the driver's seconds for it, and for each additional worker."""
+    """Return, by block size, the driver's seconds per block and per additional worker."""
     least, most = (1, 4) if quick else (1, 16)
     found = {}
     with local_ray(2 * most) as ray:
@@ -53,27 +53,29 @@ def _driver(width: int, quick: bool) -> dict[int, tuple[float, float]]:
 
 
 def machines(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rows per second and memory of 2 to 100 machines, from measured costs."""
+    """Calculate the rows per second and the memory of 2 to 100 machines."""
     name, (X, y) = next(iter(streams(data, 4_000 if quick else 15_000).items()))
     width = X.shape[1]
     per_tree, own, n_samples = _learning(X, y)
     costs = _driver(width, quick)
     report.note(
-        f"Calculated speed and memory of 2 to 100 machines. On {name} ({width} features), "
-        f"learning takes {1000000.0 * per_tree:.2f} us of a processor per row and tree "
-        f"({n_samples:,} samples). A tree takes {own:.0f} bytes per sample. "
+        "Speed and memory of 2 to 100 machines, calculated from costs measured on one machine. "
+        f"On {n_samples:,} samples of {name} with {width} features, learning takes "
+        f"{1e6 * per_tree:.2f} us of a processor per row and tree. A tree takes {own:.0f} bytes "
+        "per sample. "
         + " ".join(
-            f"A block of {size:,} rows takes {1000.0 * block:.1f} ms of the driver, and "
-            f"{1000.0 * worker:.2f} ms for each worker."
+            f"A block of {size:,} rows takes {1e3 * block:.1f} ms of the driver, and "
+            f"{1e3 * worker:.2f} ms for each worker."
             for size, (block, worker) in costs.items()
         )
     )
     report.note(
-        f"The assumptions are machines of {CORES} processors, and a worker on each machine "
-        "with as many threads. Each thread has its own trees. The driver's network has "
-        f"{NETWORK / 1000000000.0:.2f} GB/s, and the driver sends every block to every "
-        "machine. A row has 8 bytes for each feature and 16 more bytes. A worker stores 4 "
-        "bytes for each feature and tree of it."
+        f"Each machine is assumed to have {CORES} processors, and a worker with as many threads, "
+        f"each with its own trees. The driver has a network of {NETWORK / 1e9:.2f} GB/s, "
+        "and sends every block to every machine. A row has 8 bytes per feature, and 16 more "
+        "bytes. A worker stores 4 bytes per feature for each of its trees. The columns of rows "
+        "per second have the bounds by workers, driver and network; the next column has the "
+        "smallest bound."
     )
     rows = []
     for n_trees in TREES:
@@ -114,7 +116,7 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
     )
     report.note(
         "If the driver is the bottleneck, use larger blocks, because most of its cost is per "
-        "block and column, or arrays that need no reading. Several streams with a forest for "
-        "each also help. If the network is the bottleneck, machines can get blocks from one "
-        "another instead of the driver, as in Ray's object store."
+        "block and column. Arrays cost less than frames. Several streams, each with a forest, "
+        "also help. If the network is the bottleneck, machines can send blocks to one another, "
+        "as in Ray's object store."
     )

@@ -1,4 +1,4 @@
-"""Processor time of processes, without the time of other processes."""
+"""Processor time of a process and of its descendants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def _stats() -> dict[int, tuple[int, float]]:
-    """Return, by process, its parent and its processor time in seconds."""
+    """Return the parent and the processor time in seconds of each process."""
     found = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -29,7 +29,7 @@ def seconds_below() -> float:
     """Return the processor time of this process and its live descendants, in seconds."""
     stats = _stats()
     known, total = {os.getpid()}, stats[os.getpid()][1]
-    # A process may have several children.
+    # Each pass adds one generation of descendants.
     is_new = True
     while is_new:
         new = {p for p, (parent, _) in stats.items() if parent in known and p not in known}

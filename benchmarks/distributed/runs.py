@@ -1,4 +1,4 @@
-"""Functions that several parts use: blocks of data sets, Ray, and clocks."""
+"""Functions for several parts: blocks of data sets, Ray, and clocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARM_UP = 256
 
 @contextmanager
 def local_ray(n_cpus: int = 4) -> Iterator[Any]:
-    """Run Ray on this machine. With more processors than there are, workers take turns."""
+    """Run Ray on this machine; `n_cpus` may exceed the number of processors."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -42,7 +42,7 @@ Block = tuple[pd.DataFrame, list[Any]]
 
 
 def blocks_of(X: Any, y: Any, size: int) -> list[Block]:
-    """Return frames of a number of rows, with their labels."""
+    """Return consecutive frames of `size` rows, with labels."""
     frame = pd.DataFrame(np.asarray(X, float), columns=[f"x{i}" for i in range(X.shape[1])])
     labels = np.asarray(y).tolist()
     return [
@@ -66,7 +66,7 @@ def streams(data: DataFolder, n: int) -> dict[str, tuple[Any, Any]]:
 
 
 def same_trees(one: Any, other: Any) -> bool:
-    """Return whether files of two models are equal, except the distribution of targets."""
+    """Return whether two models have equal files, except for the distribution of targets."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for model in (one, other):

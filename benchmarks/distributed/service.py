@@ -1,4 +1,4 @@
-"""The service of the examples: latencies during learning, and kills under load."""
+"""Latencies of the example service during learning, and kills under load."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def _predict(port: int, i: int, rate: float, ends: float, token: str) -> l
         writer.write(_request("/predict", {"x": _sample(rng)["x"]}, token))
         if await _answer(reader) != 200:
             raise RuntimeError("a prediction was refused")
-        # Count from the scheduled time, so late requests have larger times.
+        # The time starts at the scheduled time, so delays of earlier requests count.
         found.append(time.perf_counter() - due)
         due += 1.0 / rate
     writer.close()
@@ -114,7 +114,7 @@ def _latencies(broker: Any, url: str, folder: Path, seconds: float) -> list[Any]
     service.kill()
     times.sort()
     at = [1e3 * times[int(share * (len(times) - 1))] for share in (0.5, 0.9, 0.99, 1.0)]
-    # A client sends again after its answer, so a rate that is too high is noticed.
+    # A connection sends its next request after an answer, so the service is never flooded.
     rate = len(times) / seconds
     return [
         f"{rate:.0f}",
@@ -141,7 +141,7 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
             killer.start()
         ends = time.monotonic() + wait + (0.0 if kill < n_kills else 1.0)
         with httpx.Client(base_url=service.address, timeout=30.0) as http:
-            # Wait until the process has ended, because a request may be in progress.
+            # A request may be in progress, so wait until the process has ended.
             while kill < n_kills or time.monotonic() < ends:
                 part = [_sample(rng) for _ in range(LEARNED_AT_ONCE)]
                 try:
@@ -177,7 +177,7 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
 
 
 def service(data: DataFolder, report: Report, quick: bool) -> bool:
-    """Predictions per second during learning, on one core; kills under load."""
+    """Measure latencies during learning, on one core; kill the service under load."""
     broker = _broker()
     if broker.missing():
         report.note(f"skipped: {broker.missing()}")
@@ -188,11 +188,11 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         killed = _kills(broker, url, client, Path(folder) / "kills", n_kills)
     report.note(
         "Latencies of predictions during learning, and kills under load. The service has one "
-        f"core, clients and broker the other. {CONNECTIONS} connections send {PREDICTIONS:,} "
-        f"samples per second of {len(FEATURES)} features to predict. Another connection sends "
-        f"{LEARNED} samples per second to learn, {LEARNED_AT_ONCE} at a time, for {seconds} "
-        "s. The forest has 10 trees. Times are from the scheduled time of a request to its "
-        "answer."
+        f"core; clients and broker share the other core. Over {CONNECTIONS} connections, "
+        f"{PREDICTIONS:,} samples per second of {len(FEATURES)} features are sent to be "
+        f"predicted. Another connection sends {LEARNED} samples per second to be learned, "
+        f"{LEARNED_AT_ONCE} at a time, for {seconds} s. The forest has 10 trees. A latency is the "
+        "time from the scheduled time of a request to its answer."
     )
     report.table(
         [
@@ -207,9 +207,10 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         [latencies],
     )
     report.note(
-        "SIGKILL ends the service at random moments under load, and it is started again. The "
-        "model is compared with a model that has learned all entries of the stream once, in "
-        "order. The last column counts different predictions of 200, bit for bit."
+        "SIGKILL ends the service at random moments under load, and the service is started "
+        "again. Its model is then compared with a model that has learned all samples of the "
+        "stream once, in order. The last column counts the differences among 200 predictions, "
+        "bit for bit."
     )
     report.table(
         ["kills", "samples accepted", "in the stream", "lost", "refused", "different"],

@@ -1,4 +1,4 @@
-"""Two workers, compared with one process, with threads, and with two separate processes."""
+"""Two workers, compared with one process, threads, and two independent processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PEERS = ("one process", "n_jobs=2", "two separate processes", "two workers")
 
 
 def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
-    """Return a model that has learned the first rows twice, which loads all kernels."""
+    """Return a model that has learned the first block twice, so all kernels are loaded."""
     model = MondrianForestClassifier(n_trees, seed=1, **arguments)
     model.learn_many(*start)
     model.learn_many(*start)
@@ -32,19 +32,19 @@ def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
 
 
 class Rate(NamedTuple):
-    """Rows per second by the clock, and on two processors without other load."""
+    """Rows per second by the clock, and rows per second of two processors without other load."""
 
     clock: float
     free: float
 
 
 def _rate(n: int, spent: float, busiest: float, total: float) -> Rate:
-    """Return rates by the clock, and by the time of the busiest process and of all processes."""
+    """Return the rates, given the wall-clock time and the processor time of processes."""
     return Rate(n / spent, n / max(busiest, 0.5 * total))
 
 
 def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found: Any) -> None:
-    """Learn all blocks in a separate process."""
+    """Learn all blocks in this process, after all processes are ready; report both times."""
     model = begun(start, n_trees)
     barrier.wait()
     started, used = time.perf_counter(), time.process_time()
@@ -54,7 +54,7 @@ def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found:
 
 
 def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N_TREES) -> Rate:
-    """Learn all blocks in two processes with half of the trees each."""
+    """Return the rate of two processes that learn all blocks with half of the trees each."""
     context = multiprocessing.get_context("spawn")
     barrier, found = context.Barrier(3), context.Queue()
     processes = [
@@ -64,7 +64,7 @@ def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N
     for process in processes:
         process.start()
     barrier.wait()
-    # Each process has its own clock, because this process uses a processor while it waits.
+    # This process uses a processor while it waits, so the processes measure their own time.
     spent, used = zip(*(found.get() for _ in processes), strict=True)
     rate = _rate(n, max(spent), max(used), sum(used))
     for process in processes:
@@ -75,7 +75,7 @@ def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N
 def one_process(
     start: Block, blocks: list[Block], n: int, n_jobs: int, n_trees: int = N_TREES
 ) -> Rate:
-    """Learn all blocks in this process."""
+    """Return the rate at which this process learns all blocks."""
     model = begun(start, n_trees, n_jobs=n_jobs)
     started, used = time.perf_counter(), time.process_time()
     for block in blocks:
@@ -86,7 +86,7 @@ def one_process(
 
 
 def _idle() -> float:
-    """Return the share of a processor that Ray's processes use at rest."""
+    """Return the share of a processor that Ray's processes use when idle."""
     used = seconds_below()
     time.sleep(IDLE_SECONDS)
     return (seconds_below() - used) / IDLE_SECONDS
@@ -96,7 +96,7 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     from river_mondrian.distributed import ShardedForest
 
     sharded = ShardedForest.scatter(begun(start, N_TREES), 2, save_every=10_000)
-    # The workers have now loaded their kernels.
+    # The workers load their kernels in this call.
     sharded.learn_many(*start)
     workers = [one["process"] for one in sharded.describe_shards()]
     before, whole = [seconds_of(worker) for worker in workers], seconds_below()
@@ -106,14 +106,14 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     sharded.finish()
     spent = time.perf_counter() - started
     used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
-    # Ray's work at rest grows with the time that other processes take.
+    # The idle load of Ray is subtracted.
     found = _rate(n, spent, max(used), seconds_below() - whole - idle * spent)
     sharded.close()
     return found
 
 
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rows per second of two workers, one process, threads, and two processes; Ray's cost."""
+    """Compare rates of two workers, one process, threads and two processes; time Ray's calls."""
     with local_ray() as ray:
         idle, rows = _idle(), []
         for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
@@ -138,29 +138,28 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
                     ]
                 )
         report.note(
-            "Rows per second of two workers, one process, threads, and two processes. There "
-            f"are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first {WARM_UP} "
-            "rows. The rows per second are the best of the repeats, in which the methods "
-            "take turns. They are measured by the clock, when other processes may use the "
-            "processors, too, and for two free processors. For free processors the time is "
-            "that of the busiest process, or half of the time of all processes: the driver, "
-            f"the workers, and Ray's own processes. The {100.0 * idle:.0f} % of a processor "
-            "that Ray's processes use at rest are subtracted. The share is relative to two "
-            "independent processes with half of the trees each."
+            "Rows per second of two workers, one process, two threads, and two independent "
+            f"processes. There are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first "
+            f"{WARM_UP} rows. Rates are the best of the repeats, in which the methods take turns. "
+            "The wall clock includes other load of the machine. Rates for two free processors "
+            "use processor time: that of the busiest process, or half of that of all processes, "
+            "whichever is larger. All processes are the driver, the workers and Ray's own "
+            f"processes, whose idle load of {100.0 * idle:.0f} % of a processor is subtracted. "
+            "The share is the rate of two workers relative to two independent processes."
         )
         report.table(["stream", "by", *PEERS, "share"], rows)
         _ray_cost(report, ray, quick)
 
 
 class _Nothing:
-    """A worker that does nothing with a block."""
+    """A worker that ignores its blocks."""
 
     def learn(self, number: int, block: Any) -> int:
         return number
 
 
 def block_costs(ray: Any, n_workers: int, size: int, width: int, n: int) -> tuple[float, float]:
-    """Return the seconds that a block takes here, and until all workers have answered."""
+    """Return the driver's processor time for a block, and the time until all workers answer."""
     from river_mondrian.distributed.shard import Known
 
     model = MondrianForestClassifier(n_workers, seed=1)
@@ -197,8 +196,8 @@ def _ray_cost(report: Report, ray: Any, quick: bool) -> None:
             ]
         )
     report.note(
-        "Medians of the time without learning: to read a frame of 16 columns, to put it into "
-        "the object store, and to call two workers that do nothing."
+        "The next table has the median time of a call without learning. The call reads a frame "
+        "of 16 columns, puts it into the object store, and calls two workers that ignore it."
     )
     headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
     report.table(headers, rows)

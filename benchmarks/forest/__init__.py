@@ -1,6 +1,6 @@
-"""The Mondrian forest: the paper's Figure 3 and Table 1, accuracy on streams, speed and memory.
+"""The exact classifier: the paper's Figure 3 and Table 1, accuracy on streams, speed and memory.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's Figure 3 and Table 1."""
+"""Figure 3 and Table 1 of Lakshminarayanan, Roy and Teh (2014)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..timing import no_gc
 from .peers import OURS, frame_of, make_ours
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-# By name: data set, columns, whether to use only the rows of the paper's split, and the expected
+# By name: data set, columns, whether only the rows of the paper's split are used, and the paper's
 # accuracy of 100 trees. For dna, the paper does not say which rows it uses.
 PAPER_SETS: dict[str, tuple[str, slice, bool, float]] = {
     "letter": ("letter", slice(None), False, 0.961),
@@ -48,7 +48,7 @@ def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array]
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """Test accuracy against the fraction of the training data and against time (Figure 3)."""
+    """Draw test accuracy against the fraction of the training data and against time (Figure 3)."""
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
     batch_forests: dict[str, Callable[[int], Any]] = {
@@ -76,20 +76,19 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     if not curves:
         return
     report.note(
-        "Test accuracy against the fraction of the training data and against time (Figure "
-        "3). The forests have 100 trees and one thread; seeds are "
-        f"{', '.join(map(str, seeds))}. Samples are in the order of their files, and features "
-        "are scaled by the training range. The Mondrian forest (lifetime infinite, gamma = "
-        "10 D) learns minibatches of 1/100 by learn_many; its time is the total of all "
-        "minibatches so far. scikit-learn's forests are trained again on each of the "
-        f"fractions {', '.join(map(str, FRACTIONS))}; their time is the total so far. These "
-        "are nine trainings, where the paper counts one per minibatch. letter has 15,000 "
-        "training rows, satimage 4,435 (the paper used 3,104 of them; the first 40 % of the "
-        "file lack a class), dna 2,000 (the paper used 1,400). The paper does not say for "
-        "which rows of dna its accuracies are, so dna is shown with both sets of rows."
+        "Test accuracy against the fraction of the training data and against time (Figure 3). "
+        f"The forests have 100 trees and one thread; seeds are {', '.join(map(str, seeds))}. "
+        "Samples are in the order of their files, and features are scaled by the training range. "
+        "The Mondrian forest (infinite lifetime, gamma = 10 D) learns minibatches of 1/100 of "
+        "the data by learn_many. scikit-learn's forests are trained again on each of the "
+        f"fractions {', '.join(map(str, FRACTIONS))}. The time of a fraction is the total until "
+        "this fraction; the paper trains once per minibatch. letter has 15,000 training rows. "
+        "satimage has 4,435; the paper used 3,104, but the first 40 % of the file lack a class. "
+        "dna has 2,000; the paper used 1,400. The paper does not say which rows of dna its "
+        "accuracies are for, so dna has results for both sets of rows."
     )
     report.note(
-        "ORF-Saffari and dynamic trees, which the paper compares, are not run, because there "
+        "The paper also compares ORF-Saffari and dynamic trees. They are not run, because there "
         "is no maintained Python code for them."
     )
     _report_figure3(curves, report)
@@ -127,7 +126,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return accuracy, total time so far, and time so far at each fraction."""
+    """Return, at each fraction, the accuracy and twice the total time until this fraction."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)
@@ -149,7 +148,7 @@ def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> A
 def _batch_curve(
     make: Callable[[], Any], X: Array, y: Array, X_test: Array, y_test: Array
 ) -> Array:
-    """Return accuracy, total time of all trainings, and time of the last one, by fraction."""
+    """Return, at each fraction, the accuracy, the time of all trainings, and the last time."""
     spent = 0.0
     curve = []
     for fraction in FRACTIONS:
@@ -188,7 +187,7 @@ def _draw_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
 
 
 def table1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Mean depth of the leaves, weighted by their samples (Table 1)."""
+    """Report the mean depth of the leaves, weighted by their samples (Table 1)."""
     expected = {
         "letter": (23.2, 1.8),
         "satimage": (17.4, 1.6),
@@ -224,8 +223,8 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         )
     if rows:
         report.note(
-            "Mean depth of the leaves, weighted by their samples (Table 1). Mean and "
-            f"standard deviation over {trees} trees. For satimage the first 3,104 rows are "
-            "used, which may differ from the paper's."
+            "Mean depth of the leaves, weighted by their samples (Table 1). The column depth has "
+            f"the mean and the standard deviation over {trees} trees. satimage has its first "
+            "3,104 rows, which may differ from the paper's rows."
         )
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)

@@ -1,4 +1,4 @@
-"""Forests that are compared, and frames for them."""
+"""Forests of the comparison, and frames for them."""
 
 from __future__ import annotations
 

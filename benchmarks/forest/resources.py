@@ -22,11 +22,11 @@ from ..report import Report, progress
 from ..timing import no_gc
 from .peers import frame_of, make_ours
 
-WARM_UP = 256  # Samples of the warm-up, in which the forest is rebuilt at doubling sizes.
+WARM_UP = 256  # The forest is rebuilt in the warm-up, whenever the number of samples has doubled.
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Bytes of the whole model per sample and tree."""
+    """Measure the bytes of the model per sample and tree."""
     rows = []
     for name, n, trees in (("letter", 15000, 100), ("covtype", 50000, 10)):
         arrays = data.load(name)
@@ -39,11 +39,12 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         size = model._raw_memory_usage
         each = size / (n * trees)
         rows.append((name, n, trees, f"{size / 2**20:.1f}", f"{each:.0f}"))
+    report.note("Memory of the exact classifier after n samples, in total and per sample and tree.")
     report.table(("data", "n", "trees", "MiB", "bytes per sample and tree"), rows)
 
 
 def latency(data: DataFolder, report: Report, quick: bool) -> None:
-    """Longest single learn_one with 100 trees and 16 features."""
+    """Measure the longest learn_one with 100 trees and 16 features."""
     MondrianForestClassifier.warmup()
     rows: list[tuple[Any, ...]] = []
     letter = data.load("letter")
@@ -73,10 +74,10 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)))
     report.note(
         "Milliseconds of single calls of learn_one, with 100 trees and 16 features. The wall "
-        "clock includes interruptions by the machine, the thread's CPU time includes fewer. "
-        "The idle loop (Python arithmetic for as long as the median call) shows the number "
-        "of interruptions. One class: uniform features with one label, then 1,000 samples "
-        "with 25 other labels."
+        "clock includes interruptions by other processes, and the CPU time of the thread "
+        "includes fewer. The idle loop runs Python arithmetic for as long as the median call, so "
+        "its longest calls show the interruptions. The stream of one class has uniform features "
+        "and one label, and then 1,000 samples with 25 other labels."
     )
     report.table(
         ("part", "clock", "calls", "median", "99.9 %", "max", "above 5 ms"),
@@ -98,7 +99,7 @@ def _latencies(call: Callable[[Any, Any], None], samples: Stream) -> Array:
 
 
 def _idle(seconds: float) -> Callable[[Any, Any], None]:
-    """Return a call that only takes about so much time."""
+    """Return a call that does nothing for about this time."""
 
     def spin(turns: int) -> None:
         for _ in range(turns):
@@ -146,7 +147,7 @@ print(json.dumps([t - start for t in (river, imported, first, warm)]))
 
 
 def compile_(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds of the first call after installation, and of a start with cached code."""
+    """Time the first call after installation, and a start with cached code."""
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         progress("compile: with an empty cache")
@@ -160,9 +161,10 @@ def compile_(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(_probe_row("cached start", middle))
     report.note(
         "Time of the first call after installation, and of a start with cached code. Seconds "
-        "from the start of the import, in a new process: River is imported; the package is "
-        "imported; two samples are learned and predicted; warmup() has compiled or loaded "
-        f"all kernels, including those of *_many. Cached start: median of {len(starts)}."
+        "count from the start of the import in a new process. The columns have the times at "
+        "which River has been imported, the package has been imported, and two samples have been "
+        "learned and predicted. In the last column, warmup() has compiled or loaded all kernels. "
+        f"The cached start is the median of {len(starts)} processes."
     )
     report.table(("", "River", "import", "first prediction", "warmup()"), rows)
 

@@ -18,11 +18,11 @@ from ..report import Report, progress
 from ..timing import BLOCK, TURN, WARM_START, Seconds, median, ratio, repeated, test_then_learn
 from .peers import AMF, OURS, frame_of, make_amf, make_ours
 
-ONELEARN_ROWS = 444.0  # Rows/s of onelearn 0.3.0, for machines without it.
+ONELEARN_ROWS = 444.0  # Rows per second of onelearn 0.3.0, for machines without onelearn.
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to learn and predict a sample, compared with River's AMFClassifier."""
+    """Compare the time to learn and predict a sample with River's AMFClassifier."""
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
@@ -46,13 +46,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         ]
     report.note(
         "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
-        f"first {n} samples of each stream are used, with 10 trees. Figures are medians (smallest "
-        f"to largest) of {repeats} repeats in one process. learn_one and predict_proba_one "
-        f"get the same min-max scaled stream, in blocks of {BLOCK} samples that are predicted "
-        f"and then learned. The two forests alternate every {TURN} blocks. End to end is "
-        "progressive_val_score (accuracy) of the Mondrian forest on the raw stream, and of "
-        "MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up; the "
-        f"rows of the first {WARM_START} samples and of later samples separate them."
+        f"first {n} samples of each stream are used, with 10 trees. Times are medians of "
+        f"{repeats} repeats in one process, and the ratio has its smallest and largest value. "
+        "learn_one and predict_proba_one get the same min-max scaled stream, in blocks of "
+        f"{BLOCK} samples that are predicted and then learned. The two forests alternate every "
+        f"{TURN} blocks. End to end is progressive_val_score (accuracy), with the raw stream for "
+        "the Mondrian forest, and MinMaxScaler | AMFClassifier. All times include the rebuilds "
+        f"of the warm-up; separate rows have the first {WARM_START} samples and the later samples."
     )
     report.table(
         (
@@ -76,7 +76,7 @@ def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 
 
 def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
-    """Run progressive_val_score by blocks, so that models can alternate."""
+    """Return iterators over progressive_val_score by blocks, so that models can alternate."""
 
     def steps(model: Any) -> Iterator[str]:
         metric = metrics.Accuracy()
@@ -103,7 +103,7 @@ def _speed_row(name: str, call: str, runs: list[Seconds], n: int) -> tuple[Any, 
 
 
 def batch(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rows per second of one pass by learn_many into 100 trees."""
+    """Measure the rows per second of learn_many with 100 trees."""
     letter = data.load("letter")
     if letter is None:
         return
@@ -134,12 +134,15 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
     runs = repeated(repeats, peers)
     rates = {peer: n / median(runs, peer, "learn") for peer in runs[0]}
     reference = rates.get("onelearn", ONELEARN_ROWS)
-    report.note(f"{n} rows of letter in one learn_many, with 100 trees, median of {repeats}.")
+    report.note(
+        f"Rows per second of learn_many. {n} rows of letter are learned in one call by 100 trees. "
+        f"Rates are medians of {repeats} calls."
+    )
     if onelearn is None:
         report.note(
-            f"onelearn is not installed. Its {ONELEARN_ROWS:.0f} rows/s (version 0.3.0, all "
-            "15,000 rows in one partial_fit) are from an earlier measurement on a machine "
-            "with 2 cores under load, so the ratio is approximate."
+            f"onelearn is not installed. The rate of version 0.3.0, {ONELEARN_ROWS:.0f} rows/s "
+            "for all 15,000 rows in one partial_fit, was measured earlier on a busy machine with "
+            "2 cores. Therefore the ratio is approximate."
         )
     report.table(
         ("model", "rows/s", "times onelearn"),
@@ -155,7 +158,7 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _onelearn(X: Array, y: Array) -> Callable[[], None] | None:
-    """Return a call that trains a new, compiled onelearn forest, if it is installed."""
+    """Return a call that trains a new onelearn forest, or None if onelearn is not installed."""
     if importlib.util.find_spec("onelearn") is None:
         return None
     from onelearn import AMFClassifier

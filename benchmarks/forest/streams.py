@@ -1,4 +1,4 @@
-"""Accuracy on streams, also with missing values."""
+"""Accuracy on streams, with and without missing values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _online(name: str) -> Any:
 
 
 def progressive(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive accuracy and log loss on streams, compared with River's classifiers."""
+    """Compare progressive accuracy and log loss on streams with River's classifiers."""
     MondrianForestClassifier.warmup()
     peers = (OURS, "MinMaxScaler + AMF", "ARF", "HoeffdingTree", "last label")
     rows = []
@@ -75,10 +75,10 @@ def progressive(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        "Progressive accuracy and log loss on streams, compared with River's classifiers. "
-        "Each sample is predicted and then learned, with seed 1, 10 trees per forest, "
-        "default parameters and raw features (scaled for AMF only). A probability below "
-        f"{FLOOR}, also of a label not seen before, counts as {FLOOR}."
+        "Progressive accuracy and log loss on streams, compared with River's classifiers. Each "
+        "sample is predicted and then learned. The models have seed 1, and the forests 10 trees. "
+        "Parameters are default, and features are raw (scaled for AMF only). A probability below "
+        f"{FLOOR} counts as {FLOOR}; this includes labels not seen before."
     )
     report.table(("data", "n", "model", "accuracy", "log loss", "seconds"), rows)
 
@@ -103,7 +103,7 @@ def _streams(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
 
 
 def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
-    """Add each sample's hit and log loss to `scores`; yields after each block."""
+    """Add each sample's hit and log loss to `scores`; yield after each block."""
     for i, (x, y) in enumerate(samples, 1):
         probabilities = model.predict_proba_one(x)
         if probabilities:
@@ -115,7 +115,7 @@ def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
 
 
 def missing(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy with absent values, compared with running means in their place."""
+    """Compare accuracy with absent values and accuracy with running means in their place."""
     letter = data.load("letter")
     if letter is None:
         return
@@ -155,11 +155,12 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        "Accuracy with absent values, compared with running means in their place. The first "
-        f"{n} samples of letter, where each value is absent with the given probability. "
-        "Progressive accuracy and log loss with 10 trees, mean +- standard deviation of "
-        f"{seeds} seeds (of forest and absent values). Absent: the feature is not in the "
-        "mapping. Running mean: StatImputer with stats.Mean() before the Mondrian forest."
+        "Accuracy with absent values, compared with running means in their place. In the first "
+        f"{n} samples of letter, each value is absent with the probability in the first column. "
+        "The other columns have the progressive accuracy and log loss with 10 trees: the mean +- "
+        f"standard deviation of {seeds} seeds of forest and absent values. An absent feature is "
+        "not in the mapping. Running means are from StatImputer with stats.Mean() before the "
+        "Mondrian forest."
     )
     report.table(
         (

@@ -1,7 +1,7 @@
 """The isolation kernel: the paper's figures and tables, many classes, text, speed, and the GPU.
 
-Each part takes the data folder, a report and whether to be quick. Without a data folder the parts
-use sets that River and scikit-learn include.
+A part is a function of the data folder, the report, and whether the run is quick. Without a data
+folder, the sets are from River and scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Accuracy of online learning: the paper's Figure 3 and Table 5, whole sets, many classes."""
+"""Accuracy of online learning: the paper's Figure 3 and Table 5, full sets, many classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .models import FOLDS, IK_A, IK_I, PEERS, PSI, RATE, T, accuracy_of, choose_
 from .sets import ROWS, WHOLE, digits_set, load_set, two_class_sets
 
 BLOCK = 1000  # Number of rows in the paper's blocks of a stream.
-# The paper's accuracies in the order of PEERS.
+# Accuracies in the paper, in the order of PEERS.
 PAPER: dict[str, tuple[float | None, ...]] = {
     "a9a": (0.84, 0.84, None, 0.84, 0.84),
     "covtype": (0.76, 0.70, None, 0.86, 0.92),
@@ -22,7 +22,7 @@ PAPER: dict[str, tuple[float | None, ...]] = {
 
 
 def online(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time along a stream, by blocks that are predicted, then learned (Figure 3)."""
+    """Compare accuracy and time along a stream of blocks (Figure 3)."""
     start, blocks = (500, 2) if quick else (5000, 30)
     sets = two_class_sets(data, quick, {name: ROWS[name] for name in ("a9a", "covtype")})
     plt = pyplot()
@@ -61,11 +61,11 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        f"Accuracy and time along a stream (Figure 3). The first {start} rows are used to "
-        f"select psi ({FOLDS}-fold cross-validation), build the maps and train the first "
-        f"models. Blocks of {BLOCK} rows are then predicted and learned. t = b = {T}, hinge "
-        f"loss, learning rate {RATE}. The last column is the ratio of the times of the whole "
-        "stream and of its first half. The ratio is 2 if the time per sample is constant, "
+        f"Accuracy and time along a stream (Figure 3). The first {start} rows are used to select "
+        f"psi ({FOLDS}-fold cross-validation), to build the maps and to train the first models. "
+        f"Then blocks of {BLOCK} rows are predicted and learned. Models have t = b = {T}, the "
+        f"hinge loss and the learning rate {RATE}. The last column has the time of the full "
+        "stream relative to its first half. This ratio is 2 if the time per sample is constant, "
         "and up to 4 if it grows with the number of support vectors."
     )
     report.table(
@@ -76,7 +76,7 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def table5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Test accuracy and time after one pass (Table 5)."""
+    """Compare test accuracy and time after one pass (Table 5)."""
     rows = []
     for each in two_class_sets(data, quick):
         paper = PAPER.get(each.name, (None,) * len(PEERS))
@@ -102,15 +102,15 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"Test accuracy and time after one pass (Table 5). One pass with t = b = {T}, hinge "
-        f"loss and a constant learning rate of {RATE}. psi is selected from {PSI} by "
-        f"{FOLDS}-fold cross-validation, on 10,000 training rows (mnist: 5,000) for the "
-        "isolation kernels and on 2,000 for the others. Maps are built from the training "
-        "rows (build). Then the model learns them and predicts the test rows (learn and "
-        "test). OGD gets mappings one by one, the others get frames. The paper's figures are "
-        "for all rows, with psi selected on all rows. AdaRaker is not compared: its authors' "
-        "code is no Python package. In the paper it is less accurate than OGD on each set "
-        "that it could finish."
+        f"Test accuracy and time after one pass (Table 5). Models have t = b = {T}, the hinge "
+        f"loss and the constant learning rate {RATE}. psi is selected from {PSI} by {FOLDS}-fold "
+        "cross-validation, on 10,000 training rows (mnist: 5,000) for the isolation kernels, and "
+        "on 2,000 rows for the others. The column build has the time to build the map from the "
+        "training rows. The last column has the time to learn these rows and to predict the test "
+        "rows. OGD gets mappings one by one, the others get frames. The paper's accuracies are "
+        "for all rows, with psi selected on all rows. AdaRaker is not compared, because its "
+        "authors' code is no Python package. In the paper it is less accurate than OGD on each "
+        "set that it could finish."
     )
     report.table(
         (
@@ -128,7 +128,7 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """IK-OGD on whole sets with AdaGrad and a fixed psi."""
+    """Measure the accuracy of IK-OGD on full sets, with AdaGrad and a fixed psi."""
     rows = []
     asked = (
         ("a9a", IK_A, 64, 0.84),
@@ -163,15 +163,15 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"IK-OGD on whole sets with a fixed psi. One pass over all rows, with t = {T}, hinge "
-        f"loss, and AdaGrad with rate {RATE}. The map is built from up to 25 psi training "
-        "rows."
+        "Test accuracy of IK-OGD on full sets with a fixed psi. Models learn all rows once, with "
+        f"t = {T}, the hinge loss, and AdaGrad with rate {RATE}. The map is built from up to 25 "
+        "psi training rows."
     )
     report.table(("data", "model", "psi", "rows", "accuracy", "paper", "build and learn, s"), rows)
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Test accuracy of one pass with many classes."""
+    """Measure test accuracy with many classes after one pass."""
     asked = {"letter": 1024, "satimage": 256, "dna": 64, "mnist": 1024, "covtype": 4096}
     if data.folder is None:
         asked = {"digits": 256}
@@ -199,7 +199,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"Test accuracy with many classes. One pass over all training rows, with t = {T}, "
+        f"Test accuracy with many classes. Models learn all training rows once, with t = {T}, "
         f"softmax, and AdaGrad with rate {RATE}."
     )
     report.table(

@@ -1,4 +1,4 @@
-"""The work of a GPU for Voronoi cells, calculated for an H100."""
+"""Time of an H100 to find Voronoi cells, calculated from instructions and bytes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from ..data import DataFolder
 from ..report import Report, progress
 from .models import T
 
-# NVIDIA's figures for the H100 SXM: multiprocessors, clock (67 TFLOPS in single precision divided
-# by 132 times 128 lanes), bytes of memory per second. Then, per multiprocessor and cycle: lanes,
-# instructions of warps, bytes of shared memory. The bytes of the L2 cache per cycle are the A100's.
+# NVIDIA's figures for the H100 SXM: multiprocessors, clock in Hz (67 TFLOPS in single precision,
+# divided by 132 times 128 lanes and 2 operations), and bytes of memory per second. Then follow, per
+# multiprocessor and cycle, lanes, instructions of warps, and bytes of shared memory. The last
+# figure, bytes of the L2 cache per cycle, is the A100's.
 PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
 LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
-# Instructions of a warp in the code of nvcc 13.0 for `scan_tiles` and sm_90: for a step of 16
-# features (512 of them multiply), a tile, a partition in a tile, and a point of it. `nvcc -cubin`
-# and `cuobjdump -sass` show them between its barriers and branches.
+# Numbers of instructions of a warp in `scan_tiles`, as compiled by nvcc 13.0 for sm_90: per 16
+# features (512 of them multiply), per tile, per partition in a tile, and per point of a partition.
+# `nvcc -cubin` and `cuobjdump -sass` show the instructions.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16
 
-# A warp's instruction accesses 128 bytes of shared memory, or a multiple. The numbers of 128 bytes:
-# of a step, of a tile's scores, of a partition and of a point.
+# Accesses to shared memory in units of 128 bytes: per 16 features, per tile, per partition and per
+# point.
 STEP_SHARED, TILE_SHARED = 16 * 4 + 12 * 2, 8 * 4
 VISIT_SHARED, ENTRY_SHARED = 8, 2
 
 
 @dataclass
 class Shape:
-    """Rows, features, partitions, cells and points of the pool."""
+    """Numbers of rows, features, partitions, cells per partition, and points of the pool."""
 
     n: int
     d: int
@@ -43,12 +44,12 @@ class Shape:
 
     @property
     def points(self) -> float:
-        """Return the expected number of points that any partition uses."""
+        """Return the expected number of points that at least one partition uses."""
         return float(self.pool * -np.expm1(self.t * np.log1p(-self.psi / self.pool)))
 
     @property
     def tiles(self) -> float:
-        """Return the number of tiles of rows by points."""
+        """Return the number of tiles of (rows, points)."""
         return -(-self.n // cuda.ROWS) * np.ceil(self.points / cuda.POINTS)
 
     @property
@@ -57,7 +58,7 @@ class Shape:
 
     @property
     def entries(self) -> float:
-        """Return the number of owners of a tile's points."""
+        """Return the number of pairs of a tile's point and a partition that uses it."""
         return cuda.POINTS * self.t * self.psi / self.points
 
     @property
@@ -67,7 +68,7 @@ class Shape:
 
 
 def fused(shape: Shape) -> dict[str, float]:
-    """Return the milliseconds for which the kernels use the device's parts at their full rates."""
+    """Return the milliseconds that the kernels need of each unit of the device at its full rate."""
     multiplied = shape.n * shape.points * shape.d
     visits = shape.t * -np.expm1(-shape.entries / shape.t)
     per_warp = STEP * shape.steps + TILE
@@ -89,10 +90,10 @@ def fused(shape: Shape) -> dict[str, float]:
 
 
 def by_arrays(shape: Shape) -> dict[str, float]:
-    """Return the milliseconds of a product, and of array functions that read and write its result.
+    """Return the milliseconds of a matrix product and array functions instead of the kernels.
 
-    The product writes the scores, and two functions read and write them. The parts of partitions
-    are read, written and read again.
+    The product writes the scores, and two functions read and write them. The scores of each
+    partition's points are read, written and read again.
     """
     multiplied = shape.n * shape.points * shape.d
     moved = 4 * shape.n * (5 * shape.points + 3 * shape.t * shape.psi)
@@ -103,7 +104,7 @@ def by_arrays(shape: Shape) -> dict[str, float]:
 
 
 def open_share(shape: Shape, n_rows: int) -> float:
-    """Return the share of pairs of normal rows and partitions that scores leave open."""
+    """Return the share of pairs of a normal row and a partition that need exact distances."""
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((shape.pool, shape.d), dtype=np.float32)
     X = rng.standard_normal((n_rows, shape.d), dtype=np.float32)
@@ -120,17 +121,17 @@ def open_share(shape: Shape, n_rows: int) -> float:
 
 
 def settling(shape: Shape, share: float) -> float:
-    """Return the milliseconds in which HBM reads the points for exact distances of open pairs.
+    """Return the milliseconds in which HBM reads the points for exact distances.
 
-    A pair needs two points. If both are in one split, it also needs the partition's points in this
-    split.
+    A pair needs two points. If both are in one split, the pair also needs the partition's points in
+    this split.
     """
     points = 2.0 + shape.psi / shape.splits**2
     return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY
 
 
 def counting(data: DataFolder, report: Report, quick: bool) -> None:
-    """Calculated work of an H100 for Voronoi cells."""
+    """Calculate the time of an H100 to find Voronoi cells."""
     psi = 256 if quick else 4096
     features = (16, 784) if quick else (16, 32, 54, 64, 128, 256, 784)
     rows = []
@@ -154,16 +155,15 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        "Work of an H100 for Voronoi cells. All figures are calculated, none is measured. "
+        "Time of an H100 to find Voronoi cells. All figures are calculated, none is measured. "
         f"There are 10,000 rows, t = {T}, psi = {psi}, and a pool of 25 psi points, of which "
-        f"{shape.points:,.0f} are used. The columns have the milliseconds in which an H100 "
-        "SXM does each kind of work at its full rate: multiplications in single precision "
-        "(FMA), instructions of all kinds (issue), accesses to shared memory, operands from "
-        "the L2 cache, bytes of HBM. The largest is the bound. Open is the share of pairs of "
-        "a row and a partition that need exact distances, for normal rows and pool (64 rows "
-        "were tried). Settling is the time to read their points from HBM. Array functions "
-        "write every score and read it again, and run the product and the rest one after "
-        "another."
+        f"{shape.points:,.0f} are used. The first columns have the milliseconds in which an H100 "
+        "SXM, at full rate, multiplies in single precision (FMA), issues instructions, accesses "
+        "shared memory, and reads from the L2 cache and from HBM. The largest is the bound. The "
+        "column open has the share of pairs of a row and a partition that need exact distances, "
+        "on 64 normal rows. The column settling has the time to read the points of these pairs. "
+        "The last columns are for a matrix product and array functions, one after the other, "
+        "which write and read every score."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

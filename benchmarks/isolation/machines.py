@@ -21,7 +21,7 @@ def _svm(data: DataFolder, quick: bool) -> list[Set]:
 
 
 def table7(data: DataFolder, report: Report, quick: bool) -> None:
-    """IK-SVM, a linear SVM on cells, compared with the SVM with the Laplace kernel (Table 7)."""
+    """Compare IK-SVM, a linear SVM on cells, with the SVM with the Laplace kernel (Table 7)."""
     from sklearn.metrics.pairwise import laplacian_kernel
     from sklearn.svm import SVC, LinearSVC
 
@@ -48,9 +48,10 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
                 (each.name, len(each.X), model, psi, f"{accuracy:.4f}", f"{mapped:.2f}", spent)
             )
     report.note(
-        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7). scikit-learn's SVC "
-        "with the Laplace kernel, and its LinearSVC on CSR matrices of cells. C = 1, t = "
-        f"{T}, on the first training rows, with psi selected for OGD by cross-validation."
+        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7). IK-SVM is "
+        "scikit-learn's LinearSVC on CSR matrices of cells, and the other model is its SVC. "
+        f"Models have C = 1 and t = {T}, and learn the first training rows. psi was selected for "
+        "OGD by cross-validation."
     )
     report.table(
         ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s"),
@@ -59,7 +60,7 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def table8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Features of the additive chi-squared kernel, compared with cells, for LinearSVC (Table 8)."""
+    """Compare features of the additive chi-squared kernel with cells for LinearSVC (Table 8)."""
     from sklearn.kernel_approximation import AdditiveChi2Sampler
     from sklearn.svm import LinearSVC
 
@@ -67,8 +68,7 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
     for each in _svm(data, quick):
         progress(f"table8: {each.name}")
         sampler = AdditiveChi2Sampler(sample_steps=2)
-        # The sampler accepts no negative values, which test rows beyond the training range may
-        # have.
+        # Test rows may have negative values, which the sampler does not accept.
         pairs = [("chi-squared", *(sampler.fit_transform(np.maximum(X, 0.0)) for X in each[1::2]))]
         for name, method in METHODS.items():
             psi = choose_psi(name, each.X, each.y, quick)
@@ -87,9 +87,9 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
             width = round(nonzero / train.shape[0])
             rows.append((each.name, len(each.X), name, width, f"{accuracy:.4f}", f"{spent:.2f}"))
     report.note(
-        "Features of the additive chi-squared kernel, compared with cells (Table 8). "
-        "scikit-learn's AdditiveChi2Sampler (2 sampling steps) | LinearSVC, and cells with "
-        "LinearSVC. C = 1, on the first training rows. Features are the features of a row "
-        "that are not 0."
+        "Features of the additive chi-squared kernel, compared with cells (Table 8). Both are "
+        "the input of scikit-learn's LinearSVC with C = 1, on the first training rows. "
+        "AdditiveChi2Sampler has 2 sampling steps. The column features has the number of "
+        "features of a row that are not 0."
     )
     report.table(("data", "rows", "features of", "features", "accuracy", "train and test, s"), rows)

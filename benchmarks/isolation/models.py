@@ -1,4 +1,4 @@
-"""The models of the isolation kernel's benchmarks, and the selection of psi."""
+"""Models of the isolation kernel's benchmarks, and the selection of psi."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
 IK_A, IK_I = "IK_a-OGD", "IK_i-OGD"
 PEERS = (OGD, NOGD, RFF, IK_I, IK_A)
 METHODS = {IK_A: "anne", IK_I: "iforest"}
-RATE = 0.5  # The paper's learning rate.
-T = 100  # The paper's number of partitions and budget b.
-PSI = (4, 16, 64, 256, 1024, 4096)  # Every second value of the paper's range.
+RATE = 0.5  # Learning rate in the paper.
+T = 100  # Number of partitions, and budget b, in the paper.
+PSI = (4, 16, 64, 256, 1024, 4096)  # Every second value of the range in the paper.
 FOLDS = 5
 
 
 def built(features: Any, X: Array) -> Any:
-    """Return a map built from at least as many rows as its pool."""
+    """Return a complete map, built from at least as many rows as the pool needs."""
     features.learn_many(frame_of(X))
     while isinstance(features, IsolationFeatures) and not features.frozen:
         features.learn_one({})
@@ -39,7 +39,7 @@ def built(features: Any, X: Array) -> Any:
 
 
 class _Dual:
-    """A model that gets rows one by one."""
+    """A dual model, which gets rows one by one."""
 
     def __init__(self, model: DualOGDClassifier) -> None:
         self.model = model
@@ -53,7 +53,7 @@ class _Dual:
 
 
 class Primal:
-    """A linear model on a map that has been built from the training rows without their labels."""
+    """A linear model on a map that was built from the training rows."""
 
     def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
         features = built(features, X)
@@ -68,13 +68,13 @@ class Primal:
 
 
 def isolation_map(method: str, psi: int, n: int, t: int = T) -> IsolationFeatures:
-    """Return a map of `n` rows. More than 25 points per cell hardly change it."""
+    """Return a map for `n` rows; larger pools than 25 points per cell hardly change it."""
     pool = min(n, max(1024, 25 * psi))
     return IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
 
 
 def features_of(peer: str, psi: int, n: int, d: int, t: int = T) -> Any:
-    """Return the map of a model; `psi` is a width for the Laplace kernels, as in the paper."""
+    """Return the map of a model; a Laplace kernel has lifetime log(psi) / d, as in the paper."""
     lifetime = math.log(psi) / d
     if peer == NOGD:
         return NystromFeatures(min(t, n), kernel="laplace", lifetime=lifetime)
@@ -95,7 +95,7 @@ def accuracy_of(model: Any, X: Array, y: Array) -> float:
 
 
 def _sample(peer: str, d: int) -> int:
-    """Return the rows that are used to select psi."""
+    """Return the number of rows that are used to select psi."""
     if peer not in METHODS:
         return 2000
     return 10_000 if d < 200 else 5000

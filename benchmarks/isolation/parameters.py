@@ -36,7 +36,7 @@ from .speed import calls_of
 
 @numba.njit(fastmath=True)
 def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
-    """Sum t * psi products of the weights and each row's 0-1 map."""
+    """Return the dot product of the weights and each row's t psi features, which are 0 or 1."""
     total = 0.0
     for row in range(len(cells)):
         for k in range(cells.shape[1]):
@@ -49,7 +49,7 @@ def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
 
 
 def figure4(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of map, prediction and update, and of a naive dot product, against psi (Figure 4)."""
+    """Measure the time of map, prediction, update and naive dot product against psi (Figure 4)."""
     n, repeats = (300, 1) if quick else (2000, 5)
     grid = (16, 256) if quick else (4, 16, 64, 256, 1024, 4096, 16384)
     X, y = gaussian_blobs(max(4 * grid[-1], 4 * n), 10)
@@ -69,7 +69,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         targets, ones = y[:n].astype(float), np.ones(n)
         calls: dict[str, Callable[[], Any]] = {
             "map": partial(features.cells_many, frame),
-            # Time the model on rows that have been mapped.
+            # The rows are mapped before, so only the model is timed.
             "learn": partial(weights.learn_rows, cells, targets, ones),
             "naive": partial(_naive_products, cells, product, dense),
         }
@@ -79,15 +79,16 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
             (psi, f"{mapped:.2f}", f"{learned:.2f}", f"{naive:.2f}", f"{naive / learned:.1f}")
         )
     report.note(
-        f"Time against psi (Figure 4). Microseconds per row for {n} rows of 20 Gaussian blobs "
-        f"in 10 dimensions, t = {T}, isolation trees, median of {repeats}. Naive is one sum "
-        "of t psi products, without an update."
+        f"Time against psi (Figure 4). Times are microseconds per row, medians of {repeats} runs, "
+        f"for {n} rows of 20 Gaussian blobs in 10 dimensions, with t = {T} and isolation trees. "
+        "The naive product sums t psi products and makes no update. The last column has its time "
+        "relative to predict and update."
     )
     report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time against t, and against the budget b of NOGD (Figure 5)."""
+    """Compare accuracy and time against t, and against the budget b of NOGD (Figure 5)."""
     grid = (10, 100) if quick else (10, 30, 100, 300, 1000)
     plt = pyplot()
     rows = []
@@ -115,9 +116,10 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        "Accuracy and time against t and the budget b (Figure 5). There are t partitions, "
-        "budgets b of NOGD with rank 0.2 b, and as many random Fourier features. Hinge loss, "
-        f"constant learning rate {RATE}, psi by {FOLDS}-fold cross-validation at t = b = {T}."
+        "Accuracy and time against t and the budget b (Figure 5). The isolation kernels have t "
+        "partitions, NOGD has the budget b and the rank 0.2 b, and random Fourier features have "
+        f"t features. Models have the hinge loss and the constant learning rate {RATE}. psi is "
+        f"selected by {FOLDS}-fold cross-validation at t = b = {T}."
     )
     report.table(("data", "model", "psi", "t or b", "accuracy", "learn and test, s"), rows)
     report.figure(figure, "")

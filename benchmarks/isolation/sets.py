@@ -1,4 +1,4 @@
-"""Data sets of the isolation kernel's benchmarks, scaled, shuffled and split."""
+"""Scaled, shuffled and split data sets of the isolation kernel's benchmarks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from river import datasets
 
 from ..data import Array, DataFolder, min_max, take
 
-# Training and test rows of the two-class sets: a part of them, and all.
+# Numbers of training and test rows of the two-class sets: for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
 WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
 
 
 class Set(NamedTuple):
-    """Rows scaled to [0, 1], shuffled, and split."""
+    """Training and test rows, scaled to [0, 1] and shuffled."""
 
     name: str
     X: NDArray[np.float64]
@@ -31,7 +31,7 @@ class Set(NamedTuple):
         return self.X.shape[1]
 
     def part(self, n: int, n_test: int) -> Set:
-        """Return the first rows of both parts."""
+        """Return the set with its first training rows and its first test rows."""
         return Set(self.name, self.X[:n], self.y[:n], self.X_test[:n_test], self.y_test[:n_test])
 
 
@@ -44,7 +44,7 @@ def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
 
 
 def load_set(data: DataFolder, name: str) -> Set | None:
-    """Return a set of the folder, with its own split if it has one."""
+    """Return a set of the folder with its original split, or with a random split."""
     arrays = data.load(name)
     if arrays is None:
         return None
@@ -77,7 +77,7 @@ def _bundled() -> Iterator[Set]:
 def two_class_sets(
     data: DataFolder, quick: bool, limits: Mapping[str, tuple[int, int]] = ROWS
 ) -> list[Set]:
-    """Return the paper's two-class sets that exist in the folder, with the classes 0 and 1."""
+    """Return the paper's two-class sets in the folder, with the classes 0 and 1."""
     if data.folder is None:
         return [each.part(600, 300) if quick else each for each in _bundled()]
     found = []

@@ -1,4 +1,4 @@
-"""Rows per second of learning, and the time to find cells, on the CPU, on a GPU and in ikpykit."""
+"""Rows per second of learning, and the time to find cells on the CPU, on a GPU and by ikpykit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .sets import ROWS, Set, frame_of, gaussian_blobs, load_set, split, two_clas
 
 
 def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
-    """Convert calls to iterators of one step."""
+    """Convert each call to an iterator with one step."""
 
     def step(call: Callable[[], Any]) -> Iterator[str]:
         call()
@@ -34,7 +34,7 @@ def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str,
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rows per second of IK-OGD, with frames and with mappings."""
+    """Measure the rows per second of IK-OGD, with frames and with mappings."""
     sets = two_class_sets(data, quick, {"a9a": ROWS["a9a"]})
     n, repeats = (300, 1) if quick else (20_000, 3)
     rows = []
@@ -73,17 +73,17 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                     )
                 )
     report.note(
-        "Rows per second of IK-OGD, with frames and with mappings. psi = 64, pool 1024, t = "
-        f"{T}, hinge loss. Models are new, so the figures include the time to build the maps "
-        f"and to learn again. Median of {repeats}, in rows per second of the process's CPU "
-        "time, which excludes other work of the machine, and by the clock."
+        "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64, a pool "
+        f"of 1024, t = {T} and the hinge loss. The time includes building the maps and learning "
+        f"again. Rates are medians of {repeats} runs. The column rows/s uses the CPU time of the "
+        "process, which excludes other load of the machine. The last column uses the wall clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 
 
 @numba.njit(fastmath=True)
 def _loop(x: Any, points: Any, members: Any, out: Any) -> None:
-    """Find the nearest of each partition's points by a loop over all of them."""
+    """Write the index of the nearest point of each partition, by a loop over all its points."""
     for k in range(members.shape[0]):
         best = np.inf
         for j in range(members.shape[1]):
@@ -101,7 +101,7 @@ def _each(call: Callable[[Any], Any], items: Any) -> None:
 
 
 def cells(data: DataFolder, report: Report, quick: bool) -> None:
-    """aNNE cells of single samples, compared with a loop over t * psi points and with ikpykit."""
+    """Compare the time of aNNE cells with a loop over t psi points, and with ikpykit."""
     asked = {
         "letter": (10_000, 1024),
         "mnist": (10_000, 256),
@@ -148,9 +148,10 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"Time to find the Voronoi cells of single samples. cells_one on mappings for {n} "
-        f"test rows, t = {T}, compared with compiled loops over the t psi points on arrays; "
-        f"median (smallest to largest) of {repeats}."
+        f"Time to find the Voronoi cells of single samples. cells_one gets mappings of {n} test "
+        f"rows, with t = {T}. It is compared with a compiled loop over the t psi points on "
+        f"arrays. Times and the ratio are medians of {repeats} runs; the last column has the "
+        "smallest and the largest ratio."
     )
     report.table(
         (
@@ -168,7 +169,7 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _ikpykit(report: Report, quick: bool) -> None:
-    """Compare with the transform of ikpykit, if it is installed."""
+    """Compare `to_csr` with the transform of ikpykit, if ikpykit is installed."""
     if importlib.util.find_spec("ikpykit") is None:
         report.note("ikpykit is not installed.")
         return
@@ -185,15 +186,16 @@ def _ikpykit(report: Report, quick: bool) -> None:
     runs = repeated(repeats, partial(calls_of, calls))
     middle, least, most = ratio(runs, "ikpykit", "ours", "all")
     report.note(
-        f"`to_csr`, compared with ikpykit's transform for {n} rows of 54 features, psi = 256, "
-        f"t = {T}, and a pool of all rows: {n / median(runs, 'ours', 'all'):.0f} rows/s and "
-        f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s, {middle:.1f} times as fast "
+        f"`to_csr` is compared with ikpykit's transform on {n} rows of 54 features, with psi = "
+        f"256, t = {T}, and a pool of all rows. The rates are "
+        f"{n / median(runs, 'ours', 'all'):.0f} rows/s and "
+        f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s. `to_csr` is {middle:.1f} times as fast "
         f"({least:.1f} - {most:.1f})."
     )
 
 
 def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu") -> None:
-    """Milliseconds of the Voronoi map against batch, psi and d: CPU and GPU."""
+    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d."""
     xp = cuda.device_namespace(device)
     if xp is None:
         report.note("The times of a GPU need the option --device cuda.")
@@ -225,9 +227,10 @@ def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu"
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
     report.note(
-        f"GPU: {name}. CPU: one core, with numba kernels. t = {T}, pool 8 psi (at least "
-        f"1024), normal data, median of {repeats}, in milliseconds per batch, including "
-        "copies to and from the GPU. The paper's GPU map is 23 (url) to 4,000 times (ijcnn1) "
-        "as fast as its own CPU map (Table 6)."
+        f"Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. "
+        f"t = {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are "
+        f"medians of {repeats} runs in milliseconds per batch, including copies to and from the "
+        "GPU. The paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on "
+        "a CPU (Table 6)."
     )
     report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

@@ -1,4 +1,4 @@
-"""Primal and dual predictions along a stream."""
+"""Time of primal and dual predictions along a stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sets import gaussian_blobs
 
 
 def dual(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of a block with primal and with dual predictions along a stream (section 8.1.1)."""
+    """Compare the time of primal and dual predictions along a stream (section 8.1.1)."""
     n = 2000 if quick else 20_000
     X, y = gaussian_blobs(n, 20)
     # One in five labels is wrong, so the number of support vectors grows steadily.
@@ -57,12 +57,11 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
     axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
     axes.legend()
     report.note(
-        f"Time of primal and dual predictions along a stream (section 8.1.1). {n} rows of 20 "
-        "Gaussian blobs in 20 dimensions, with one label in five wrong. predict_one and "
-        "learn_one get mappings. Figures are mean microseconds per sample of the block that "
-        "ends at the row. At the end the dual models have "
-        f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support "
-        "vectors."
+        f"Time of primal and dual predictions along a stream (section 8.1.1). The stream has {n} "
+        "rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is wrong. "
+        "predict_one and learn_one get mappings. Times are mean microseconds per sample of the "
+        "block that ends at the row. At the end the dual models have "
+        f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support vectors."
     )
     report.table(
         (

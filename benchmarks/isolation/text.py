@@ -1,4 +1,4 @@
-"""Text as mappings, never as dense arrays."""
+"""Text as mappings, without dense arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .models import IK_A, IK_I, NOGD, OGD, RATE, T
 
 
 def _samples(data: DataFolder, quick: bool) -> tuple[str, Stream, Stream] | None:
-    """Return training and test samples of text, mappings from word to number."""
+    """Return a name, and training and test texts as mappings from words to numbers."""
     if data.folder is None:
         rng = np.random.default_rng(0)
         samples = []
@@ -58,7 +58,7 @@ def _samples(data: DataFolder, quick: bool) -> tuple[str, Stream, Stream] | None
 
 
 def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tuple[str, Any]]]:
-    """Return functions by name that make a model and describe its selected settings."""
+    """Return, by name, functions that return the selected setting and a new model."""
     hinge = {"loss": "hinge", "learning_rate": RATE}
     grid = (0.03,) if quick else (0.01, 0.03, 0.1, 0.3, 1.0)
 
@@ -100,7 +100,7 @@ def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tup
 
 
 def text(data: DataFolder, report: Report, quick: bool) -> None:
-    """Text as mappings, never as dense arrays: accuracy, time and memory."""
+    """Measure accuracy, time and memory on text as mappings."""
     sets = _samples(data, quick)
     if sets is None:
         return
@@ -133,11 +133,12 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(_svm(train, test, pool))
     words = {word for x, _ in train for word in x}
     report.note(
-        f"Text as mappings: accuracy, time and memory. {name}: {len(train)} training samples "
-        f"as mappings with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} "
-        f"words, and {len(test)} test samples. One pass, t = b = {T}, hinge loss, constant "
-        f"learning rate {RATE}, pool {pool}, new models. Lifetimes are selected on the first "
-        "2,000 samples. IK_a-SVM: LinearSVC on the final cells of all training samples."
+        f"Accuracy, time and memory on text as mappings. {name} has {len(train)} training samples "
+        f"with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words on "
+        f"average, and {len(test)} test samples. Models learn the training samples once, with t = "
+        f"b = {T}, the hinge loss, the constant learning rate {RATE}, and a pool of {pool}. "
+        "Lifetimes are selected on the first 2,000 samples. IK_a-SVM is LinearSVC on the final "
+        "cells of all training samples."
     )
     report.table(
         ("model", "setting", "accuracy", "learn, us", "predict, us", "bytes per training row"), rows

@@ -1,4 +1,4 @@
-"""Time and memory of models near their limits, with a part for each limit."""
+"""Time and memory of models with many rows, features, classes, words or first calls."""
 
 from . import batches, calls, classes, rows, text, width
 

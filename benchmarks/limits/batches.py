@@ -1,4 +1,4 @@
-"""Rows that are learned one by one, in one call, by two threads, and by two processes."""
+"""Time to learn rows one by one, in one call, by two threads, and by two processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
 
 
 def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
-    """Return the seconds by the clock that each way takes for all rows."""
+    """Return the wall-clock seconds of each method for all rows."""
     n, blocks = len(labels), [(frame, labels)]
     return {
         "learn_one": _one_by_one(begun(start, N_TREES), frame, labels),
@@ -41,7 +41,7 @@ def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
 
 
 def batches(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time saved by `learn_many`, and by a second thread."""
+    """Measure the time that `learn_many` and a second thread save."""
     rows = []
     for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
         start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
@@ -63,11 +63,10 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
             ]
         )
     report.note(
-        f"Time saved by learn_many and by a second thread. {N_TREES} trees learn all rows "
-        f"after the first {WARM_UP} in one call. Figures are microseconds per row by the "
-        "clock, medians of repeats in which all ways take turns: one by one, in one call, by "
-        "two threads, by two parallel processes with half of the trees each, and by one such "
-        "process alone. The share is the rate of two threads relative to that of two "
-        "processes, a median over the repeats."
+        f"Time saved by learn_many and by a second thread. {N_TREES} trees learn all rows after "
+        f"the first {WARM_UP}. Times are wall-clock microseconds per row, medians of repeats in "
+        "which the methods take turns: learn_one, learn_many, learn_many with two threads, two "
+        "parallel processes with half of the trees each, and one such process alone. The share "
+        "is the rate of two threads relative to two processes, a median over the repeats."
     )
     report.table(["stream", "rows", *PEERS, "share"], rows)

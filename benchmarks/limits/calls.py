@@ -1,4 +1,4 @@
-"""First calls: seconds to the first predictions, compiled, from the cache and from a wheel."""
+"""Time of first calls: compiled, from the cache, and from a wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = (
 )
 PACKAGE = Path(river_mondrian.__file__).parent
 
-# Every program prints the processor time since its start, and the number of compiled functions.
+# Each program prints its processor time since the start, and the number of compiled functions.
 IMPORTS = """
 import json, time
 import numba, river.base
@@ -66,7 +66,7 @@ PEERS += [("ARFClassifier", RIVERS), ("ARFRegressor", RIVERS), ("rrcf", RRCF)]
 
 
 def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | None:
-    """Return the output of a program; None if it needs a package that is not installed."""
+    """Return the output of a program, or None if a package is missing."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],
         env=os.environ | environ,
@@ -83,7 +83,7 @@ def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | No
 
 
 def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
-    """Return the seconds of a program that compiles nothing; None without its package."""
+    """Return the seconds of a program that compiles nothing, or None if a package is missing."""
     found = _probe(code, *arguments, **environ)
     if found is None:
         return None
@@ -93,9 +93,8 @@ def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
 
 
 def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
-    """Return the functions compiled by first calls, and seconds compiled, cached and in a wheel."""
-    # The package as a wheel installs it, but with code for this processor, which loads equally
-    # fast.
+    """Return the number of functions that first calls compile, and the three times."""
+    # A wheel has code for other processors, but code for this processor loads equally fast.
     wheel = folder / "wheel"
     shutil.copytree(PACKAGE, wheel / PACKAGE.name, ignore=shutil.ignore_patterns("compiled"))
     code = wheel / PACKAGE.name / "compiled"
@@ -109,7 +108,7 @@ def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
 
 
 def calls(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds to the first predictions of a new process: compiled, cached and in a wheel."""
+    """Measure the time to the first predictions: compiled, cached and in a wheel."""
     imports = _seconds(IMPORTS)
     assert imports is not None
     rows = []
@@ -127,10 +126,11 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
         else:
             rows.append([name, "", "", f"{spent - imports:.2f}", ""])
     report.note(
-        "Seconds to the first predictions of a new process. Three samples are learned and "
-        "predicted in a new process. Seconds are processor times from the start to the last "
-        f"prediction, without the time of `import numba, river.base` ({imports:.2f} s). "
-        "Compiled: with an empty cache. Cached: in a second process. Wheel: with the code in "
-        "the package. Functions is the number of separately compiled functions."
+        "Time to the first predictions of a new process. Each process learns and predicts three "
+        "samples. Times are processor times in seconds from the start to the last prediction, "
+        f"without the time of `import numba, river.base` ({imports:.2f} s). The kernels are "
+        "compiled with an empty cache, loaded from the cache of an earlier process, or loaded "
+        "from the package, as a wheel installs it. The column functions has the number of "
+        "separately compiled functions."
     )
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)

@@ -1,4 +1,4 @@
-"""Many classes: time and memory of the forests, compared with River's."""
+"""Time and memory of forests by number of classes, compared with River's forests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..timing import no_gc
 
 N_TREES = 10
 N_FEATURES = 16
-# Standard deviation of a class around its centre, in the unit cube.
+# Standard deviation of a class around its centre in the unit cube.
 SPREAD = 0.2
-# Number of samples that are predicted after learning, and of the latest samples that are timed.
+# Number of test samples, and number of the latest learned samples that are timed.
 N_PREDICTED = 200
 N_TIMED = 1000
 
@@ -36,7 +36,7 @@ PEERS: dict[str, Make] = {
 
 
 class Cost(NamedTuple):
-    """Microseconds of each call, accuracy on samples not learned, bytes of the model."""
+    """Microseconds of each call, accuracy on test samples, and bytes of the model."""
 
     learn: float
     predict: float
@@ -46,14 +46,14 @@ class Cost(NamedTuple):
 
 
 def _draw(n: int, n_classes: int, seed: int = 0) -> Stream:
-    """Draw samples of classes with normal inputs."""
+    """Draw samples of classes with normal features."""
     rng = np.random.default_rng(seed)
     centres, y = rng.random((n_classes, N_FEATURES)), rng.integers(n_classes, size=n)
     return stream(centres[y] + SPREAD * rng.standard_normal((n, N_FEATURES)), y)
 
 
 def _microseconds(call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> float:
-    """Return the mean processor time of a call."""
+    """Return the mean processor time of a call in microseconds."""
     with no_gc():
         start = time.process_time()
         for one in arguments:
@@ -62,7 +62,7 @@ def _microseconds(call: Callable[..., Any], arguments: list[tuple[Any, ...]]) ->
 
 
 def _cost(model: base.Classifier, samples: Stream, fresh: Stream) -> Cost:
-    """Let a model learn, and time the last samples."""
+    """Train a model, and return its costs on the last samples."""
     for x, y in samples[:-N_TIMED]:
         model.learn_one(x, y)
     inputs: list[tuple[Any, ...]] = [(x,) for x, _ in fresh]
@@ -77,7 +77,7 @@ def _cost(model: base.Classifier, samples: Stream, fresh: Stream) -> Cost:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time and memory against the number of classes."""
+    """Measure time and memory against the number of classes."""
     n = 2000 if quick else 10_000
     rows = []
     for n_classes in (26, 100, 1000):
@@ -93,12 +93,11 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 times = (f"{t:,.0f}" for t in cost[:3])
                 rows.append([n_classes, n_learned, name, *times, f"{cost.accuracy:.3f}", each])
     report.note(
-        "Time and memory against the number of classes. Classes are normal around centres in "
-        f"the unit cube of {N_FEATURES} dimensions, with standard deviation {SPREAD}. Forests "
-        f"have {N_TREES} trees. Times are processor times of a call in microseconds: "
-        f"learn_one for the latest {N_TIMED} samples, predictions for {N_PREDICTED} other "
-        "samples. The accuracy is on these other samples. Bytes are those of the whole model "
-        "per sample and tree."
+        "Time and memory against the number of classes. Classes are normal around centres in the "
+        f"unit cube of {N_FEATURES} dimensions, with standard deviation {SPREAD}. The forests "
+        f"have {N_TREES} trees. Times are processor times of a call in microseconds: learn_one "
+        f"for the latest {N_TIMED} samples, and predictions for {N_PREDICTED} test samples. The "
+        "accuracy is on the test samples. Bytes are those of the model per sample and tree."
     )
     report.table(
         [

@@ -1,4 +1,4 @@
-"""Memory of exact forests by part: rows of nodes, their boxes, and stored samples."""
+"""Memory of exact forests: rows of nodes, boxes of nodes, and stored samples."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..data import DataFolder, Stream, stream
 from ..report import Report, progress
 
 N_TREES = 10
-# Boxes are counted for nodes of at most so many samples.
+# Largest numbers of samples of small nodes.
 SIZES = (2, 4, 8, 16)
-# Bytes of a row number, which a node has if its box is in a separate row.
+# Bytes of an index, by which a node refers to a box in a separate row.
 NUMBER = 4
 
 
 def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
-    """Let a model learn, and return the bytes of its parts per sample and tree."""
+    """Train a model, and return the bytes of its parts per sample and tree."""
     progress(f"rows: {what}")
     for x, y in samples:
         model.learn_one(x, y)
@@ -37,7 +37,7 @@ def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
 
 
 def rows(data: DataFolder, report: Report, quick: bool) -> None:
-    """Bytes of nodes' rows, with and without the boxes of nodes of few samples."""
+    """Compute the bytes of nodes with and without the boxes of small nodes."""
     n = 3000 if quick else 30_000
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 21))
@@ -54,12 +54,12 @@ def rows(data: DataFolder, report: Report, quick: bool) -> None:
         classifier = MondrianForestClassifier(N_TREES, seed=1)
         lines.append(_counted("exact, letter, 16", classifier, samples))
     report.note(
-        f"Memory of exact forests by part. {N_TREES} trees; nothing is timed. The columns "
-        "have the rows of nodes per sample and tree, the bytes of a row without its box, and "
-        "the bytes of a box. Then follow the bytes of the stored samples and of the whole "
-        "model per sample and tree. The last columns have the share of rows with at most so "
-        "many samples. They also have the bytes of the model if these rows had no boxes, and "
-        "all rows had a number of a box."
+        f"Memory of exact forests with {N_TREES} trees by part. The column rows has the number of "
+        "rows of nodes per sample and tree. The next columns have the bytes of a row without its "
+        "box, the bytes of a box, and the bytes of the stored samples and of the model per "
+        "sample and tree. The last columns have the share of nodes with at most this number of "
+        "samples. They also have the bytes of the model if these nodes had no box, and all other "
+        "nodes an index of a box."
     )
     headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
     report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)

@@ -1,4 +1,4 @@
-"""Text of many classes: accuracy and time of one pass, compared with other libraries."""
+"""Accuracy and time of one pass over text of many classes, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ..data import Array, DataFolder
 from ..report import Report, progress
 
 SEED = 1
-# Samples that compile all kernels before times are measured.
+# Number of samples before the timed run, which compile all kernels.
 N_WARM = 1200
 
 
 class Part(NamedTuple):
-    """Rows of a set for training or testing, and their classes."""
+    """Training or test rows of a set, and their classes."""
 
     X: sparse.csr_matrix
     y: Array
 
 
 class TextSet(NamedTuple):
-    """Training and test rows."""
+    """A set of training rows and test rows."""
 
     train: Part
     test: Part
 
 
 def _read(arrays: dict[str, Array]) -> TextSet:
-    """Return a set's parts."""
+    """Return the training and test rows in an .npz file."""
 
     def part(name: str) -> Part:
         data, indices, starts = (arrays[f"X_{name}_{key}"] for key in ("data", "indices", "indptr"))
@@ -48,7 +48,7 @@ def _read(arrays: dict[str, Array]) -> TextSet:
 
 
 def _weighted(found: TextSet) -> TextSet:
-    """Weight the counts of words by 1 + log(count), and by the frequency in training documents."""
+    """Return tf-idf rows of length 1 with tf = 1 + log(count); the idf is from training rows."""
     n = found.train.X.shape[0]
     n_with = np.asarray((found.train.X > 0).sum(axis=0)).ravel()
     weights = sparse.diags(np.log((1 + n) / (1 + n_with)) + 1.0)
@@ -64,7 +64,7 @@ def _weighted(found: TextSet) -> TextSet:
 
 
 def _of_classes(found: TextSet, classes: Array) -> TextSet:
-    """Return the rows of some classes only."""
+    """Return the rows of some classes."""
     return TextSet(*(Part(p.X[np.isin(p.y, classes)], p.y[np.isin(p.y, classes)]) for p in found))
 
 
@@ -76,7 +76,7 @@ def _sets(data: DataFolder) -> dict[str, TextSet]:
         found["reuters_acq"] = _read(reuters)
     if docstrings is not None:
         counts = _read(docstrings)
-        # The idf of each half is computed from its own training documents.
+        # The idf of a half is from its own training documents.
         classes = np.unique(counts.train.y)
         found["packages, 1st half"] = _weighted(_of_classes(counts, classes[::2]))
         found["packages, 2nd half"] = _weighted(_of_classes(counts, classes[1::2]))
@@ -86,7 +86,7 @@ def _sets(data: DataFolder) -> dict[str, TextSet]:
 
 
 def _mappings(X: sparse.csr_matrix) -> list[dict[Any, float]]:
-    """Return rows as mappings from word to value."""
+    """Return rows as mappings from words to values."""
     rows = zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist(), strict=True)
     words = [f"w{place}" for place in X.indices.tolist()]
     values = X.data.tolist()
@@ -117,12 +117,12 @@ RIVERS: dict[str, Callable[[], Any]] = {
         preprocessing.Normalizer() | linear_model.SoftmaxRegression(optim.AdaGrad(0.5), l2=0.0)
     ),
 }
-# River's model of many classes stores a mapping of all words for each class.
+# River's softmax regression stores a mapping of all words for each class, so it is slow.
 MOST_CLASSES_OF_RIVERS = 2
 
 
 def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
-    """Let a model learn a stream once; return accuracies and seconds."""
+    """Train a model in one pass; return accuracies, seconds and megabytes."""
     train, test = (_mappings(part.X) for part in found)
     labels = found.train.y.tolist()
     warm = make()
@@ -152,7 +152,7 @@ def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
 
 
 def _batch_rows(found: TextSet) -> list[list[str]]:
-    """Return scikit-learn's models on matrices: one pass, and until convergence."""
+    """Return the rows of scikit-learn's models: one pass, and until convergence."""
     from sklearn.linear_model import SGDClassifier
     from sklearn.svm import LinearSVC
 
@@ -167,7 +167,7 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
             model.partial_fit(X, y, classes=np.unique(y))
         else:
             with warnings.catch_warnings():
-                # It does not converge on counts.
+                # LinearSVC warns that it does not converge on counts.
                 warnings.simplefilter("ignore")
                 model.fit(X, y)
         learned = time.process_time()
@@ -178,15 +178,15 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
 
 
 def text(data: DataFolder, report: Report, quick: bool) -> None:
-    """Text of few and of many classes: accuracy and time."""
+    """Compare accuracy and time on text of few and of many classes."""
     rows: list[list[Any]] = []
     sizes = []
     for name, found in _sets(data).items():
         n_classes = len(np.unique(found.train.y))
         n_words = len(np.unique(np.concatenate([part.X.indices for part in found])))
         sizes.append(
-            f"{name}: {n_classes} classes, {len(found.train.y)} training and "
-            f"{len(found.test.y)} test documents, {n_words} words"
+            f"`{name}` has {n_classes} classes, {len(found.train.y)} training and "
+            f"{len(found.test.y)} test documents, and {n_words} words"
         )
         if quick:
             found = TextSet(*(Part(part.X[:1500], part.y[:1500]) for part in found))
@@ -199,15 +199,16 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
         return
     report.note(
         "Accuracy and time on text of few and of many classes. "
-        + "; ".join(sizes)
-        + ". One pass. All sets have tf-idf of length 1, except the last set, which has "
-        "counts. Documents of `python -m benchmarks.docstrings` are the docstrings of "
-        "modules, and their classes are the packages. The accuracies are on the test "
-        "documents, and of predictions before each training document is learned. Seconds are "
-        "processor times for all documents. scikit-learn's models get matrices, others get "
+        + ". ".join(sizes)
+        + ". Models learn the training documents once. All sets have tf-idf of length 1, "
+        "except the last set, which has counts. The documents of packages are the docstrings "
+        "of modules, made by `python -m benchmarks.docstrings`, and the classes are the "
+        "packages. The column accuracy is on test documents. The next column is the accuracy "
+        "on training documents, each predicted before it is learned. Times are processor "
+        "times for all documents. scikit-learn's models get matrices, the others get "
         "mappings. Learning rates and weights of words were selected on reuters_acq and on "
         "the first half of the packages, as tf-idf and as counts. The second half of the "
-        "packages is held out."
+        "packages was held out."
     )
     report.table(
         ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows

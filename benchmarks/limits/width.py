@@ -1,4 +1,4 @@
-"""Many features, many trees and long streams: time and memory of the exact forests."""
+"""Time and memory of exact forests with many features, with many trees and on long streams."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress
 from ..timing import no_gc
 
-# Number of samples that are predicted after learning, and of the latest samples that are timed.
+# Number of test samples, and number of the latest learned samples that are timed.
 N_PREDICTED = 200
 N_TIMED = 1000
-# Number of first calls that are not timed, because they compile or load kernels.
+# Number of first calls that are not timed, because some of them compile or load kernels.
 N_FIRST = 1000
-# Number of samples for other libraries, which take milliseconds per sample.
+# Other libraries take milliseconds per sample, so they get this many samples.
 N_OF_PEERS = 400
 SIDE = 28
 
 
 class Cost(NamedTuple):
-    """Median microseconds of a call, milliseconds of the longest call, bytes of the model."""
+    """Median microseconds of calls, milliseconds of the longest call, and bytes of the model."""
 
     learn: float
     predict: float
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
 
 
 def _cost(model: Any, samples: Stream, n_first: int = N_FIRST) -> Cost:
-    """Let a model learn all but the last samples, and predict these."""
+    """Train a model on all samples except the last ones, and return its costs."""
     learned, fresh = samples[:-N_PREDICTED], samples[-N_PREDICTED:]
     spent = np.empty(len(learned))
     with no_gc():
@@ -56,7 +56,7 @@ def _cost(model: Any, samples: Stream, n_first: int = N_FIRST) -> Cost:
 
 
 def _pixels(X: Array, side: int) -> Array:
-    """Return the pixels in the middle of images."""
+    """Return the central square of images."""
     first = (SIDE - side) // 2
     rows = slice(first, first + side)
     found: Array = X.reshape(-1, SIDE, SIDE)[:, rows, rows].reshape(-1, side * side)
@@ -99,7 +99,7 @@ def _images(data: DataFolder, quick: bool) -> list[list[Any]]:
 
 
 def width(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time and memory against the number of features, and on long streams."""
+    """Measure time and memory against the number of features, and on long streams."""
     rows = _images(data, quick)
     letter = data.load("letter")
     if letter is not None:
@@ -120,12 +120,12 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     cost = _cost(MondrianForestClassifier(10, seed=1), stream(X, rng.integers(10, size=len(X))))
     rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
-        "Time and memory against the number of features, and on long streams. Pixels are "
-        "those in the middle of MNIST's images, shuffled. Processor times are medians of a call in "
-        f"microseconds: learn_one for the latest {N_TIMED} samples, predict_one for "
-        f"{N_PREDICTED} other samples. The longest call is in milliseconds and excludes the "
-        f"first {N_FIRST} samples. Bytes are those of the whole model per sample and tree, MB "
-        "the whole model."
+        "Time and memory against the number of features, and on long streams. Pixels are from "
+        "the middle of MNIST's images, in random order. Times are median processor times of a "
+        f"call in microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for "
+        f"{N_PREDICTED} test samples. The longest call is in milliseconds, without the first "
+        f"{N_FIRST} samples. Bytes are those of the model per sample and tree, and MB those of "
+        "the model."
     )
     report.table(
         [

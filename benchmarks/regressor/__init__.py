@@ -1,6 +1,6 @@
-"""The Mondrian forest regressor: errors, distributions and speed, compared with other libraries.
+"""Errors, distributions and speed of the exact regressor, compared with other libraries.
 
-Each part takes the data folder, a report and whether to be quick.
+A part is a function of the data folder, the report, and whether the run is quick.
 """
 
 from __future__ import annotations

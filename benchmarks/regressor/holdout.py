@@ -16,7 +16,7 @@ from .peers import GAUSSIAN
 
 
 def holdout(data: DataFolder, report: Report, quick: bool) -> None:
-    """RMSE and negative log density on test data, compared with scikit-learn's models."""
+    """Compare RMSE and negative log density on test data with scikit-learn's models."""
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -51,7 +51,8 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             begun = time.perf_counter()
             forest = kind(trees, min_samples_leaf=5, random_state=0).fit(X_train, y_train)
             each = np.array([one.predict(X_test) for one in forest.estimators_])
-            # The variance of the trees' means, and of the targets around them in the training part.
+            # The variance of a forest's target is the variance over trees, plus the mean squared
+            # training error.
             within = np.mean([(one.predict(X_train) - y_train) ** 2 for one in forest.estimators_])
             spread = np.sqrt(each.var(axis=0) + within)
             density = -stats.norm.logpdf(y_test, each.mean(axis=0), spread).mean()
@@ -79,12 +80,13 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
         return
     report.note(
         "Errors and densities on test data, compared with scikit-learn's models. Half of the "
-        f"rows (at most {most // 2}) are for training and as many for testing, in random "
-        f"order. Features are scaled by the training range. Forests have {trees} trees and "
-        "normal tails. NLPD is the mean negative log predictive density. scikit-learn's "
-        "forests predict no density. For them, one density is normal with the variance of "
-        "the trees (and of the errors within trees). Another density uses the quantiles of "
-        "the trees' predictions. Seconds include fitting and predicting."
+        f"rows in random order (at most {most // 2}) are for training, and as many are for "
+        f"testing. Features are scaled by the training range. The forests have {trees} trees, and "
+        "the Mondrian forest has normal tails. NLPD is the mean negative log predictive density. "
+        "scikit-learn's forests predict no density, so two normal densities are derived. One has "
+        "the variance over trees plus the mean squared training error of the trees. The other is "
+        "fitted to the quantiles of the trees' predictions. Seconds include fitting and "
+        "predicting."
     )
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 

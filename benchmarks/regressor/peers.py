@@ -1,4 +1,4 @@
-"""Regressors that are compared, and their predictions of a target."""
+"""Regressors of the comparison, and functions that return their predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from river_mondrian import MondrianForestRegressor, PredictiveDistribution
 GAUSSIAN = "Mondrian, gaussian"
 NORMAL = "Mondrian, normal tails"
 MEAN = "Mondrian, mean"
-# Returns the prediction of a target: its mean, and a distribution or a 95 % interval if possible.
+# The predicted mean of a target, and a distribution or a 95 % interval if possible.
 Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
 
 
@@ -51,7 +51,7 @@ def _amf() -> base.Regressor:
 
 
 class _Started(river_forest.AMFRegressor):
-    """AMF that predicts 0 before its first sample, as the jackknife requires."""
+    """AMF that predicts 0 before the first sample, as the jackknife requires."""
 
     def predict_one(self, x: dict[Any, float]) -> float:
         found = super().predict_one(x)
@@ -71,7 +71,7 @@ def _constant(x: dict[Any, float]) -> dict[str, float]:
 
 
 class _OfStandardTargets:
-    """A model that learns standardized targets, because its noise has a variance of 1."""
+    """A model behind standardized targets, because the model assumes noise of variance 1."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

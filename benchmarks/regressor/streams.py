@@ -29,7 +29,7 @@ from .peers import (
 )
 
 LEVELS = (0.5, 0.8, 0.95)
-MOST = 8192  # Samples of a stream.
+MOST = 8192  # Largest number of samples of a stream.
 
 
 def load_streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream]]:
@@ -48,7 +48,7 @@ def load_streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream]]:
 
 @dataclass
 class Scores:
-    """Results of a model on a stream; scores of distributions exclude the first tenth."""
+    """Scores of a model on a stream; scores of distributions exclude the first tenth."""
 
     errors: list[float] = field(default_factory=list)
     log_likelihoods: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Scores:
     seconds: float = 0.0
 
     def add(self, mixture: PredictiveDistribution, y: float) -> None:
-        """Add the scores of a distribution."""
+        """Append the scores of a distribution."""
         self.log_likelihoods.append(max(mixture.log_pdf(y), -700.0))
         self.crps.append(mixture.crps(y))
         level = mixture.cdf(y)
@@ -77,13 +77,13 @@ class Scores:
 
     @property
     def covers(self) -> bool:
-        """Return whether the coverage is within 5 points at 95 %, and within 10 at 50 and 80 %."""
+        """Return whether coverage is within 5 points at 95 %, and within 10 at 50 % and 80 %."""
         found = [(q, self.coverage(q)) for q in LEVELS]
         return all(c is not None and abs(c - q) <= (0.05 if q > 0.9 else 0.1) for q, c in found)
 
 
 def _run(make: Callable[[], Any], predict: Callable[..., Prediction], samples: Stream) -> Scores:
-    """Predict each sample and then learn it; the first sample is only learned."""
+    """Return the scores of samples, each predicted before it is learned, without the first."""
     model, scores = make(), Scores()
     start = len(samples) // 10
     for i, (x, y) in enumerate(samples):
@@ -107,17 +107,17 @@ def _number(value: float | None, form: str = ".3g") -> str:
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive errors, log likelihood, CRPS and coverage on eight streams."""
+    """Compare progressive errors, log likelihoods, CRPS and coverage on eight streams."""
     report.note(
         "Errors, log likelihoods, CRPS and coverage on eight streams. At most the first "
-        f"{500 if quick else MOST} samples, one seed, 10 trees. Log likelihood, CRPS and "
-        "coverage of the central intervals exclude the first tenth; MAE and RMSE exclude "
-        "only the first sample. With normal tails, the Gaussian posterior has normal noise "
-        "and its own variance. With learned tails, the tails and the scale of the variances "
-        "are learned from earlier targets. There is no other calibration. Scaled: River's "
-        "models are behind MinMaxScaler, the Mondrian forest scales in the model. The linear "
-        "model gets standardized features and targets. A log density below -700 counts as "
-        "-700. Seconds include predictions (with a distribution, if possible) and learning."
+        f"{500 if quick else MOST} samples are used, with one seed and 10 trees. MAE and RMSE "
+        "exclude the first sample. Log likelihood, CRPS and the coverage of central intervals "
+        "exclude the first tenth. By default the tails and the scale of the Gaussian posterior's "
+        "variances are learned from earlier targets; normal tails have normal noise instead. Raw "
+        "features are not scaled. By default the Mondrian forest scales features itself, and "
+        "River's scaled models are behind MinMaxScaler. The linear model gets standardized "
+        "features and targets. A log density below -700 counts as -700. Seconds include learning "
+        "and predictions, with a distribution if possible."
     )
     runs: dict[str, dict[str, Scores]] = {}
     for name, samples in load_streams(data, quick):
@@ -165,7 +165,7 @@ def _report_stream(found: dict[str, Scores], report: Report) -> None:
 
 
 def _report_errors(runs: dict[str, dict[str, Scores]], report: Report) -> None:
-    """Compare mean absolute errors with AMF's, with the better input of each model."""
+    """Compare mean absolute errors with AMF, each with the better of raw and scaled features."""
     best_mae, default_mae = [], []
     for name, found in runs.items():
         amf = min(found["AMF, scaled"].mae, found["AMF, raw"].mae)
@@ -177,16 +177,16 @@ def _report_errors(runs: dict[str, dict[str, Scores]], report: Report) -> None:
         [(n, f"{a:.4g}", f"{m:.4g}", f"{g:.4g}") for n, a, m, g in best_mae],
     )
     report.note(
-        'MAE with the better input of each model, raw or scaled: `posterior="mean"` has a '
-        f"smaller MAE than AMF on {sum((m < a for _, a, m, _ in best_mae))} of {len(runs)} "
-        f"streams, the Gaussian posterior on {sum((g < a for _, a, _, g in best_mae))}. The "
-        "default model (Gaussian, scaled) has a smaller MAE than AMF with its better input "
-        f"on {sum(default_mae)}."
+        'The table has the MAE with the better of raw and scaled features. `posterior="mean"` '
+        f"has a smaller MAE than AMF on {sum((m < a for _, a, m, _ in best_mae))} of {len(runs)} "
+        f"streams, and the Gaussian posterior on {sum((g < a for _, a, _, g in best_mae))}. The "
+        "default model (Gaussian, scaled) has a smaller MAE than AMF with its better features on "
+        f"{sum(default_mae)}."
     )
 
 
 def _report_distributions(runs: dict[str, dict[str, Scores]], report: Report) -> None:
-    """Compare coverage with the levels, and log likelihoods with other models."""
+    """Compare coverage with the levels, and log likelihoods with the linear model."""
     likeliest, laws = [], []
     for name, found in runs.items():
         likely = {p: np.mean(found[p].log_likelihoods) for p in WITH_DENSITY}
@@ -216,13 +216,13 @@ def _report_distributions(runs: dict[str, dict[str, Scores]], report: Report) ->
         sum(np.mean(row[i].log_likelihoods) > row[1] for row in laws) for i in (2, 3)
     )
     report.note(
-        "The coverage is right if it is within 5 points at 95 % and within 10 points at 50 "
-        f"and 80 %. For the default model (scaled) it is right on {normal_holds} of {n} "
-        f"streams with normal tails, and on {learned_holds} with learned tails, the default. "
-        "The highest log likelihood is that of a Mondrian forest on "
-        f"{sum(p.startswith('Mondrian') for p in likeliest)} of {n} streams. The scaled "
-        f"model's log likelihood is higher than the linear model's on {normal_likelier} "
-        f"streams with normal tails, and on {learned_likelier} with learned tails."
+        "The coverage of the default model (scaled) is within 5 points at 95 %, and within 10 "
+        f"points at 50 and 80 %, on {normal_holds} of {n} streams with normal tails, and on "
+        f"{learned_holds} with learned tails, the default. A Mondrian forest has the highest log "
+        f"likelihood on {sum(p.startswith('Mondrian') for p in likeliest)} of {n} streams. The "
+        "log likelihood of the default model is higher than that of the linear model on "
+        f"{normal_likelier} streams with normal tails, and on {learned_likelier} with learned "
+        "tails."
     )
 
 
@@ -233,9 +233,9 @@ def _law(scores: Scores) -> tuple[str, str]:
 
 
 def choice(data: DataFolder, report: Report, quick: bool) -> None:
-    """Gain by the choice of prior_rate and the noise, over multiples of the paper's values."""
+    """Compare chosen and fixed values of prior_rate."""
     most = 500 if quick else 3000
-    # The choice is by the likelihood of normal noise.
+    # The hyperparameters maximize the likelihood under normal noise.
     plain = {"tails": "normal"}
     rows = []
     for name, samples in load_streams(data, quick):
@@ -258,8 +258,8 @@ def choice(data: DataFolder, report: Report, quick: bool) -> None:
         ):
             rows.append((name, what, *(pick(s) for s in runs.values())))
     report.note(
-        "Gain by the choice of prior_rate and the noise. prior_rate is fixed at powers of 2 "
-        f"times D / (2 log2 n), with at most {most} samples; the noise is chosen. In the last "
-        "column both are chosen by progressive likelihood."
+        "Gain by the choice of prior_rate. In the columns with powers of 2, prior_rate is this "
+        "power times D / (2 log2 n), and only the noise is chosen. In the last column both are "
+        f"chosen by progressive likelihood. At most the first {most} samples are used."
     )
     report.table(("stream", "", *(f"2^{p}" for p in powers), "chosen"), rows)

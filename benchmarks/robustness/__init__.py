@@ -1,6 +1,6 @@
 """Accuracy with wrong values, changes of units and streams that start in a corner.
 
-Each part takes the data folder, a report, whether to be quick, and limits.
+A part is a function of the data folder, the report, whether the run is quick, and limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams whose features change: units, growth, late features, tails."""
+"""Streams whose features change: units, late features, growth, tails."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def _months(u: Array) -> Array:
     return np.floor(24.0 * _place(len(u))) % 12.0 / 11.0
 
 
-# Changes of the first feature, uniform on [0, 1]. The first function returns its numbers in known
-# units, for models without scaling. The second function returns the numbers for other models.
+# Changes of the first feature, which is uniform on [0, 1]. The first function returns the feature
+# in known units, for models without scaling. The second function changes this feature for the other
+# models.
 CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "units up": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e3, 1.0)),
     "units down": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e-3, 1.0)),
@@ -48,14 +49,14 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Return rows in known units and rows with the change, classes and targets."""
+    """Return rows before the change, rows after the change, classes and targets."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]
     U[:, 0] = tell(U[:, 0])
     X = U.copy()
     X[:, 0] = show(U[:, 0])
-    # A missing first feature is replaced by 0.5.
+    # In the signal, a missing first feature counts as 0.5.
     first = np.where(np.isnan(U[:, 0]), 0.5, U[:, 0])
     signal = 10.0 * np.sin(np.pi * first * U[:, 1]) + 10.0 * first + 5.0 * U[:, 2]
     classes = np.searchsorted(np.quantile(signal, (1 / 3, 2 / 3)), signal)
@@ -63,7 +64,7 @@ def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
 
 
 def _stream(X: Array, y: Array) -> Stream:
-    """Convert rows to mappings without missing values."""
+    """Convert rows to samples without NaN."""
     return [
         ({name: v for name, v in zip(FEATURES, row, strict=True) if v == v}, target)
         for row, target in zip(X.tolist(), y.tolist(), strict=True)
@@ -83,7 +84,7 @@ def _ours(
 ) -> tuple[Array, Array, Array]:
     """Return mean losses by sample: with learned widths, with known units, and restarted.
 
-    The last model also has known units, and starts in the middle.
+    The restarted model has known units, and starts in the middle of the stream.
     """
     make = (REGRESSORS if regression else CLASSIFIERS)[model]
     run = deviations if regression else misses
@@ -99,7 +100,7 @@ def _ours(
 
 
 def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
-    """Return the losses of one of River's models; None if it fails."""
+    """Return the losses of one of River's models, or None if it fails."""
     progress(f"{change}, {name}")
     _, X, *ys = _made(change, n, 0)
     model, run = _peers(regression)[name](), deviations if regression else misses
@@ -112,7 +113,7 @@ def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
 def _row(
     change: str, model: str, regression: bool, learned: Array, told: Array, anew: Array
 ) -> list[str]:
-    """Return the loss in the second half, and the loss of a model with known units."""
+    """Return the table's row for a model: losses in the second half, and excesses."""
     half = len(anew)
     own, known, late = learned[-half:].mean(), told[-half:].mean(), anew.mean()
     last = excess(learned[-half // 2 :].mean(), told[-half // 2 :].mean(), regression)
@@ -126,19 +127,20 @@ def _row(
 
 
 def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """One feature changes its units, appears late, grows without end and so on."""
+    """Compare models on streams of which one feature changes its units, appears late or grows."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
-        "Streams whose features change. Five features are uniform on [0, 1], and then the "
-        f"first one is changed. There are {n} samples and 10 trees (20 in the adaptive "
-        "classifier). The signal is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of "
-        "the signal, targets are the signal "
-        "with normal noise of 0.5. The tables have the accuracy or mean absolute error over "
-        "the second half. At its beginning units change and late features appear. Told: a "
-        "model with scale=False that gets the first feature before the change, so its units "
-        "never change. Restarted: the same, but started with the second half. Excess over "
-        "told: the difference of mistakes, or percent of the error; then the same for the "
-        f"last quarter. Means of {seeds} seeds of data and model, for River's AMF one seed."
+        "Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then "
+        "the first feature changes: units change and late features appear in the middle of the "
+        f"stream. There are {n} samples and 10 trees (20 in the adaptive classifier). The signal "
+        "is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are "
+        "the signal with normal noise of standard deviation 0.5. The tables have the accuracy or "
+        "the mean absolute error over the second half. The model of the column told has "
+        "scale=False and gets the first feature before the change, so its units never change. "
+        "The model of the column restarted is the same, but starts with the second half. The "
+        "excess is the increase of mistakes, or of the error in percent, over the column told; "
+        f"the last column has the excess in the last quarter. Figures are means of {seeds} seeds "
+        "of data and model, with one seed for River's AMF."
     )
     for regression in (False, True):
         rows, curves = [], {}

@@ -1,4 +1,4 @@
-"""Streams that start in a corner, compared with models with given ranges."""
+"""Models with and without given ranges on streams that start in a corner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = ("california", "cpu", "kin8nm")
 
 
 def _sample(arrays: dict[str, Array], n: int, seed: int) -> tuple[Array, Array]:
-    """Return n random rows of a set, in random order."""
+    """Return n random rows of a set in random order."""
     parts = [part for part in ("train", "test") if f"X_{part}" in arrays]
     X, y = (np.concatenate([arrays[f"{what}_{part}"] for part in parts]) for what in "Xy")
     order = np.random.default_rng(seed).permutation(len(X))[:n]
@@ -43,9 +43,9 @@ def _entropy(values: Array) -> float:
 
 
 def sorted_start(X: Array, rank: int, start: int) -> Array:
-    """Return an order: first the smallest values of one feature, ascending, then the rest.
+    """Return an order of rows: the smallest values of a feature, ascending, then the rest.
 
-    The feature is the one whose values have the largest entropy, the second largest, and so on.
+    Of all features, the values of this feature have the largest entropy but `rank`.
     """
     entropies = [_entropy(column) for column in X.T]
     feature = np.argsort(np.negative(entropies), kind="stable")[rank % X.shape[1]]
@@ -57,7 +57,7 @@ def sorted_start(X: Array, rank: int, start: int) -> Array:
 def _pair(
     name: str, make: Callable[..., Any], X: Array, y: Array, regression: bool, seed: int
 ) -> tuple[Array, Array]:
-    """Return losses of a model that learns the widths, and of a model with given ranges."""
+    """Return the losses of a model that learns the widths, and of a model with given ranges."""
     run = deviations if regression else misses
     samples = stream(X, y.astype(float) if regression else y)
     progress(f"{name}, seed {seed}")
@@ -67,7 +67,7 @@ def _pair(
 
 
 def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> list[Any]:
-    """Return mean losses and their difference: with learned widths, and with given ranges."""
+    """Return the table's row for a model: losses with and without given ranges, and excesses."""
     learned, told = found.mean(axis=0).tolist()
     more = excess(learned, told, regression)
     each = [excess(a, b, regression) for a, b in found.tolist()]
@@ -83,7 +83,7 @@ def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> lis
 
 
 def corner(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Sets whose first 2,000 samples are sorted by one feature; bike_hour in its own order."""
+    """Compare models on sets that start sorted by a feature, and on bike_hour in file order."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     _sets(data, report, n, seeds)
     _bikes(data, report, n, seeds)
@@ -112,13 +112,14 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         return
     report.note(
         "Streams that start in a corner, compared with models with given ranges. The first "
-        f"{START} samples (at most a third) have the smallest values of one feature, in "
-        f"ascending order. The rest is in random order. At most {n} random rows, 10 trees "
-        "(20 in the adaptive classifier), "
-        f"{seeds} seeds. Each seed has another feature: the feature whose values have the "
-        "largest entropy, the second largest, and so on. Accuracy or mean absolute error "
-        "over the last half. Told: inputs scaled by the range of the whole stream, and "
-        "scale=False. Worst: of the seeds."
+        f"{START} samples (at most a third) have the smallest values of one feature in ascending "
+        f"order. The other samples are in random order. There are at most {n} random rows, 10 "
+        f"trees (20 in the adaptive classifier) and {seeds} seeds. A seed k sorts by the feature "
+        "whose values have the k-th largest entropy. The table has the accuracy or the mean "
+        "absolute error over the last half. For the column told, inputs are scaled by the range "
+        "of the full stream, and the model has scale=False. The excess is the increase of "
+        "mistakes, or of the error in percent, over the column told. The last column has the "
+        "largest excess of a seed."
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]
     report.table(headers, rows)
@@ -127,7 +128,7 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
 
 
 def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
-    """Run the regressors on bike_hour in its own order."""
+    """Compare the regressors on bike_hour in the order of the file."""
     arrays = data.load("bike_hour")
     if arrays is None:
         return
@@ -138,6 +139,6 @@ def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         for what, first in (("all", 0), ("last half", len(y) // 2)):
             found = [[losses[first:].mean() for losses in pair] for pair in pairs]
             rows.append(_row(what, len(y), model, np.array(found), True))
-    report.note("bike_hour in its own order.")
+    report.note("The next table has the regressors on bike_hour in the order of the file.")
     headers = ["samples", "n", "model", "learned", "told", "excess", "worst"]
     report.table(headers, rows)

@@ -1,4 +1,4 @@
-"""Time to learn if widths hold, and if a stream starts in a corner."""
+"""Time to learn if widths hold, and time to learn if a stream starts in a corner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _streams(n: int) -> dict[str, tuple[Array, Array]]:
 
 
 def _calls(models: dict[str, Any], streams: dict[str, Stream]) -> dict[str, Array]:
-    """Return the CPU milliseconds of every call, of models that take turns."""
+    """Return the CPU milliseconds of each call; the models take turns."""
     spent = {name: np.empty(len(samples)) for name, samples in streams.items()}
     names = list(models)
     with no_gc():
@@ -47,7 +47,7 @@ def _calls(models: dict[str, Any], streams: dict[str, Stream]) -> dict[str, Arra
 
 
 def _measure(name: str, make: Callable[..., Any], n: int, repeats: int) -> dict[str, Array]:
-    """Return the times of calls by stream, each the median of repeats with one seed."""
+    """Return the times of calls by stream; a time is the median of repeats with one seed."""
     streams = {}
     for what, (X, y) in _streams(n).items():
         samples = stream(X, y.astype(float))
@@ -65,7 +65,7 @@ def _measure(name: str, make: Callable[..., Any], n: int, repeats: int) -> dict[
 
 
 def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Time to learn if widths hold and from a corner, compared with given ranges; longest calls."""
+    """Compare the time to learn with and without given ranges; measure the longest calls."""
     n, repeats, _ = limits.over(QUICK if quick else FULL)
     rows, curves = [], {}
     for name, make in {**CLASSIFIERS, **REGRESSORS}.items():
@@ -86,15 +86,15 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
                 ]
             )
     report.note(
-        "Time to learn if widths hold and if a stream starts in a corner. CPU microseconds "
-        f"of a learn_one with {N_TREES} trees, {DIMENSION} normal features and {n} samples. "
-        f"Each call's time is the median of {repeats} repeats with one seed, in one process "
-        "in which models take turns. In columns with the word told, inputs are scaled by the range "
-        "of the whole stream, and the model has scale=False. Corner: the first "
-        f"{START} samples (at most a third) have the smallest values of one feature in ascending "
-        "order, and half of the features are within a twentieth of their range. First and "
-        f"later are the longest calls in milliseconds, within the first {WARM_UP} samples and "
-        "after them."
+        "Time to learn if widths hold, and if a stream starts in a corner. Times are CPU "
+        f"microseconds of learn_one with {N_TREES} trees, {DIMENSION} normal features and {n} "
+        f"samples. The time of a call is the median of {repeats} repeats with one seed, in one "
+        "process in which models take turns. In columns with the word told, inputs are scaled by "
+        "the range of the full stream, and the model has scale=False. At the start of the corner "
+        f"stream, the first {START} samples (at most a third) have the smallest values of one "
+        "feature in ascending order, and half of the features are within a twentieth of their "
+        "range. First and later are the longest calls in milliseconds, within the first "
+        f"{WARM_UP} samples and after them."
     )
     headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
     headers += ["told, first", "told, later"]

@@ -1,4 +1,4 @@
-"""Sets in the order of their files: the first part is learned, the rest is predicted."""
+"""Models that learn the first rows of sets in file order, and predict the last rows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .runs import CLASSIFIERS, REGRESSORS, Limits, hit, scored
 
 FULL, QUICK = Limits(60_000, 3), Limits(500, 1)
 TRAINED = 0.8
-# Sets in which neighbouring rows are similar, in time or in space.
+# Sets whose neighbouring rows are similar, because they are near in time or in space.
 CLASSES = ("elec2", "covtype", "satimage")
 NUMBERS = ("bike_hour", "california")
 
 
 def _rows(arrays: dict[str, Array], n: int) -> tuple[Array, Array]:
-    """Return at most n rows at even distances, in the order of the file."""
+    """Return at most n evenly spaced rows in the order of the file."""
     X, y = arrays["X_train"], arrays["y_train"]
     step = -(-len(X) // n)
     return X[::step], y[::step]
 
 
 def _loss(model: Any, train: Stream, test: Stream, regression: bool) -> float:
-    """Return the mean error, or the share of misses, of a model that has learned the first part."""
+    """Return the test error, or the share of wrong classes, of a model after training."""
     for x, y in train:
         model.learn_one(x, y)
     losses = [
@@ -36,7 +36,7 @@ def _loss(model: Any, train: Stream, test: Stream, regression: bool) -> float:
 
 
 def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[Any]:
-    """Return the losses of constants, of AMF and of the forests on the last rows of a set."""
+    """Return the test losses of a constant, of AMF and of the forests on a set."""
     n = int(TRAINED * len(y))
     train, test = stream(X[:n], y[:n]), stream(X[n:], y[n:])
     progress(f"{name}, AMF")
@@ -60,7 +60,7 @@ def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[An
 
 
 def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """The first 80 % of ordered sets are learned, the rest is predicted."""
+    """Compare models that learn the first 80 % of ordered sets and predict the rest."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     classes, numbers = [], []
     for name in (*CLASSES, *NUMBERS):
@@ -77,12 +77,11 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
     if not classes:
         return
     report.note(
-        f"Sets in the order of their files. At most {n} rows are "
-        "used, at even distances in the order of the file. The first 80 % are learned, the "
-        f"rest is predicted, with 10 trees (20 in the adaptive classifier). Means of {seeds} "
-        "seeds, for River's AMF without a "
-        "scaler one seed. Neighbouring rows of these sets are similar. For sets with a "
-        "target, the class is whether the target is above the median of the learned rows."
+        f"Losses on the last rows of sets in the order of their files. At most {n} evenly spaced "
+        "rows are used. Models learn the first 80 % and predict the others, with 10 trees (20 in the "
+        f"adaptive classifier). Figures are means of {seeds} seeds, with one seed for River's AMF "
+        "without a scaler. Neighbouring rows of these sets are similar. For sets with a target, "
+        "the class is whether the target is above the median of the learned rows."
     )
     headers = ["set", "n", "most common class", "AMF"]
     report.table([*headers, *CLASSIFIERS], classes)

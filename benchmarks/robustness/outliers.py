@@ -1,4 +1,4 @@
-"""All streams of the benchmarks with four outliers each."""
+"""Losses on all streams of the benchmarks with four outliers each."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ FULL, QUICK = Limits(5000, 5, 10), Limits(500, 1, 1)
 QUICK_STREAMS = ("Bananas", "Friedman")
 WILD = 1e6  # Interquartile ranges.
 N_WILD = 4
-START = 500  # Number of first samples whose errors do not count.
-# Large excesses: of accuracy, and percent of the mean absolute error.
+START = 500  # The errors of this many first samples do not count.
+# Large excesses of mistakes, and of the mean absolute error in percent.
 LARGE = {False: 0.003, True: 2.0}
 
 
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
-    """Yield names, samples and whether these have targets."""
+    """Yield the name and the samples of each stream, and whether it has targets."""
     for name in (*comparing.MADE, *comparing.FILES):
         if not quick or name in QUICK_STREAMS:
             samples = comparing.load(data, name, n)
@@ -47,7 +47,7 @@ def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Strea
 
 
 def _with_wild(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
-    """Return a stream with outliers, and their samples."""
+    """Return a stream with outliers, and the indices of the samples with an outlier."""
     rng = np.random.default_rng(placement)
     places = sorted(rng.choice(len(samples), N_WILD, replace=False).tolist())
     names = [name for name, value in samples[0][0].items() if not isinstance(value, (str, bool))]
@@ -63,7 +63,7 @@ def _with_wild(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
 
 
 def _with_wild_targets(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
-    """Return a stream with outliers among its targets, and their samples."""
+    """Return a stream with outlying targets, and the indices of these samples."""
     rng = np.random.default_rng(placement)
     places = sorted(rng.choice(len(samples), N_WILD, replace=False).tolist())
     low, middle, high = np.quantile([y for _, y in samples], (0.25, 0.5, 0.75)).tolist()
@@ -91,7 +91,7 @@ def _compare(
     placements: int,
     place: Callable[[Stream, int], tuple[Stream, list[int]]] = _with_wild,
 ) -> tuple[float, Array]:
-    """Return the mean loss without outliers, and the excess by placement and seed with them."""
+    """Return the mean loss without outliers, and the excesses, shape (placements, seeds)."""
     run = deviations if regression else misses
     clean = []
     for seed in range(seeds):
@@ -109,7 +109,7 @@ def _compare(
 
 
 def _standard_error(excesses: Array, regression: bool) -> str:
-    """Return the standard error of a mean excess, given by placement and seed."""
+    """Return the standard error of the mean excess over seeds."""
     by_seed = excesses.mean(axis=0)
     if len(by_seed) < 2:
         return "-"
@@ -118,7 +118,7 @@ def _standard_error(excesses: Array, regression: bool) -> str:
 
 
 def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Four values of a million interquartile ranges in every stream of the benchmarks."""
+    """Measure the effect of four outliers on every stream of the benchmarks."""
     n, seeds, placements = limits.over(QUICK if quick else FULL)
     rows: list[list[Any]] = []
     excesses: Excesses = []
@@ -149,19 +149,18 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     if not rows:
         return
     report.note(
-        f"Streams with four outliers each. {N_WILD} values are {WILD:.0e} interquartile "
-        "ranges above or below the median of a random feature (if this range is 0, the whole "
-        f"range), in random samples. There are {placements} placements with {seeds} seeds "
-        f"each (one on mnist), compared with the same seeds without the values. At most {n} "
-        "samples (twice as many with one abrupt change), 10 trees (20 in the adaptive "
-        "classifier). For classifiers, the "
-        "table has the progressive accuracy and the increase of mistakes. For regressors it "
-        f"has the mean absolute error after {START} samples (after half of a stream of fewer "
-        "than twice as many), and its increase. Samples with an outlier do not count. Error: "
-        "the standard error of the excess over seeds, because a seed's run without outliers "
-        "is shared. Worst: the largest mean of a placement over seeds. Beyond: placements "
-        f"whose mean is more than {LARGE[False]}, or {LARGE[True]:.0f} %. Targets: the mean "
-        f"increase with {N_WILD} targets as far from their median, instead of values."
+        f"Streams with four outliers each. {N_WILD} random samples have an outlier in a random "
+        f"feature: {WILD:.0e} interquartile ranges above or below the median. If this range is 0, "
+        f"the full range is used. There are {placements} placements with {seeds} seeds each (one "
+        f"on mnist). The same seeds run without outliers. Streams have at most {n} samples (twice "
+        "as many with one abrupt change), and the forests have 10 trees (20 in the adaptive "
+        "classifier). Classifiers have the progressive accuracy and the increase of mistakes. "
+        "Regressors have the mean absolute error and its increase in percent, without the first "
+        f"{START} samples (at most the first half). Samples with an outlier do not count. The "
+        "column error has the standard error of the excess over seeds. Worst is the largest mean "
+        "excess of a placement, and beyond counts the placements whose mean excess is above "
+        f"{LARGE[False]}, or {LARGE[True]:.0f} %. The column targets has the mean increase for "
+        f"{N_WILD} outlying targets."
     )
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "targets"]
     report.table(headers, rows)

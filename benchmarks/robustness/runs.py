@@ -1,4 +1,4 @@
-"""Functions that several parts use: forests, their losses on a stream, and sizes of runs."""
+"""Functions for several parts: forests, losses of models on a stream, and sizes of runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from river_mondrian import (
 from ..data import Array, Stream
 from ..report import Report, pyplot
 
-# Lines of a picture: for each its name, whether it shows errors, and the excesses.
+# Lines of a picture: a name, whether the excesses are of errors, and the excesses.
 Excesses = list[tuple[str, bool, list[float]]]
 
-# Constructors, which take a seed and other arguments.
+# Constructors with the argument seed and others.
 CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "exact": MondrianForestClassifier,
     "adaptive": AdaptiveMondrianForestClassifier,
@@ -31,25 +31,25 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 
 
 class Limits(NamedTuple):
-    """Sizes of a run; 0 selects the part's own."""
+    """Sizes of a run; 0 selects the default of the part."""
 
     samples: int = 0
     seeds: int = 0
     placements: int = 0
 
     def over(self, own: Limits) -> Limits:
-        """Return these sizes, or the part's own if a size is 0."""
+        """Return these sizes, with the sizes `own` of the part in place of 0."""
         return Limits(*(given or size for given, size in zip(self, own, strict=True)))
 
 
 def hit(model: Any, x: Any, y: Any) -> bool:
-    """Return whether the likeliest class is the label."""
+    """Return whether the most probable class is the label."""
     p = model.predict_proba_one(x)
     return bool(p) and max(p, key=p.__getitem__) == y
 
 
 def misses(model: Any, samples: Stream) -> Array:
-    """Predict each sample, then learn it; return 1 for each wrong class."""
+    """Return 1 for each wrong class and 0 otherwise; a sample is predicted before it is learned."""
     found = np.empty(len(samples))
     for i, (x, y) in enumerate(samples):
         found[i] = not hit(model, x, y)
@@ -58,17 +58,17 @@ def misses(model: Any, samples: Stream) -> Array:
 
 
 def deviations(model: Any, samples: Stream) -> Array:
-    """Predict each sample, then learn it; return the absolute errors."""
+    """Return the absolute errors; a sample is predicted before it is learned."""
     found = np.empty(len(samples))
     for i, (x, y) in enumerate(samples):
-        # River's AMF returns nothing before its first sample.
+        # River's AMF returns None before the first sample.
         found[i] = abs((model.predict_one(x) or 0.0) - y)
         model.learn_one(x, y)
     return found
 
 
 def excess(loss: float, least: float, regression: bool) -> float:
-    """Return the excess of a loss: of errors in percent, of misses as a difference."""
+    """Return the excess of a loss: a difference for mistakes, and percent for errors."""
     return 100.0 * (loss / least - 1.0) if regression else loss - least
 
 
@@ -78,7 +78,7 @@ def written(value: float, regression: bool) -> str:
 
 
 def scored(loss: float, regression: bool) -> str:
-    """Return a loss as text: an error unchanged, misses as an accuracy."""
+    """Return a loss as text: the accuracy for mistakes, and the error itself."""
     return f"{loss:.4g}" if regression else f"{1.0 - loss:.4f}"
 
 
@@ -89,9 +89,9 @@ def plot_excesses(
     size: tuple[float, float],
     linear: dict[bool, float] | None = None,
 ) -> None:
-    """Draw excesses, misses on the left and errors on the right.
+    """Draw excesses of mistakes on the left and of errors on the right.
 
-    Excesses beyond `linear`, if it is given, are on a logarithmic scale.
+    If `linear` is given, larger excesses are on a logarithmic scale.
     """
     plt = pyplot()
     if plt is None or not excesses:

@@ -1,4 +1,4 @@
-"""XOR of two normals with wrong values."""
+"""Accuracy on XOR of two normals with wrong values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .runs import CLASSIFIERS, Limits, misses
 
 FULL, QUICK = Limits(8000, 10), Limits(600, 1)
 VALUES = (1e3, 1e6, 1e12, 1e30)
-# Number of a sample, from 1, or a share of all samples.
+# Number of the sample with a wrong value, counted from 1, or share of such samples.
 PLACES = ("1", "100", "255", "1000", "1 %")
 # Losses below this are drawn on a linear scale.
 LINEAR = 0.005
@@ -23,14 +23,14 @@ def _made(n: int, seed: int) -> tuple[Array, Array]:
 
 
 def _wrong(place: str, n: int, seed: int) -> Array:
-    """Return which samples have a wrong value."""
+    """Return whether each sample has a wrong value."""
     if place == "1 %":
         return np.random.default_rng([1, seed]).random(n) < 0.01
     return np.arange(1, n + 1) == int(place)
 
 
 def _losses(name: str, value: float, place: str, n: int, seeds: int, clean: list[Array]) -> Array:
-    """Return misses on correct samples, with wrong values elsewhere and without, by seed."""
+    """Return the share of mistakes on correct samples, with and without wrong values, by seed."""
     found = []
     for seed in range(seeds):
         progress(f"{name}: {value:.0e} at {place}, seed {seed}")
@@ -51,7 +51,7 @@ def _clean(n: int, seed: int) -> Stream:
 
 
 def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """XOR of two normals, one wrong value at the start or 1 % throughout."""
+    """Measure accuracy on XOR of two normals with one wrong value, or 1 % wrong values."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     values = VALUES[1:2] if quick else VALUES
     places = [p for p in PLACES if not p.isdigit() or int(p) <= n]
@@ -68,12 +68,12 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
             cells = [f"{1.0 - both[:, 0].mean():.4f}" for both in found]
             rows.append([name, f"{value:.0e}", *cells])
     report.note(
-        "XOR of two normals with wrong values. The label is the sign of the product of two "
-        f"normals. {n} samples, 10 trees (20 in the adaptive classifier), means of {seeds} seeds "
-        "of data and model (for "
-        "River's AMF without a scaler one seed). The table has the progressive accuracy on "
-        "the samples without a wrong value, by the wrong value of one feature and by its "
-        "position."
+        "Accuracy on XOR of two normals with wrong values. The label is the sign of the product "
+        f"of two normal features. There are {n} samples and 10 trees (20 in the adaptive "
+        "classifier). The first column has the wrong value of the first feature. The other "
+        "columns have the progressive accuracy on the samples without a wrong value, by the "
+        "position of the wrong value or the share of wrong values. Accuracies are means of "
+        f"{seeds} seeds of data and model, with one seed for River's AMF without a scaler."
     )
     report.table(["model", "value", *places], rows)
     _plot(report, places, losses)

@@ -1,9 +1,9 @@
 """Compare the packages of a commit and of the working tree: predictions and speed.
 
-Each package runs in a separate process. Both get the same tasks in turn, never at the same time.
-They use only public names, because private names differ between versions.
-
-Each part takes the data folder, a report, whether to be quick, and the commit to compare with.
+Each package runs in a separate process. The processes get the same tasks in turns, never at the
+same time. Tasks use only public names, because private names differ between versions. A part is a
+function of the data folder, the report, whether the run is quick, the commit, and the number of
+repeats.
 """
 
 from .digests import digests

@@ -1,4 +1,4 @@
-"""Predictions of both versions."""
+"""Comparison of the predictions of both versions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .peers import SAMPLES, Failed, Peers
 
 # Relative difference above which predictions count as different.
 TOLERANCE = 1e-6
-# Smaller values are compared as if they were this share of the configuration's median size (of
-# values other than 0), because a sum near 0 has few digits.
+# Values smaller than this share of the median absolute value count as this share, because a sum
+# near 0 has few digits. The median is over the values of the configuration other than 0.
 SMALL = 1e-6
 
 QUICK_SAMPLES = 300
@@ -23,7 +23,7 @@ QUICK_SAMPLES = 300
 
 @dataclass
 class Difference:
-    """The first different place of two arrays, and the largest differences."""
+    """Index of the first difference between two arrays, and the largest differences."""
 
     same_bits: bool
     first: int
@@ -32,7 +32,7 @@ class Difference:
 
 
 def compare(old: Array, new: Array) -> Difference:
-    """Compare two arrays; NaN equals NaN, and arrays of different lengths differ infinitely."""
+    """Compare two arrays; NaN equals NaN, and arrays of different lengths differ by infinity."""
     if old.tobytes() == new.tobytes():
         return Difference(True, -1, 0.0, 0.0)
     n = min(len(old), len(new))
@@ -41,7 +41,7 @@ def compare(old: Array, new: Array) -> Difference:
     first = int(differ.argmax()) if differ.any() else n
     if len(old) != len(new):
         return Difference(False, first, np.inf, np.inf)
-    if not differ.any():  # The sign of a zero differs.
+    if not differ.any():  # Only the sign of a zero differs.
         bits = a.view(np.int64) != b.view(np.int64)
         return Difference(False, int(bits.argmax()), 0.0, 0.0)
     sizes = np.abs(old[np.isfinite(old) & (old != 0.0)])
@@ -50,14 +50,14 @@ def compare(old: Array, new: Array) -> Difference:
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = np.abs(a - b)
         shares = gaps / np.maximum(np.maximum(np.abs(a), np.abs(b)), least)
-    # Infinity or NaN on one side only.
+    # One of the values is infinite or NaN.
     gaps[~np.isfinite(gaps)] = np.inf
     shares[~np.isfinite(shares)] = np.inf
     return Difference(False, first, float(gaps.max()), float(shares.max()))
 
 
 def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> bool:
-    """Predictions of many configurations, which should be equal bit for bit."""
+    """Compare the predictions of many configurations, which should be equal bit for bit."""
     n = QUICK_SAMPLES if quick else SAMPLES
     rows, others, not_same = [], [], []
     with Peers(base) as peers:
@@ -97,7 +97,7 @@ def _list(names: list[str]) -> str:
 
 
 def _row(name: str, old: Any, new: Any) -> tuple[tuple[Any, ...], bool, bool]:
-    """Return a row of the table, whether there is no error, and whether all bits are the same."""
+    """Return a row of the table, whether predictions are equal, and whether all bits are equal."""
     if isinstance(new, Failed):
         return (name, "", "", "NO", "", "", "", f"raises {new.last_line}"), False, False
     if isinstance(old, Failed):

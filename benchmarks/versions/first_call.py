@@ -58,13 +58,13 @@ MODELS = {
     ),
     "density": ("DensityForest", "DensityForest(seed=1)", "model.learn_one(x); model.score_one(x)"),
 }
-# This column is not compared, because other processes influence it.
+# The wall clock is not compared, because other processes affect it.
 WALL = "300 samples, wall clock"
 TIMES = ("first prediction", "300 samples", WALL, "import")
 
 
 def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
-    """Seconds of the first call, with an empty cache and with a full one."""
+    """Compare the time of first calls, with an empty and with a full cache."""
     repeats = 1 if quick else min(repeats, REPEATS)
     folders = snapshots.of_commit(base), snapshots.of_working_tree()
     rows = []

@@ -62,7 +62,7 @@ def _arrow(X: Any) -> Any:
 
 
 def _odd(n: int) -> Stream:
-    """Return constant, huge, tiny, whole and rarely non-zero features, and repeated samples."""
+    """Return samples with constant, huge, tiny, integer and sparse features, some repeated."""
     samples = s.labelled(n, 3)
     return [
         (

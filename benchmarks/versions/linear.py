@@ -1,4 +1,4 @@
-"""Configurations of feature maps and of the models on them (see `forests`)."""
+"""Configurations of feature maps and of models on feature maps (see `forests`)."""
 
 from __future__ import annotations
 

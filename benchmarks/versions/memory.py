@@ -1,4 +1,4 @@
-"""Memory of the models of both versions."""
+"""Comparison of the memory of both versions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..report import Report, progress
 from .peers import Failed, Peers
 
 LIMIT = 1.05
-PAGES = 2**19  # Bytes by which the memory of a process varies between two runs of the same code.
+PAGES = 2**19  # Bytes by which the memory of a process varies between runs of the same code.
 REPEATS = 3
 SAMPLES, QUICK_SAMPLES = 10_000, 1000
 
 
 def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
-    """Bytes by the models' own count, and by the memory of the process."""
+    """Compare memory by the models' own count, and by the memory of the process."""
     n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, min(repeats, REPEATS))
     rows: list[tuple[Any, ...]] = []
     for name in ["exact"] if quick else _names(base, data):
         found = []
         for i in range(repeats):
             progress(f"memory: {name}, {i + 1} of {repeats}")
-            # A process that has learned before has free memory that would be used first.
+            # A process is new, because models would reuse memory that an earlier task has freed.
             with Peers(base, turns=i) as peers:
                 found.append(peers.both("memory", data.folder, name, n))
         rows += _rows(name, found)

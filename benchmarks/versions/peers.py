@@ -10,11 +10,11 @@ from typing import Any, Self
 from ..report import progress
 from . import snapshots
 
-SAMPLES = 1500  # Samples of each configuration; with fewer, some kernels are not called.
+SAMPLES = 1500  # Number of samples of each configuration; with fewer, some kernels are not called.
 
 
 class Failed(Exception):
-    """The error of a task in one version, as text."""
+    """Traceback of a task that failed in one version."""
 
     @property
     def last_line(self) -> str:
@@ -34,7 +34,7 @@ class Peer:
         )
 
     def do(self, task: str, *arguments: Any) -> Any:
-        """Send a task, and return its result, or its error as a `Failed`."""
+        """Send a task; return the result, or a `Failed` with the error."""
         process = self.process
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -56,8 +56,8 @@ class Peer:
 def _compile(name: str, folder: Path) -> None:
     """Compile a version once in a separate process.
 
-    A process that has compiled a kernel itself holds more memory, and may round differently from a
-    process that has loaded it.
+    A process that compiles a kernel uses more memory than a process that loads the kernel, and may
+    round differently.
     """
     compiled = folder / "compiled"
     if compiled.exists():
@@ -70,9 +70,9 @@ def _compile(name: str, folder: Path) -> None:
 
 
 class Peers:
-    """The old version, from a commit, and the new version, from the working tree.
+    """Processes of the old version, from a commit, and of the new version, from the working tree.
 
-    `turns` is the number of previous tasks, which determines the version that is first.
+    `turns` is the number of earlier tasks, whose parity determines which version is first.
     """
 
     def __init__(self, base: str, turns: int = 0) -> None:
@@ -90,7 +90,7 @@ class Peers:
             peer.close()
 
     def both(self, task: str, *arguments: Any) -> tuple[Any, Any]:
-        """Send a task to both, one after the other: A B, B A, A B, ...
+        """Send a task to both versions, in the order A B, B A, A B, ...
 
         Returns the results of the old and the new version.
         """

@@ -1,4 +1,4 @@
-"""Outputs of configurations as float64, and steps in the middle of configurations."""
+"""Outputs of configurations as float64, and changes of models in the middle of a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = Callable[[Any], Any]
 
 
 def number(value: Any) -> float:
-    """Return a number as such, None as NaN, and a checksum of any other output."""
+    """Return an output as a number: None is NaN, and other objects are a checksum."""
     if value is None:
         return math.nan
     if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
@@ -28,7 +28,7 @@ def number(value: Any) -> float:
     return float(zlib.crc32(repr(value).encode()))
 
 
-# The outputs of a model for a sample.
+# Outputs of a model for a sample.
 
 
 def proba(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
@@ -76,7 +76,7 @@ def cells(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
     return [number(list(found)), *(model.cells_one(x).tolist() if found else [])]
 
 
-# Steps in the middle of a stream.
+# Functions that replace the model in the middle of a stream.
 
 
 def pickled(model: Any) -> Any:
@@ -92,11 +92,11 @@ def resampled(model: Any) -> Any:
     return model
 
 
-# Readings of a model at the end.
+# Outputs of a model at the end of a stream.
 
 
 def trees(model: Any) -> list[float]:
-    """Return all columns of the first trees, and the directions that they cut."""
+    """Return all columns of the first trees, and the cut directions of these trees."""
     found: list[float] = []
     for tree in range(1 if model.n_estimators < 4 else 2):
         frame = model.to_dataframe(tree)
@@ -119,9 +119,9 @@ def run(
 ) -> Array:
     """Predict each sample and then learn it; return all outputs.
 
-    `steps` are called after a share of the samples, and the stream continues with the model that
-    they return. At the end every fifth sample, a distant sample and a sample without features are
-    predicted.
+    After a share of the samples, a function of `steps` is called, and the model that it returns is
+    used from then on. At the end every fifth sample, a distant sample and samples without known
+    features are predicted.
     """
     n = len(samples)
     due = {int(share * n): step for share, step in (steps or {}).items()}
@@ -152,7 +152,7 @@ def frame(samples: Stream) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def as_array(values: Any) -> list[float]:
-    """Return the values of a frame or a series of any kind, and its columns."""
+    """Return the values of a frame or series, and a checksum of the columns."""
     if not hasattr(values, "columns"):
         read = values.to_pylist if hasattr(values, "to_pylist") else values.to_list
         return [number(value) for value in read()]
@@ -169,7 +169,7 @@ def run_frames(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict and learn blocks of rows, some of them in the warm-up; return all outputs."""
+    """Predict and learn blocks of rows, partly in the warm-up; return all outputs."""
     X, y = frame(samples)
     found: list[float] = []
     n = len(samples)

@@ -1,4 +1,4 @@
-"""Calls that are timed, and models whose memory is measured, in the process of one version."""
+"""Timed calls, and models whose memory is measured, in the process of one version."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from river_mondrian import (
 from ..data import DataFolder, Stream, min_max, min_max_stream, stream, take
 from ..timing import BLOCK, no_gc
 
-Times = dict[str, list[float]]  # Seconds of each block of samples, by call.
+Times = dict[str, list[float]]  # Seconds of each block of samples by call.
 Run = Callable[[Stream, int], Times]
 
 SEED = 1
-LIFETIME = 2.0  # Lifetime of maps and densities, for features from 0 to 1.
+LIFETIME = 2.0  # Lifetime of maps and densities for features in [0, 1].
 
 
 @functools.cache
 def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | None:
-    """Return the first samples of a stream; None if its file is missing."""
+    """Return the first samples of a stream, or None if its file is missing."""
     if name in ("Bananas", "ImageSegments", "TrumpApproval"):
         found = take(getattr(datasets, name)(), 10_000)
         return (min_max_stream(found) if scaled else found)[:n]
@@ -55,12 +55,12 @@ def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | No
     return stream(min_max(X)[0] if scaled else X, y, n)
 
 
-# Processor time, because another process may interrupt this process at any time.
+# Processor time excludes interruptions by other processes.
 clock = time.process_time
 
 
 def _each(calls: Mapping[str, Callable[[Any, Any], Any]], found: Stream) -> Times:
-    """Call each kind of method on each block of samples, one kind after the other."""
+    """Return the seconds of each call on each block of samples."""
     times: Times = {name: [] for name in calls}
     for start in range(0, len(found), BLOCK):
         block = found[start : start + BLOCK]
@@ -154,12 +154,12 @@ def density(seed: int) -> Any:
     return DensityForest(10, lifetime=LIFETIME, seed=seed)
 
 
-# Streams of several features, and one of River's as a replacement without files.
+# Streams by preference; without files a stream of River's is used.
 LETTER = ("letter", "ImageSegments")
 CPU = ("cpu", "TrumpApproval")
 ELEC = ("elec2", "Bananas")
 
-# By name: run, possible streams in order of preference, whether scaled, share of the samples.
+# By name: run, streams in order of preference, whether features are scaled, share of the samples.
 ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
     **{
         f"exact, {name}": (_with_end_to_end(exact), (name,), False, 1.0)
@@ -182,7 +182,7 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
 
 
 def timed(folder: Path | None, name: str, n: int) -> tuple[str, int, Times] | None:
-    """Return the stream of a row, its samples and the times; None if there is no stream."""
+    """Return the stream of a row, its number of samples and the times, or None without a stream."""
     run, sets, scaled, share = ROWS[name]
     for one in sets:
         found = samples(folder, one, int(share * n), scaled)
@@ -207,10 +207,10 @@ FORESTS: dict[str, tuple[Callable[[int], Any], tuple[str, ...], bool]] = {
 
 
 def memory(folder: Path | None, name: str, n: int) -> tuple[str, int, int, int] | None:
-    """Return the stream, its samples, the model's own count of bytes and the bytes of the process.
+    """Return the stream, its number of samples, and bytes by the model's count and of the process.
 
-    The latter is the peak memory of the process during learning, minus its memory before learning
-    with the kernels loaded. The process must be new.
+    The bytes of the process are the peak memory during learning, minus the memory before learning
+    with all kernels loaded. The process must be new.
     """
     make, sets, scaled = FORESTS[name]
     for one in sets:
@@ -242,14 +242,14 @@ def _learned(model: Any, found: Stream) -> Iterator[int]:
 
 
 def _give_back() -> None:
-    """Return freed memory to the system, because it would be used first."""
+    """Return freed memory to the system, because models would reuse it."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status(key: str) -> int:
-    """Return a number of bytes that Linux reports for this process, 0 on other systems."""
+    """Return a number of bytes that Linux reports for this process, or 0 on other systems."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii") as file:
         for line in file:
             if line.startswith(key):

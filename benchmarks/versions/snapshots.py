@@ -1,8 +1,8 @@
 """Copies of the package at a commit and in the working tree.
 
-A copy's name is a checksum of its files, and its compiled code is next to it. So numba's cache
-never contains code of other sources, and a second run compiles nothing. The working tree may be
-edited during a comparison.
+The name of a copy is a checksum of its files, and its compiled code is in the same folder. So
+numba's cache never contains code of other sources, and a second run compiles nothing. The working
+tree may be edited during a comparison.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "river_mondrian"
 KEPT = 7 * 24 * 3600.0  # Seconds for which an unused copy is kept.
-# Prefixes of variables that would change compiled code, or the location of its cache.
+# Prefixes of variables that change compiled code or the location of the cache.
 OURS = ("NUMBA_", "RIVER_MONDRIAN_")
 
 Files = dict[str, bytes]
 
 
 def of_commit(commit: str) -> Path:
-    """Copy the package of a commit; return its folder."""
+    """Copy the package of a commit; return the folder of the copy."""
     command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "archive", commit, PACKAGE]
     made = subprocess.run(command, capture_output=True, check=False)
     if made.returncode:
@@ -43,7 +43,7 @@ def of_commit(commit: str) -> Path:
 
 
 def of_working_tree() -> Path:
-    """Copy the package of the working tree; return its folder."""
+    """Copy the package of the working tree; return the folder of the copy."""
     paths = [path for path in (ROOT / PACKAGE).rglob("*") if path.is_file()]
     return _kept(
         {
@@ -55,7 +55,7 @@ def of_working_tree() -> Path:
 
 
 def _kept(files: Files) -> Path:
-    """Return the folder of these files; write it if it does not exist."""
+    """Return the folder with these files; write the files if the folder does not exist."""
     checksum = hashlib.sha256()
     for name, content in sorted(files.items()):
         checksum.update(f"{name} {len(content)} ".encode() + content)
@@ -68,7 +68,7 @@ def _kept(files: Files) -> Path:
                 path = Path(scratch, "copy", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            # Another run may have created it first.
+            # Another run may have created the folder meanwhile.
             if not folder.exists():
                 Path(scratch, "copy").rename(folder)
     os.utime(folder)
@@ -76,7 +76,7 @@ def _kept(files: Files) -> Path:
 
 
 def _home() -> Path:
-    """Return the folder of all copies, one per user."""
+    """Return the folder of all copies of this user."""
     user = os.getuid() if hasattr(os, "getuid") else ""
     home = Path(tempfile.gettempdir(), f"{PACKAGE}_versions_{user}")
     home.mkdir(mode=0o700, exist_ok=True)
@@ -94,7 +94,7 @@ def _forget_old(home: Path) -> None:
 def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
     """Return the environment in which Python imports the package from a copy.
 
-    Linear algebra uses one thread, so the order of sums is fixed. Hashes of names are fixed, too.
+    Linear algebra uses one thread, so the order of sums is fixed. The hash seed is fixed, too.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     path = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -108,5 +108,5 @@ def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
 
 
 def python(*arguments: str) -> list[str]:
-    """Return the command of this interpreter, which does not import from the current folder."""
+    """Return a command of this interpreter that does not import from the current folder."""
     return [sys.executable, "-P", *arguments]

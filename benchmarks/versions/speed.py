@@ -1,4 +1,4 @@
-"""Time of both versions per sample."""
+"""Comparison of the time per sample of both versions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .peers import Failed, Peers
 LIMIT = 1.05
 SAMPLES, QUICK_SAMPLES = 3000, 300
 PASSES = 3
-# Repeats before new processes start, because the addresses of a process's memory change its speed.
+# Number of repeats in the same processes. Memory addresses affect the speed, so processes change.
 SAME_PROCESSES = 3
 
-Pairs = list[tuple[float, float]]  # Old and new times, taken one after the other.
+Pairs = list[tuple[float, float]]  # Old and new times of the same repeat.
 
 
 @dataclass
 class Call:
-    """Times of a call of a row: us by repeat, and the fastest seconds of each block."""
+    """Times of a call: microseconds per sample by repeat, and fastest seconds of each block."""
 
     row: str
     stream: str
@@ -33,7 +33,7 @@ class Call:
     blocks: list[Any] = field(default_factory=lambda: [np.inf, np.inf])
 
     def add(self, old: Any, new: Any, n_samples: int) -> None:
-        """Add a repeat: the seconds of its blocks, old and new."""
+        """Add a repeat, given the old and the new seconds of its blocks."""
         us = [1e6 * float(times.sum()) / n_samples for times in (old, new)]
         self.pairs.append((us[0], us[1]))
         self.blocks = [
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def fastest(self) -> float:
-        """Return new / old, by the fastest of all repeats for each block."""
+        """Return new / old, with the fastest repeat of each block."""
         return float(self.blocks[1].sum() / self.blocks[0].sum())
 
     def cells(self) -> tuple[str, ...]:
@@ -51,10 +51,10 @@ class Call:
 
 
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
-    """Time of single calls, old and new in turn."""
+    """Compare the time of calls, with the old and the new version in turns."""
     n, repeats, passes = (QUICK_SAMPLES, 1, 1) if quick else (SAMPLES, repeats, PASSES)
     left_out: list[str] = []
-    calls: dict[tuple[str, str, str], Call] = {}  # By row, stream and name.
+    calls: dict[tuple[str, str, str], Call] = {}  # By row, stream and call.
     failed: dict[str, str] = {}
     for start in range(0, repeats, SAME_PROCESSES):
         stop = min(start + SAME_PROCESSES, repeats)
@@ -63,7 +63,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
                 if name in failed:
                     continue
                 progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
-                # This reads streams and loads kernels.
+                # The first task reads streams and loads kernels.
                 if None in peers.both("timed", data.folder, name, n):
                     left_out += [name] * (start == 0)
                     continue
@@ -97,7 +97,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
 def _repeat(
     peers: Peers, data: DataFolder, name: str, n: int, passes: int
 ) -> dict[tuple[str, str, str], tuple[Any, Any, int]]:
-    """Time a row; return by call the seconds of blocks, old and new, and the number of samples."""
+    """Time a row; return, by call, old and new seconds of blocks, and the number of samples."""
     fastest: list[dict[str, Any]] = [{}, {}]
     outputs: tuple[Any, Any] = (None, None)
     for _ in range(passes):
@@ -114,7 +114,7 @@ def _repeat(
 
 
 def ratios(pairs: Pairs, fastest: float, limit: float = LIMIT) -> tuple[str, ...]:
-    """Return medians, ratios and their range, the ratio of the fastest, and a remark."""
+    """Return medians, median ratio, range of the ratio, fastest ratio, and a remark."""
     old, new = (statistics.median(values) for values in zip(*pairs, strict=True))
     shares = [b / a if a else 1.0 for a, b in pairs]
     middle = statistics.median(shares)

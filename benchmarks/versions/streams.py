@@ -1,4 +1,4 @@
-"""Synthetic streams with fixed seeds, equal in every process."""
+"""Synthetic streams with fixed seeds, which are equal in every process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..data import Array, Stream, stream
 
 
 def labelled(n: int, d: int, k: int = 3, seed: int = 1, decimals: int | None = None) -> Stream:
-    """Return two clusters per class, with features of different units and 5 % wrong labels."""
+    """Return two clusters per class, in features of different units, with 5 % wrong labels."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, d, 2 * k)
     X *= 10.0 ** rng.integers(-2, 3, size=d)
@@ -34,7 +34,7 @@ def unit(n: int, d: int, k: int = 3, seed: int = 1) -> Stream:
 
 
 def wide(n: int, seed: int = 1) -> Stream:
-    """Return 54 features like covertype: 10 numbers and 44 that are 0 or 1, one of them 1."""
+    """Return 54 features like covertype: 10 numbers and a one-hot encoding of 44 levels."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, 10, 14)
     ones = np.eye(44)[(which * 5 + rng.integers(4, size=n)) % 44]
@@ -42,7 +42,7 @@ def wide(n: int, seed: int = 1) -> Stream:
 
 
 def targets(n: int, d: int, seed: int = 1, scale: float = 1.0) -> Stream:
-    """Return a smooth function of the first features, with noise of heavy tails."""
+    """Return targets that are a smooth function of the first features with heavy-tailed noise."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     y = np.sin(6.0 * X[:, 0]) + 2.0 * X[:, -1] ** 2 + 0.1 * rng.standard_t(3, size=n)
@@ -50,7 +50,7 @@ def targets(n: int, d: int, seed: int = 1, scale: float = 1.0) -> Stream:
 
 
 def text(n: int, seed: int = 1) -> Stream:
-    """Return ten words out of 500 per sample, more than a map makes dense."""
+    """Return samples of ten words out of 500, which are too many for a dense map."""
     rng = np.random.default_rng(seed)
     found: Stream = []
     for _ in range(n):
@@ -61,7 +61,7 @@ def text(n: int, seed: int = 1) -> Stream:
 
 
 def holes(samples: Stream, share: float = 0.3, seed: int = 2) -> Stream:
-    """Remove values: half of them become absent, half NaN."""
+    """Remove random values; half of them become absent, and half become NaN."""
     rng = np.random.default_rng(seed)
     found: Stream = []
     for x, y in samples:
@@ -76,7 +76,7 @@ def holes(samples: Stream, share: float = 0.3, seed: int = 2) -> Stream:
 
 
 def late_features(samples: Stream) -> Stream:
-    """Return samples in which each feature except the first appears later than the previous one."""
+    """Return samples in which each feature appears later than the previous feature."""
     n, d = len(samples), len(samples[0][0])
     return [
         ({name: v for j, (name, v) in enumerate(x.items()) if i * (d + 1) >= j * n}, y)
@@ -91,7 +91,7 @@ def late_classes(samples: Stream) -> Stream:
 
 
 def one_class_first(samples: Stream) -> Stream:
-    """Return samples of which the first two thirds have one label."""
+    """Return samples whose first two thirds have one label."""
     return [(x, 0 if 3 * i < 2 * len(samples) else y) for i, (x, y) in enumerate(samples)]
 
 
@@ -101,7 +101,7 @@ def sticky(samples: Stream, run: int = 20) -> Stream:
 
 
 def swapped(samples: Stream) -> Stream:
-    """Return samples whose labels change their meaning in the middle."""
+    """Return samples whose labels are permuted in the middle."""
     n, k = len(samples), 1 + max(y for _, y in samples)
     return [(x, (y + (2 * i >= n)) % k) for i, (x, y) in enumerate(samples)]
 

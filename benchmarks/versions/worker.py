@@ -1,4 +1,4 @@
-"""The process of one version, which runs tasks that it gets as pickles, and returns results."""
+"""Process of one version, which reads pickled tasks and writes pickled results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def digest(name: str, n: int) -> Array:
 
 
 def compile_all(n: int) -> None:
-    """Compile all kernels into numba's cache; errors are reported when results are compared."""
+    """Compile all kernels into numba's cache; errors show later, in the comparison."""
     for run in CONFIGURATIONS.values():
         with suppress(Exception):
             run(n)
@@ -63,7 +63,7 @@ TASKS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    # Output of libraries must not be mixed with the results.
+    # The output of libraries must not mix with the results.
     tasks, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
