@@ -1,4 +1,4 @@
-"""The exact classifier: the paper's Figure 3 and Table 1, accuracy on streams, speed and memory.
+"""The exact classifier: the paper's Figure 3 and Table 1, missing values, speed and memory.
 
 A part is a function of the data folder, the report, and whether the run is quick.
 """
@@ -10,18 +10,16 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .paper import figure3, table1
-from .resources import compile_, latency, memory
+from .resources import latency, memory
 from .speed import batch, speed
-from .streams import missing, progressive
+from .streams import missing
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "speed": speed,
     "batch": batch,
     "memory": memory,
     "latency": latency,
-    "compile": compile_,
     "figure3": figure3,
     "table1": table1,
-    "progressive": progressive,
     "missing": missing,
 }

@@ -1,13 +1,7 @@
-"""Memory, latency and compile time."""
+"""Memory and latency."""
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -126,62 +120,3 @@ def _latency_rows(part: str, times: Array) -> list[tuple[Any, ...]]:
             )
         )
     return rows
-
-
-PROBE = """
-import json, time
-start = time.perf_counter()
-import river.base
-river = time.perf_counter()
-from river_mondrian import MondrianForestClassifier
-imported = time.perf_counter()
-model = MondrianForestClassifier(seed=1)
-for x, y in ((0.0, "a"), (1.0, "b")):
-    model.learn_one({"x": x}, y)
-    model.predict_proba_one({"x": x})
-first = time.perf_counter()
-MondrianForestClassifier.warmup()
-warm = time.perf_counter()
-print(json.dumps([t - start for t in (river, imported, first, warm)]))
-"""
-
-
-def compile_(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time the first call after installation, and a start with cached code."""
-    rows = []
-    with tempfile.TemporaryDirectory() as cache:
-        progress("compile: with an empty cache")
-        first = _probe(cache)
-        rows.append(_probe_row("first call after installation", first))
-        starts = []
-        for i in range(1 if quick else 5):
-            progress(f"compile: cached start {i + 1}")
-            starts.append(_probe(cache))
-        middle = [statistics.median(column) for column in zip(*starts, strict=True)]
-        rows.append(_probe_row("cached start", middle))
-    report.note(
-        "Time of the first call after installation, and of a start with cached code. Seconds "
-        "count from the start of the import in a new process. The columns have the times at "
-        "which River has been imported, the package has been imported, and two samples have been "
-        "learned and predicted. In the last column, warmup() has compiled or loaded all kernels. "
-        f"The cached start is the median of {len(starts)} processes."
-    )
-    report.table(("", "River", "import", "first prediction", "warmup()"), rows)
-
-
-def _probe(cache: str) -> list[float]:
-    found = subprocess.run(
-        [sys.executable, "-c", PROBE],
-        env={**os.environ, "NUMBA_CACHE_DIR": cache},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if found.returncode:
-        raise RuntimeError(f"the probe failed:\n{found.stderr}")
-    times: list[float] = json.loads(found.stdout)
-    return times
-
-
-def _probe_row(name: str, times: list[float]) -> tuple[Any, ...]:
-    return (name, *(f"{t:.2f}" for t in times))

@@ -1,4 +1,4 @@
-"""Accuracy on streams, with and without missing values."""
+"""Accuracy with missing values."""
 
 from __future__ import annotations
 
@@ -8,98 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from river import base, datasets, preprocessing, stats, tree
-from river import forest as river_forest
-from river.datasets import synth
+from river import preprocessing, stats
 
 from river_mondrian import MondrianForestClassifier
 
-from ..data import Array, DataFolder, Stream, stream, take
+from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress
-from ..timing import BLOCK, TURN, alternate
-from .peers import OURS, make_amf, make_ours
+from ..timing import BLOCK
+from .peers import make_ours
 
 FLOOR = 1e-3  # Smallest probability in the log loss.
-
-
-class LastLabel(base.Classifier):
-    """Classifier that predicts the last label."""
-
-    def __init__(self) -> None:
-        self.last: Any = None
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        self.last = y
-
-    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Any, float]:
-        return {} if self.last is None else {self.last: 1.0}
-
-
-def _online(name: str) -> Any:
-    """Return a new model by name."""
-    if name == OURS:
-        return make_ours(1)
-    if name == "MinMaxScaler + AMF":
-        return preprocessing.MinMaxScaler() | make_amf(1)
-    if name == "ARF":
-        return river_forest.ARFClassifier(n_models=10, seed=1)
-    if name == "HoeffdingTree":
-        return tree.HoeffdingTreeClassifier()
-    return LastLabel()
-
-
-def progressive(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare progressive accuracy and log loss on streams with River's classifiers."""
-    MondrianForestClassifier.warmup()
-    peers = (OURS, "MinMaxScaler + AMF", "ARF", "HoeffdingTree", "last label")
-    rows = []
-    for name, samples in _streams(data, 1000 if quick else 10_000):
-        progress(f"progressive: {name}, {', '.join(peers)}")
-        models = {peer: _online(peer) for peer in peers}
-        scores: dict[str, list[float]] = {peer: [0.0, 0.0] for peer in peers}
-        scored = {peer: _score(models[peer], samples, scores[peer]) for peer in peers}
-        seconds = alternate(scored, TURN)
-        for peer, (right, loss) in scores.items():
-            rows.append(
-                (
-                    name,
-                    len(samples),
-                    peer,
-                    f"{right / len(samples):.4f}",
-                    f"{loss / len(samples):.3f}",
-                    f"{seconds[peer]['both']:.2f}",
-                )
-            )
-    report.note(
-        "Progressive accuracy and log loss on streams, compared with River's classifiers. Each "
-        "sample is predicted and then learned. The models have seed 1, and the forests 10 trees. "
-        "Parameters are default, and features are raw (scaled for AMF only). A probability below "
-        f"{FLOOR} counts as {FLOOR}; this includes labels not seen before."
-    )
-    report.table(("data", "n", "model", "accuracy", "log loss", "seconds"), rows)
-
-
-def _streams(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
-    yield "Bananas", take(datasets.Bananas(), n)
-    yield "Phishing", take(datasets.Phishing(), n)
-    yield "ImageSegments", take(datasets.ImageSegments(), n)
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    yield "digits", stream(digits.data, digits.target, n)
-    yield "Agrawal", take(synth.Agrawal(seed=1), n)
-    yield (
-        "RandomRBF",
-        take(synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10), n),
-    )
-    for name in ("letter", "covtype", "elec2"):
-        arrays = data.load(name)
-        if arrays is not None:
-            yield name, stream(arrays["X_train"], arrays["y_train"], n)
 
 
 def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
