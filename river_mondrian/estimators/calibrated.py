@@ -221,7 +221,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             try:
                 tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
-                # The label may be bad: below, `learn_one` of the model refuses or accepts it.
+                # The label may be invalid: below, the model refuses or accepts it.
                 tracked = self._tracked
             if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered

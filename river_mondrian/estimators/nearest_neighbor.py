@@ -71,9 +71,9 @@ class NearestNeighborDetector(ScoringDetector):
 
     Notes
     -----
-    The distance of two samples is the sum over features of |x - y| / width. Beyond 10, a term grows
-    only logarithmically. Two levels of a category differ by 1. The width of a category is sqrt(P /
-    2), where P is the share of pairs of samples with different levels.
+    The distance of samples x and y is the sum over features j of |x_j - y_j| / width_j. Beyond 10,
+    a term grows only logarithmically. Two levels of a category differ by 1. The width of a category
+    is sqrt(P / 2), where P is the share of pairs of samples with different levels.
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower score. Each score was
     computed before its sample was learned. The first 32 samples are not ranked: their scores are 0,

@@ -19,7 +19,7 @@ from ..posteriors import displacement
 from ..progress import in_pieces, pieces
 from . import forgetting, inspection
 
-# The readings that `raw_scores_one` returns.
+# The raw scores that `raw_scores_one` returns, and their places in the kernels' output.
 RAW_SCORES = {
     "displacement": displacement.DISPLACEMENT,
     "relative": displacement.RELATIVE,
@@ -28,13 +28,13 @@ RAW_SCORES = {
 }
 
 
-# Checked values of a sample, by feature; and the past (see `RandomCutForest._past_now`).
+# Checked values of a sample, by feature; and the type of `RandomCutForest._past`.
 Values: TypeAlias = dict[Any, float]
 Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
 
 
 def _is_past(past: Any, shingle: int) -> bool:
-    """Return whether a stored object is a valid tuple of samples before the next sample."""
+    """Return whether an object from a file is a valid tuple of past samples for a shingle."""
     if type(past) is not tuple or len(past) >= shingle:
         return False
     if not all(type(sample) is dict for sample in past):
@@ -51,14 +51,14 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut's feature is
-    chosen in proportion to the box's sides, and its place is uniform. One of the first cuts
-    separates an anomalous sample from the other samples. So inserting the sample displaces many
-    samples: all samples on the other side of this cut move one level down. When a sample enters
-    full trees, the oldest sample is removed. The trees are then distributed exactly like trees of
-    the remaining samples.
+    chosen in proportion to the box's sides, and its place is uniform. An anomalous sample is
+    separated from the other samples by one of the first cuts. So inserting the sample displaces
+    many samples: all samples on the other side of this cut move one level down. When a sample is
+    inserted into full trees, the oldest sample is removed. The trees are then distributed exactly
+    like trees of the remaining samples.
 
     A scored sample is not inserted. A walk down a tree computes the probability of each insertion
-    point, and scores average over all insertion points. So they are less random than scores after
+    point, and scores average over all insertion points. So scores are less random than scores after
     one insertion.
 
     Parameters
@@ -69,23 +69,24 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Number of latest samples from which the stored samples are drawn, on average. None stores
         all samples.
     max_samples
-        Largest number of samples that the trees store. If `window` is larger, a sample enters full
-        trees with the probability `max_samples` / `window`; it enters all trees or none. So, on
-        average, the stored samples are a part of the latest `window` samples. If `max_samples` is
-        at least `window`, the trees store exactly the latest samples.
+        Largest number of samples that the trees store. If `window` is larger, a sample is inserted
+        into full trees with the probability `max_samples` / `window`, either into all trees or into
+        none. If `max_samples` is at least `window`, the trees store exactly the latest `window`
+        samples.
     shingle
-        Number of successive mappings that are scored and learned as one sample. So the detector
-        also finds anomalous courses of a series. A sample is the mapping and the `shingle` - 1
-        mappings learned before it, and its features are pairs (feature, samples ago). Scores are 0,
-        and nothing is learned, until there are enough mappings.
+        Number of successive mappings that form one sample. With more than 1, the detector also
+        finds anomalous patterns in a time series. A sample consists of the mapping and the
+        `shingle` - 1 mappings learned before it. Its features are pairs (feature, samples ago).
+        Until `shingle` - 1 mappings have been learned, scores are 0.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
         interquartile ranges of the quartiles. If most values of a feature are equal, its width is
-        the range of the other values and this value. Widths are renewed after 1, 2, 4, ... 256
-        samples, and checked again later (see `rescale`). Scaled values are at most 1e30 in size.
+        the range of the other values and this value. Widths are renewed after 1, 2, 4, ..., 256
+        samples, and checked again later (see `rescale`). Scaled values are clipped to [-1e30,
+        1e30].
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, and so are all its values in a shingle.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
+        features, with all their values in a shingle, are divided by high - low.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
@@ -103,21 +104,22 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     Notes
     -----
-    A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. It is the
-    maximum over the subtrees that would contain the sample: the number of samples in the sibling of
-    the subtree, divided by the number in the subtree. So a group of similar samples far from the
-    others is anomalous, too.
+    A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. For each
+    subtree that would contain the sample, the number of samples in the sibling subtree is divided
+    by the number of samples in the subtree. The displacement is the largest of these ratios. So a
+    group of similar samples far from the others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. r is 1 for a sample that the first cut separates
-    from all others. `score_one` is the share of the latest 4,096 samples with a smaller r, each
-    computed before the sample was learned. So .99 means that one of 100 recent samples was as
-    anomalous. Between two values of r, the score is interpolated linearly. Beyond the largest r, it
-    tends to 1. The first 32 samples are not included, or fewer if trees have room for fewer. Until
-    then, scores are 0.
+    from all others. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
+    was computed before its sample was learned. So .99 means that one of 100 recent samples was as
+    anomalous. Between two values of r, the score is interpolated linearly. Beyond the largest r,
+    the score tends to 1. The first 32 samples are not ranked, or fewer if `max_samples` or `window`
+    is smaller. Their scores are 0.
 
     A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
-    feature's type: a number or a category. Each tree has its own places in [0, 1] for levels.
+    feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
+    hash.
 
     Memory with 10 features and 50 trees is 3.6 MB for 512 samples.
 
@@ -181,13 +183,13 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        # A number n, the samples before the next sample while n samples have been learned, and the
-        # samples before the next sample otherwise; latest first.
+        # A tuple (n, old, new). The samples before the next sample, latest first, are `old` while n
+        # samples have been learned, and `new` otherwise.
         self._past: Past = -1, (), ()
         super().__post_init__()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
-    # The scores that pictures show.
+    # Name of the raw score in pictures.
     _SCORE = "log(1 + displacement) / log(1 + n)"
 
     def _make_trees(self) -> displacement.CutTrees:
@@ -208,10 +210,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Insert a sample into every tree; full trees insert it with a probability.
+        """Insert a sample into every tree.
 
-        With the probability `max_samples` / `window`, the sample replaces the oldest sample of full
-        trees.
+        In full trees, the sample replaces the oldest sample with the probability `max_samples` /
+        `window`.
 
         Parameters
         ----------
@@ -277,14 +279,14 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         _, names, columns = self._read_frame(X)
         for part in pieces(len(columns), progress):
             for row in columns[part]:
-                # Other threads may call in between.
+                # The lock is taken for each row, so that other threads can call between rows.
                 self.learn_one(mapping_of(names, row))
 
     @locked
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample from the trees before it expires.
 
-        The trees are then distributed like trees that never learned it (see
+        The trees are then distributed like trees that never learned the sample (see
         `MondrianForestClassifier.forget_one`). Recorded scores do not change. But a forest whose
         last sample is removed equals a forest that has learned nothing.
 
@@ -300,7 +302,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         TypeError
             If a value is neither a number nor a level.
         ValueError
-            If a value is infinite, or there are shingles: a sample is in several shingles.
+            If a value is infinite, or if `shingle` is above 1, because a mapping is part of several
+            samples.
 
         """
         if self.shingle > 1:
@@ -312,7 +315,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Shingles.
 
     def _kinds(self) -> FeatureIndex:
-        """Return the features of single mappings, with their kinds so far."""
+        """Return the features of single mappings, with their types so far."""
         categories, found = self._features.categories, FeatureIndex()
         if len(self._features):
             # The past is a part of the last learned shingle.
@@ -324,13 +327,13 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return found
 
     def _read(self, x: Mapping[Any, Any]) -> Values:
-        """Return a mapping's checked values; with shingles, converted to their features' kinds."""
+        """Return a mapping's checked values; with shingles, converted to their features' types."""
         values = super()._read(x)
         return self._kinds().agreed(values) if self.shingle > 1 else values
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns must have the kinds of their features."""
+        """Read a frame, whose columns must have the types of their features."""
         return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
 
     def _past_now(self) -> tuple[Values, ...]:
@@ -354,7 +357,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Write a sample to the trees' vector, and return its readings; zeros at first."""
+        """Write a sample to the trees' vector; return its raw scores and rank, zeros at first."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
@@ -380,8 +383,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Returns
         -------
         The rank of the sample's relative displacement among the latest 4,096 displacements, each
-        computed before its sample was learned (see the notes of the class). The score is 0 before
-        there are recorded displacements.
+        computed before its sample was learned (see the notes of the class). The score is 0 while
+        there are no such displacements.
 
         Raises
         ------
@@ -448,7 +451,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return joined, shingles.reshape(len(shingles), -1), n_short
 
     def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:
-        """Return the raw scores by name, which are not ranks.
+        """Return the raw scores of a sample by name.
 
         Raises the same errors as `score_one`.
 
@@ -466,9 +469,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is its rank.
         - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
-        - "density": the share of the stored samples in the sample's cell, if trees are cut until
-          time 2. As the number of trees grows, it tends to the mean of exp(-2 |x - y|_1) over the
-          samples y, in widths of the features: a kernel density estimate.
+        - "density": the share of the stored samples that are in the cell of the sample x at time 2.
+          As the number of trees grows, this share tends to a kernel density estimate: the mean over
+          stored samples y of exp(-2 |x - y|_1), in units of the features' widths.
 
         """
         with self._lock:
@@ -489,10 +492,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the score.
 
-        If a cut separates only the sample, its displacement is attributed to the features in which
-        the sample is outside the others' box, in proportion to the distances. The displacement by a
-        cut further up is attributed to the cut's feature. This takes some milliseconds for 50
-        trees.
+        If a cut separates only the sample, the displacement is attributed to the features in which
+        the sample is outside the box of the other samples, in proportion to the distances. The
+        displacement by a cut closer to the root is attributed to the cut's feature. This takes some
+        milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

@@ -28,9 +28,10 @@ class MondrianForestRegressor(
     online like the trees of `MondrianForestClassifier`. With `posterior="gaussian"`[^1], each node
     has a mean that is normally distributed around its parent's mean. Each target is normally
     distributed around its leaf's mean. The posterior of all means is exact after every sample. A
-    prediction averages over all insertion points of the sample. So, far from the data, its variance
-    grows towards the prior's variance. The forest predicts the mixture of its trees' predictions.
-    With `posterior="mean"`[^2] a tree predicts the mean of the targets in the sample's cell.
+    prediction averages over all insertion points of the sample. So, far from the data, the variance
+    of predictions grows towards the prior's variance. The forest predicts the mixture of its trees'
+    predictions. With `posterior="mean"`[^2], a tree predicts the mean of the targets in the
+    sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
     missing values are treated as in the classifier. Targets need no scaling either: for targets in
@@ -38,8 +39,9 @@ class MondrianForestRegressor(
 
     A tree's distribution of a target is right only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
-    instead. Its weights are learned from the densities of past targets under their predictions. So
-    intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
+    instead. The weights of the mixture are learned from the densities of past targets under their
+    predictions. So intervals are calibrated even if the noise has heavy tails, depends on the
+    features, or drifts.
 
     Parameters
     ----------
@@ -47,24 +49,25 @@ class MondrianForestRegressor(
         Number of trees.
     lifetime
         Time at which splitting stops, in units of the scaled features. A frozen distribution of
-        `scipy.stats` is sampled once for each tree. With `posterior="mean"`, it may be a function
-        that returns the lifetime after n samples, 1, 2, ..., and never decreases. Then trees need
-        no rebuild: they are split without limit and read at the lifetime. So memory and time do not
-        depend on the lifetime.
+        `scipy.stats` is sampled once for each tree. With `posterior="mean"`, the lifetime may be a
+        function of the number of samples n = 1, 2, ..., which must not decrease. Then trees are
+        split without limit, and predictions ignore cuts after the lifetime. So trees need no
+        rebuild when the lifetime grows, and memory and time do not depend on the lifetime.
     posterior
-        "gaussian" or "mean".
+        Prediction of a tree: "gaussian" or "mean", as described above.
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
         None means V K / (K + 2), where V is the running variance of the targets that are not set
-        aside (see the notes). Then V is the prior variance of a target, also with a fixed
+        aside, and the notes define K. Then V is the prior variance of a target, also with a fixed
         `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
-        R / (2 log2 n) times a power of 2. R is the sum of the ranges that are cut (the number of
-        features if they are scaled). Each range counts as at most 1.5 times its robust range.
+        R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
+        (the number of features if they are scaled). Each range counts as at most 1.5 times its
+        robust range. The notes explain the power.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
-        prior_variance / K.
+        prior_variance / K (see the notes).
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
@@ -78,9 +81,9 @@ class MondrianForestRegressor(
         stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and means are
-        still updated. Once all trees have stopped and 256 samples have been learned, samples are no
-        longer stored. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Boxes and means of the
+        tree are still updated. Once all trees have stopped and 256 samples have been learned,
+        samples are no longer stored. None sets no limit.
     directions
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
@@ -99,7 +102,7 @@ class MondrianForestRegressor(
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
-        category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
+        category is then a separate level, which all trees map to 0. A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
         Missing values of other features are unknown.
     n_jobs
@@ -110,37 +113,38 @@ class MondrianForestRegressor(
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. This power and the power in `prior_rate` are chosen
-    after 64, 256, 1024 and 4096 samples. The chosen powers would have predicted the latest targets
-    best, by their progressive likelihood given earlier targets (at most 128 samples and 10 trees).
-    A smaller K is chosen only if it gains .03 in log likelihood per sample and step. n and R are
+    K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
+    `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
+    progressive likelihood of the latest targets, given earlier targets, in at most 128 samples and
+    10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. n and R are
     renewed each time n has doubled, up to 4096; V is always up to date. From 1024 samples on,
-    without a window and `max_nodes`, choices are made and adopted step by step, while the following
-    samples are learned. Given values are not replaced. Nothing is chosen once a forest has stopped
-    storing samples.
+    without a window and `max_nodes`, the choice is spread over the calls that learn the next
+    samples. Hyperparameters that the user sets do not change. Nothing is chosen once a forest has
+    stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If the quartiles are equal, it is the range of the other
     numbers and of the quartile. A target farther than 10 robust ranges from the robust range of all
-    targets is set aside: its sample extends the trees, but the target has no weight in means, in V
-    or in the learned tails. Targets are set aside from 16 samples on. The range is renewed four
-    times while the number of samples doubles, from at most 1,024 stored targets. Up to 4,096
-    samples, all targets are judged again, as if each were the latest. Later, only new targets are
-    judged. The model follows a shift of the targets' level once a quarter of the targets have the
-    new level. A forest that has stopped storing samples counts all targets.
+    targets is set aside. The sample extends the trees, but the target has no weight in means, in V
+    or in the learned tails. Targets are set aside from 16 samples on. The robust range is renewed
+    four times while the number of samples doubles, from at most 1,024 stored targets. Up to 4,096
+    samples, each new range is applied to all stored targets. Later, it is applied to new targets
+    only. The model follows a shift of the targets' level once a quarter of the targets have the new
+    level. A forest that has stopped storing samples counts all targets.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
-    multiplied by s^2. For s < 1, the difference between its inverse and the inverse of the targets'
-    variance is multiplied by 1 / s^2. So a prediction far from the data keeps the targets' spread.
-    The weights of the scales are a mean over 35 lognormal distributions of s, weighted by their
-    likelihood given the past targets. Of the first 512 targets, every eighth counts; later, every
-    sixteenth. The weight of each is 1/64 less than the weight of the next. Learned tails do not
-    change the means of predictions. They make `learn_one` about a tenth slower.
+    multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
+    s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
+    are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
+    targets. Of the first 512 targets, every eighth counts; later, every sixteenth. At each of these
+    targets, the past log likelihood is multiplied by 63/64. Learned tails do not change the means
+    of predictions. Learned tails make `learn_one` about a tenth slower.
 
-    With `posterior="mean"`, a sample that branches off is in a cell without targets. Its prediction
-    is the mean of the smallest box from which it branches off, with the probability of the branch.
+    With `posterior="mean"`, a sample that branches off above a node is in a new cell without
+    targets. Then the prediction is the mean of the node. A tree's prediction averages over the
+    nodes, weighted by the probabilities of branching off.
 
-    As long as all targets are equal, their variance is 0, and so is the variance of a prediction.
+    While all targets are equal, their variance and the variance of predictions are 0.
 
     Examples
     --------
@@ -221,7 +225,10 @@ class MondrianForestRegressor(
     @property
     @model.locked
     def hyperparameters(self) -> dict[str, float]:
-        """Return the current prior_variance, prior_rate and noise_variance; empty without them."""
+        """Return the current prior_variance, prior_rate and noise_variance.
+
+        Empty before the first sample, and with `posterior="mean"`.
+        """
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.hyperparameters
@@ -229,7 +236,7 @@ class MondrianForestRegressor(
     @property
     @model.locked
     def tail_weights(self) -> dict[float, float]:
-        """Return the weights of a prediction's scales; only scale 1 if tails are normal."""
+        """Return the weight of each scale in predictions; only scale 1 if `tails` is "normal"."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.tail_weights
@@ -309,8 +316,8 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        The mean of the prediction, 0 before the first sample; or its distribution, whose variance
-        is then infinite.
+        The mean of the prediction, or its distribution. Before the first sample, the mean is 0, and
+        the variance of the distribution is infinite.
 
         Raises
         ------

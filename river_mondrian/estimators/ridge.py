@@ -26,10 +26,11 @@ from .feature_learner import REPLAY, TargetLearner
 class RidgeRegressor(TargetLearner):
     """Exact online Bayesian ridge regression on a feature map.
 
-    A linear model on the outputs of `features` with a normal prior on its weights. The posterior is
+    A linear model on the outputs of `features`, whose weights have a normal prior. The posterior is
     exact after each sample[^1]: predictions equal the predictions of ridge regression on all
-    samples so far, in any order. New columns are added to the model. The variance of the noise has
-    its own posterior (normal-inverse-gamma[^2]), so targets need no scaling.
+    samples so far. The order of samples does not matter. New columns of the map are added to the
+    model. The variance of the noise has its own posterior (normal-inverse-gamma[^2]), so targets
+    need no scaling.
 
     Parameters
     ----------
@@ -39,13 +40,13 @@ class RidgeRegressor(TargetLearner):
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target. None learns the variance, from the
-        prior 1 / variance.
+        Variance of the noise, in squared units of the target. None learns the variance; its prior
+        density is proportional to 1 / variance.
     fit_intercept
         Whether to add an intercept, with a flat prior.
     max_columns
-        Largest number of columns of the map in the model. Later columns are always ignored, and the
-        model stays exact on its columns.
+        Largest number of columns of the map in the model. Further columns are ignored, and the
+        posterior stays exact for the columns in the model.
     window
         Number of latest samples of positive weight in the posterior. Each new sample replaces the
         oldest sample, which is removed exactly. Samples are then stored, so `forget_one` can remove
@@ -56,26 +57,26 @@ class RidgeRegressor(TargetLearner):
     Notes
     -----
     With C columns, learning a sample takes O(C^2) time, and so does the first prediction after it.
-    A further mean takes time proportional to the number of outputs, and a further distribution
-    takes O(C^2). Memory is 4 C^2 bytes, and up to half as much again while C grows: 16 MB at the
-    default limit. A column counts once it has differed from 0.
+    For each further prediction, a mean takes time proportional to the number of outputs, and a
+    distribution takes O(C^2). Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 %
+    more while C grows. A column counts from its first value other than 0 on.
 
     The noise variance of a sample is divided by its weight.
 
     When a map is rebuilt (see `IsolationFeatures`), the stored samples are learned again, 32 in
     each call. Meanwhile, predictions use the previous map. With a window, only the samples of the
-    window are learned again, without forgotten samples.
+    window are learned again, without removed samples.
 
-    With a full window, learning a sample takes about twice the time[^3]. Errors of subtraction are
-    tracked. If they may reach 1e-9 of a row of the factor, or of the residual, all samples of the
-    window are learned again in one call. This is rare, unless the weight or target of a removed
-    sample is much larger than the others'. A stored sample takes 28 bytes, and 4 bytes for each of
-    the map's cells, or 8 for each output of a dense map. Columns are kept even if no sample in the
-    window has them. Predictions and the marginal likelihood do not depend on such columns, unless
-    `max_columns` is reached.
+    With a full window, learning a sample takes about twice the time[^3]. Rounding errors of
+    removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky factor, or of the
+    residual, all samples of the window are learned again in one call. This is rare, unless a
+    removed sample has a much larger weight or target than the other samples. A stored sample takes
+    28 bytes, and 4 bytes for each of the map's cells, or 8 for each output of a dense map. A column
+    is kept even if it is 0 for all samples of the window. Predictions and the marginal likelihood
+    do not depend on such columns, unless `max_columns` is reached.
 
-    In kernel form, the model is a Gaussian process with the kernel k(x, y) / `l2` times the
-    variance of the noise.
+    In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
+    of the noise, where k is the kernel of the map.
 
     Examples
     --------
@@ -153,7 +154,7 @@ class RidgeRegressor(TargetLearner):
         """Remove a stored sample from the posterior.
 
         The result is the posterior of the other samples, up to rounding. The map and its columns do
-        not change: they still depend on the samples from which the map was built.
+        not change: they still depend on all samples from which the map was built.
 
         Parameters
         ----------
@@ -224,8 +225,8 @@ class RidgeRegressor(TargetLearner):
         Raises
         ------
         KeyError
-            If fewer stored samples than rows equal a row. The error names the row, and nothing
-            changes.
+            If rows contain a sample more often than it is stored. The error names the row, and
+            nothing changes.
         TypeError, ValueError
             As for `forget_one`, or if a column occurs twice or lengths differ.
 
@@ -266,7 +267,7 @@ class RidgeRegressor(TargetLearner):
     def _stored_in_window(self) -> NDArray[np.int64]:
         """Return the places of the window's samples among the samples stored to build the map.
 
-        Forgotten samples have weight 0.
+        Removed samples have weight 0.
         """
         assert self.window is not None
         return np.flatnonzero(np.array(self._weights) > 0.0)[-self.window :]
@@ -322,8 +323,8 @@ class RidgeRegressor(TargetLearner):
         """Log density of the targets that the current map has learned.
 
         The weights are integrated out, and so is a learned variance of the noise. With an
-        intercept, it is the density of the targets given one target; any target gives the same
-        value. It is 0 before there are targets that count.
+        intercept, the density is conditional on one target; each target gives the same value. The
+        log density is 0 before any target counts.
         """
         if self._current is None:
             return 0.0
@@ -347,7 +348,7 @@ class RidgeRegressor(TargetLearner):
     # Predicting.
 
     def _scale(self) -> float:
-        """Return the factor from a prediction's variance at noise variance 1 to its variance."""
+        """Return the noise variance by which unscaled variances of predictions are multiplied."""
         posterior = self._current
         if self.noise_variance is not None:
             return float(self.noise_variance)
@@ -365,13 +366,13 @@ class RidgeRegressor(TargetLearner):
             A mapping from feature to number; unknown features are ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: normal if
-            `noise_variance` is given, else a Student's t distribution. Its degrees of freedom are
+            `noise_variance` is given, else a Student's t distribution. The degrees of freedom are
             the number of samples, minus one with an intercept. With two or fewer degrees of
-            freedom, its variance is infinite.
+            freedom, the variance is infinite.
 
         Returns
         -------
-        The mean of the prediction, 0 before the first sample; or its distribution.
+        The mean of the prediction, or its distribution. The mean is 0 before the first sample.
 
         """
         posterior = self._current
