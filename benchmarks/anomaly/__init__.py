@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .adbench import adbench
-from .alarms import drift, metrics, nab
+from .alarms import drift, equal, metrics, nab
 from .cost import cost
 from .cuts import cuts
 from .memory import memory
@@ -19,6 +19,7 @@ PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "nab": nab,
     "metrics": metrics,
     "drift": drift,
+    "equal": equal,
     "cost": cost,
     "cuts": cuts,
     "memory": memory,

@@ -1,4 +1,4 @@
-"""Alarms on the Numenta benchmark, generated metrics and drifting streams."""
+"""Alarms on the Numenta benchmark, generated metrics, drifting streams and constant values."""
 
 from __future__ import annotations
 
@@ -294,3 +294,21 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
     )
     blocks = ["first 500", "second", "third", "fourth"][: 4 if n == 10_000 else 3]
     report.table(["change", "detector", "in 1,000 before", *blocks, "until", "all"], rows)
+
+
+def equal(data: DataFolder, report: Report, quick: bool) -> None:
+    """Report scores after 2,000 equal values."""
+    rows = []
+    for value in (2.001, 3.0):
+        for who, make in (ALARMS | BARE).items():
+            model = make(1)
+            scored(model, [({"value": 2.0, "hour": i % 24}, None) for i in range(2000)])
+            x = {"value": value, "hour": 2000 % 24}
+            score = model.score_one(x)
+            is_alarm = score >= Alarms().threshold
+            rows.append([f"{value:g}", who, f"{score:.4f}", "alarm" if is_alarm else "none"])
+    report.note(
+        "Scores of one value after 2,000 values of 2. An alarm of a detector is a score at or "
+        "above the default threshold of `Alarms`."
+    )
+    report.table(["value", "detector", "score", "alarm"], rows)
