@@ -16,8 +16,8 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    points from which the map is built. `_observe` replaces arrays, or appends to them without
    changing earlier elements. So an interrupted learner can restore the objects that `_changing`
    returns. `_observe` returns functions that the learner calls after the sample counts as learned.
-   These functions extend a map that `_grows` by the sample. If `_knows(x)` is true, `_map.learn`
-   extends a map that `_grows`.
+   If the map `_grows`, these functions extend it by the sample. If `_knows(x)` is true and the map
+   `_grows`, `_map.learn` extends it.
 2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
    weights, and replays the labelled samples in `_pool`, a few per call
    (`CompiledMap.transform_stored`). It predicts with the old map until the replay is complete. A
@@ -53,9 +53,9 @@ from ..progress import in_pieces, pieces
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
-    """Return the share of columns in which each row of an array equals each row of another array.
+    """Return, for each pair of rows of two arrays, the share of columns with equal elements.
 
-    The arrays hold integers below `n`. Each integer occurs in one column only.
+    The elements are integers below `n`. Each integer occurs in one column only.
     """
 
     # Equation 2 of Ting, Wells and Washio (2021), for all pairs of rows.
@@ -83,7 +83,7 @@ def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool
 class FeatureMap(Model, base.MiniBatchTransformer):
     """Base class of the feature maps.
 
-    A subclass is a dataclass whose fields are its parameters. It sets `_map` once it can map.
+    A subclass is a dataclass whose fields are its parameters. It sets `_map` as soon as it can map.
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
@@ -121,8 +121,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            else as text. The result is the same, bit for bit. After Ctrl-C, the model has learned
+            the first rows completely, and the other rows not at all.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Whether there is a `_map` that will not be replaced."""
         return self._map is not None and self._pool is None
 
-    # Whether learning a sample changes the map even if it knows all features.
+    # Whether each learned sample changes the map, even if the map knows all features.
     _grows = False
 
     # Whether features may be categories.
@@ -172,7 +172,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
         """Change the map for a checked sample that is about to be learned.
 
-        The returned functions extend a map that `_grows` by the sample.
+        If the map `_grows`, the returned functions extend it by the sample.
         """
         self.learn_one(values)
         return []
@@ -286,7 +286,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
-        """Return the cells among outputs that have a column, as a one-dimensional array."""
+        """Return a one-dimensional array of the outputs that are cells with a column."""
         return out.ravel()
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:

@@ -27,13 +27,13 @@ from .kinds import ByFeature, CellFeatures, Pooled
 class RandomFourierFeatures(ByFeature):
     """Random Fourier features of the Gaussian or the Laplace kernel.
 
-    The kernel of two samples is the mean of cos(w . (x - y)) over random frequencies w, whose
-    distribution is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in
-    each feature for the Laplace kernel. Each frequency gives two features, the cosine and the sine
-    of w . x. The dot product of two samples' features is an unbiased estimate of the kernel, and 1
-    for a sample with itself. (The alternative is one cosine of w . x plus a random phase. Then the
-    dot product of a sample with itself is 1 only on average, and the estimate varies more for close
-    samples[^2].)
+    The kernel of two samples x and y is the mean of cos(w . (x - y)) over random frequencies w. The
+    distribution of w is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, and
+    Cauchy in each feature for the Laplace kernel. Each frequency gives two features, the cosine and
+    the sine of w . x. The dot product of two samples' features is an unbiased estimate of the
+    kernel, and 1 for a sample with itself. An alternative is one cosine of w . x plus a random
+    phase. Then the dot product of a sample with itself is 1 only on average, and the estimate
+    varies more for close samples[^2].
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
     and the seed determine its frequencies, so the order and the time in which features appear do
@@ -115,8 +115,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     """Random binning features of the Laplace kernel.
 
     A partition is a grid of random pitch and random shift in each feature[^1]. The share of
-    partitions in which two samples fall into the same cell is an unbiased estimate of exp(-lifetime
-    |x - y|_1), and 1 for a sample with itself. The grids do not depend on the data.
+    partitions in which two samples x and y fall into the same cell is an unbiased estimate of
+    exp(-lifetime |x - y|_1). For a sample with itself, the share is 1. The grids do not depend on
+    the data.
 
     A cell gets its column when `learn_one` learns its first sample. Cells without a column give no
     feature, because no model has learned them. `kernel` and `gram` distinguish such cells.
@@ -263,16 +264,16 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 class NystromFeatures(Pooled):
     """Nystrom features of the Laplace or the Gaussian kernel.
 
-    The kernel is approximated by means of its values for some samples, the landmarks[^1]. Let D be
-    the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V their
-    eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the kernels
-    of x with the landmarks. With as many components as landmarks, the dot product of two mapped
-    landmarks is their kernel. The dot product of any other mapped sample with itself is at most 1,
-    the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
+    The map approximates the kernel from the kernel's values for some samples, the landmarks[^1].
+    Let D be the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V
+    their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the
+    kernels of x with the landmarks. With as many components as landmarks, the dot product of two
+    mapped landmarks is their kernel. The dot product of any other mapped sample with itself is at
+    most 1, the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
 
-    The landmarks are the first samples learned, or random samples of the first `pool_size`. The map
-    is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size` samples,
-    the map is final.
+    The landmarks are the first samples learned, or random samples of the first `pool_size` samples.
+    The map is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size`
+    samples, the map is final.
 
     Parameters
     ----------
@@ -289,8 +290,9 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Number of first samples from which landmarks are drawn, at least `n_landmarks`. Use more if
-        the beginning of a stream differs from the rest. None means `n_landmarks`.
+        Number of samples at the start of the stream from which landmarks are drawn, at least
+        `n_landmarks`. Use more if the beginning of a stream differs from the rest. None means
+        `n_landmarks`.
     seed
         Random seed for reproducibility. If `pool_size` is None, nothing is random.
 
@@ -375,9 +377,9 @@ class IsolationFeatures(Pooled, CellFeatures):
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where they are sparse, so the
-    kernel adapts to the data, without labels. Its feature map is exact and finite. A sample has one
-    cell per partition, however many cells a partition has. So linear models on the map (see
-    `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
+    kernel adapts to the data, without labels. The kernel's feature map is exact and finite. A
+    sample has one cell per partition, however many cells a partition has. So linear models on the
+    map (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
     or, for texts, by cosine. If two points are equally near, the point that is earlier in the pool
@@ -415,14 +417,14 @@ class IsolationFeatures(Pooled, CellFeatures):
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
-        nearest. Samples of zeros do not become points. "auto" means "cosine" if samples have few of
-        many features, like texts (fewer than a tenth of 256 or more), and "euclidean" otherwise.
-        Isolation trees use no distance.
+        nearest. Samples of zeros do not become points. With "auto", the distance is "cosine" if
+        samples have few of many features, like texts, and "euclidean" otherwise. Few means fewer
+        than a tenth of at least 256 features. Isolation trees use no distance.
     device
-        Where `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu", or "cuda"
-        for a GPU through CuPy, which must be usable when the map is created. Both devices find the
-        same cells. Text, isolation trees and single samples stay on the CPU. "cuda" is
-        experimental: tests run its kernels on the CPU, and it has never run on a GPU.
+        Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
+        or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices
+        find the same cells. Text, isolation trees and single samples stay on the CPU. The device
+        "cuda" is experimental: tests run its kernels on the CPU, and it has never run on a GPU.
     seed
         Random seed for reproducibility.
 
@@ -434,9 +436,9 @@ class IsolationFeatures(Pooled, CellFeatures):
     are proportional to the number of their values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
-    partitions. The search uses a scan, a tree over principal axes, an index from features to
-    points, or, for batches, a matrix product that excludes most points. The map chooses the fastest
-    search by its size and by some trials. All searches find the same cells.
+    partitions. The search is a scan, a tree over principal axes, an index from features to points,
+    or, for batches, a matrix product. The map's size and some trials determine the fastest search.
+    All searches find the same cells.
 
     The names of columns contain the number of the build: `anne7_12_34` is cell 34 of partition 12
     in build 7. So a linear model does not confuse columns of different builds.

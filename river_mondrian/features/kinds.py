@@ -155,7 +155,7 @@ class ByFeature(FeatureMap):
 
 
 class Pooled(FeatureMap):
-    """A map that is built from the first `_n_pooled` samples.
+    """Base class of maps that are built from the first `_n_pooled` samples.
 
     The map is rebuilt each time the number of samples has doubled, so it is useful from the second
     sample on. A build may be spread over calls (`CompiledMap.advance`); until the build ends, the

@@ -112,8 +112,8 @@ class MondrianFeatures(kinds.CellFeatures):
         Number of partitions. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
         Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
-        distribution of `scipy.stats` is sampled once for each partition. "auto" lets the loss of an
-        `OGDClassifier` or `OGDRegressor` choose the lifetime.
+        distribution of `scipy.stats` is sampled once for each partition. With "auto", the loss of
+        an `OGDClassifier` or `OGDRegressor` chooses the lifetime.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
@@ -125,11 +125,11 @@ class MondrianFeatures(kinds.CellFeatures):
     `transform_one` does not change the map. For a new sample, it returns the cell at the end of the
     path in each partition. It ignores that the sample might be separated from the cell's samples.
     The alternative is the expectation: the cell's value times the probability that the sample is
-    not separated. On the first 4,000 samples of letter, scaled to [0, 1], the expectation made more
-    mistakes: .220, .208 and .220 at lifetimes 1, 2 and 4, against .217, .203 and .195. With the
-    expectation, the kernel of a new sample with itself is not 1. The expectation's squared errors
-    were smaller at lifetimes that are too long (kin8nm at 3: .40 against .67), and similar at good
-    lifetimes.
+    not separated. Both were compared on the first 4,000 samples of letter, scaled to [0, 1], at
+    lifetimes 1, 2 and 4. The expectation made more mistakes: .220, .208 and .220 against .217, .203
+    and .195. With the expectation, the kernel of a new sample with itself is not 1. The
+    expectation's squared errors were smaller at lifetimes that are too long (kin8nm at 3: .40
+    against .67), and similar at good lifetimes.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes, and one path from the
     root passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
@@ -140,9 +140,9 @@ class MondrianFeatures(kinds.CellFeatures):
     cannot choose a lifetime.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
-    feature, the path takes the child that is nearer in the other features. If both are equally
-    near, it takes the larger child. So `kernel` is the Laplace kernel only for samples without
-    missing values.
+    feature, the path takes the child that is nearer in the other features. If both children are
+    equally near, the path takes the larger child. So `kernel` is the Laplace kernel only for
+    samples without missing values.
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
@@ -151,15 +151,15 @@ class MondrianFeatures(kinds.CellFeatures):
     is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in d dimensions.
     With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of directions
     grows. A later feature gets normal coefficients of mean size 1 / n. A missing value counts as
-    the mean of the values learned so far. Before its first appearance, a feature counts as its
-    first value. A direction is missing if all its features are missing.
+    the mean of the learned values. Before its first appearance, a feature counts as its first
+    value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
     numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, it is (rate / (rate +
-    h))^shape for a gamma distribution, and (exp(-a h) - exp(-b h)) / (h (b - a)) for a uniform
-    distribution on [a, b]. `limit_kernel` returns the mixture.
+    h))^shape for a gamma distribution. For a uniform distribution on [a, b], it is (exp(-a h) -
+    exp(-b h)) / (h (b - a)). `limit_kernel` returns the mixture.
 
     The time per sample is proportional to the number of partitions and to their depth. Memory grows
     only with the cells: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample
@@ -485,7 +485,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @locked
     def _plane(self, partition: int, time: float) -> Plane:
-        """Return the cells that a partition has at a time."""
+        """Return the cells of a partition at a time of the Mondrian process."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
         arguments.check_place("partition", partition, self.n_partitions)

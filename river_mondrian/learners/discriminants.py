@@ -34,8 +34,8 @@ from .learned import Learned, keep
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
 # outliers, as after a change of units, the variance grows until the values are no outliers. While
-# the number of values doubles, it grows by a factor of up to 2^29. A value that occurs once in
-# 1,000 values counts in full.
+# the number of values doubles, the variance grows by a factor of up to 2^29. A value that occurs
+# once in 1,000 values counts in full.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later variance is less than a fifth, the values before the later
@@ -49,8 +49,8 @@ VARIES = 1e-280
 # A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
 FAR = 1000.0
 FAR_COUNTS = 30.0
-# The values before the later half are forgotten if the later half has at least LEAST_LATER values,
-# and a variance that is smaller by this factor.
+# Values before the later half are forgotten if the later half's variance is smaller by the factor
+# SHRUNK, and the half has LEAST_LATER values.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 
@@ -109,19 +109,20 @@ FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 # Pseudo-count of a class.
 PRIOR = 0.5
-# Rows that the levels of all categories share; a power of 2.
+# Number of rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
 # Smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
-# Pseudo-count of samples in a class, whose levels are distributed as in all classes.
+# Pseudo-count of samples in each class. The levels of these samples are distributed as in all
+# classes.
 LEVEL_PRIOR = 1.0
 
 
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
-    An array with a number per input has rows of length `columns`: column 0 is for the samples or
-    the intercept, column i for input i - 1. A matrix has such a row for each class.
+    In an array with a number per input, rows have the length `columns`. Column 0 is for the samples
+    or the intercept, and column i is for input i - 1. A matrix has such a row for each class.
     """
 
     # Current number of classes, and of inputs.
@@ -132,8 +133,8 @@ class Discriminants(Record):
     width: Int64
     # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
     # squared deviations from the mean. The second row of each array is for the later half of the
-    # values. `within` sums the squared deviation of each value from the mean that its class had at
-    # that time.
+    # values. `within` sums the squared deviation of each value from the mean that its class had
+    # when the value was learned.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -155,8 +156,8 @@ class Discriminants(Record):
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # The last sample, if there are categories: its inputs, with NaN for categories, and where the
-    # row of each level starts, with -1 for a missing level.
+    # For the last sample, if there are categories: its inputs (NaN for categories), and the index
+    # at which the row of each level starts (-1 if missing).
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
     # Total weight of the samples with each of these levels.
@@ -454,7 +455,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # This repeats `squared_distance`.
+        # This is the calculation of `squared_distance`.
         centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
         squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
         known = (precisions > 0.0)[:, None]
@@ -475,7 +476,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
         if share == 0.0:
             return [small, large, np.zeros_like(counts)]
-        # This repeats `level_evidence`.
+        # This is the calculation of `level_evidence`.
         of_classes = self.learned["class_counts"][:, 1 + i]
         rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
         return [small, large, np.log(rates / share)]

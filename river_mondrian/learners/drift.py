@@ -19,7 +19,7 @@ from .learned import Learned
 # Number of rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
 N_ROWS = 48
 
-# Most buckets of a row.
+# Largest possible `max_buckets`.
 MOST_BUCKETS = 1000
 
 # The detector of drifts: none, ADWIN, or a detector outside the package.
@@ -61,7 +61,7 @@ class Adwin(Record):
     variances: Float64s = sized(N_ROWS, "row_length")
 
     def row_length(self) -> int:
-        """Return how many buckets a row has room for."""
+        """Return the capacity of a row, in buckets."""
         return self.max_buckets + 1
 
 
@@ -125,8 +125,9 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
-    Let v be the window's variance, c = log(2 log(width) / delta), and 1 / m = 1 / (n_old - l + 1) +
-    1 / (n_new - l + 1), where l is `min_window_length`. The bound is sqrt(2 v c / m) + 2 c / (3 m).
+    Let v be the window's variance, and c = log(2 log(width) / delta). With l = `min_window_length`,
+    let 1 / m = 1 / (n_old - l + 1) + 1 / (n_new - l + 1). The bound is sqrt(2 v c / m) + 2 c / (3
+    m).
     """
     least = adwin.min_window_length
     confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
@@ -180,7 +181,7 @@ def update(adwin: Adwin, value: float) -> bool:
 
 
 class Errors(Adwin):
-    """Drift detector over a model's errors, which are from 0 to 1, and means of the errors."""
+    """Drift detector and means of a model's errors. The errors are from 0 to 1."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
     # Mean and number of the errors since the last drift, and a running mean of recent errors.

@@ -60,8 +60,8 @@ class Experts(Record):
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
     # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
-    # For the last sample: predictions of the experts, and their logarithms, a row per expert; the
-    # prediction of the pool; and the probability that each expert gave the label.
+    # For the last sample: the experts' predictions and their logarithms (a row per expert), the
+    # pool's prediction, and the probability that each expert gave the label.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")

@@ -43,7 +43,7 @@ SETS = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
 LAST = 0.1
 # If labels are late, several steps are taken before the first step has an effect. The sum of these
-# steps is at most this, so that thresholds do not overshoot.
+# steps is at most UNSEEN, so that thresholds do not overshoot.
 UNSEEN = 0.75
 
 
@@ -73,8 +73,8 @@ def log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-# Thresholds are interpolated linearly in the log-odds of quantiles: 0 for a coverage of 0, then
-# those of `LEVELS`.
+# Log-odds of the quantiles of coverage 0 and of each level. Between them, thresholds are linear in
+# the log-odds.
 PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 
@@ -134,7 +134,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     if not math.isfinite(error):
         # The model's prediction is not finite, so its interval is infinite.
         return errors
-    # The first predictions are much less accurate than later ones.
+    # The first predictions are much less accurate than later predictions.
     if predicted.n_learned >= N_FIRST:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
@@ -220,7 +220,7 @@ def judge_label(
         return tracked
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
-    # The first predictions are much less accurate than later ones.
+    # The first predictions are much less accurate than later predictions.
     if predicted.n_learned < N_FIRST:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:

@@ -44,7 +44,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values, and return those that the kernel uses."""
+        """Check a mapping's values, and return the values that the kernel uses."""
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
         """Update the kernel with a checked sample."""

@@ -30,7 +30,7 @@ FARTHEST_BIN = 9e18
 # Initial number of slots of a table.
 SMALLEST_TABLE = 256
 
-# Most cells that one call of a kernel computes, so that signals do not wait long.
+# Largest number of cells that one call of a kernel computes, so that signals do not wait long.
 CELLS = 200_000
 
 

@@ -285,7 +285,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     Parameters
     ----------
     number
-        Number of the build, from 0. The names of columns contain it.
+        Number of the build, from 0, which the names of columns contain.
     n_out
         Number of partitions of a cell map, or of columns of a dense map.
     n_columns
@@ -301,7 +301,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     # The class of the map's record.
     KIND: ClassVar[type[MapRecord]] = MapRecord
-    # Attributes that `_finish` and `_place` derive from the others.
+    # Attributes that `_finish` and `_place` derive from the other attributes.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
@@ -423,7 +423,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def lifetimes(self) -> list[float]:
-        """Lifetimes that a learner mixes; empty if the map has no such choice."""
+        """Lifetimes that a learner mixes; empty for a map of one lifetime."""
         return []
 
     @property
@@ -436,10 +436,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Map rows of at least `n_inputs` values; return the outputs and the result of `map_rows`.
-
-        A bad input is returned as row * `n_inputs` + place.
-        """
+        """Map rows of `n_inputs` or more values; return the outputs and `map_rows`'s result."""
         values = np.ascontiguousarray(values)
         n, width = values.shape
         out = np.empty((n, self.n_out), dtype=self.dtype)

@@ -28,7 +28,7 @@ LARGEST_GRADIENT = 1e12
 
 
 class Slot(Record):
-    """A row of a table: the weights of one column, or of several that share it."""
+    """A row of a table: the weights of one column, or of several columns that share the row."""
 
     def weights(self, learner: GradientDescent) -> Float64s:
         """Return the weight for each score."""
@@ -187,7 +187,7 @@ def differentiate(learner: GradientDescent) -> None:
 def compared_loss(learner: GradientDescent) -> float:
     """Return the loss by which lifetimes are compared.
 
-    For classes it is 1 for a mistake and 0 otherwise. With several scores, the target is the
+    For classes, the loss is 1 for a mistake and 0 otherwise. With several scores, the target is the
     class's number. The prediction is a mistake if the score of another class is at least as large
     as the target's.
     """

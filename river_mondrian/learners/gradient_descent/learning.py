@@ -344,7 +344,7 @@ def learn_one(
             return bad
     if not has_room(learner, feature_map):
         return NO_ROOM
-    # If the map has not learned the sample, its cells have not changed.
+    # If the map has not learned the sample, the sample's cells have not changed.
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learner.target, learner.weight, learner.rate = target, weight, rate

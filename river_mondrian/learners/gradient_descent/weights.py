@@ -374,7 +374,7 @@ class DescentWeights(Weights):
         """Write the gradients of a loss that has no kernel.
 
         `is_again` is True after an error. If the loss raises an error again, the gradients are 0.
-        Otherwise the handler of a signal has raised the first error.
+        Otherwise, a signal handler has raised the first error.
         """
         derive, scores = self.rule.loss.gradient, self.scores.tolist()
         targets: list[Any] = [k == target for k in range(len(scores))]

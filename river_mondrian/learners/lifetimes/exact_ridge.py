@@ -165,8 +165,9 @@ def update_weights(
 def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Complement) -> None:
     """Remove a cell from the inverse and insert its parts, in one pass.
 
-    With B the inverse without the cell and U = [u v] = B [a b], the bordered inverse is
-    [[B + U Q U^T, -U Q], [-Q U^T, Q]], where Q is the inverse of the parts' Schur complement.
+    Let B be the inverse without the cell, a and b the parts' columns in A, and U = [u v] = B [a b].
+    Let Q be the inverse of the parts' Schur complement. Then the bordered inverse is [[B + U Q U^T,
+    -U Q], [-Q U^T, Q]].
     """
     (small, large), (q_uu, q_vv, q_uv) = parts, q
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
@@ -233,7 +234,7 @@ class DualRidge(Fit):
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: the shares of partitions where two points have the same cell, and the ridge.
+    """Write K: the share of partitions in which two points have the same cell, plus the ridge.
 
     See section 3.1.
     """
@@ -285,9 +286,9 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
         uv += v[order[k]]
     for k in range(upper.start, upper.stop):
         vv += v[order[k]]
-    # Woodbury's identity with W = [e f] and C = -[[0, 1], [1, 0]] / M: the inverse becomes
-    # K^-1 - K^-1 W S^-1 W^T K^-1 with S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]].
-    # The q below are the elements of -S^-1.
+    # Let W = [e f] and C = -[[0, 1], [1, 0]] / M. By Woodbury's identity, the inverse becomes K^-1
+    # - K^-1 W S^-1 W^T K^-1. Here S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]]. The q below
+    # are the elements of -S^-1.
     off = n_partitions - uv
     determinant = uu * vv - off * off
     q_uu, q_vv, q_uv = -vv / determinant, -uu / determinant, -off / determinant

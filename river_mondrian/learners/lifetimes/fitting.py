@@ -1,4 +1,4 @@
-"""Linear models on the cells of a sweep: predictions, the learners' base class, two learners."""
+"""Linear models on the cells of a sweep: predictions, the base class of learners, two learners."""
 
 import abc
 import math

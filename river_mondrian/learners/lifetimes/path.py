@@ -159,7 +159,7 @@ class Sets:
     parts
         For each set's name, the slice of its rows.
     targets
-        For the name of each set that has targets, its targets.
+        For each set's name, the targets of the set; sets without targets are left out.
 
     """
 
@@ -328,9 +328,9 @@ def lifetime_path(
     of all lifetimes is about the cost of learning at the terminal lifetime. There are three
     learners:
 
-    - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1);
+    - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1).
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
-      with the cell's weight, and the training rows are visited again (4.2.2);
+      with the cell's weight, and the training rows are visited again (4.2.2).
     - "forest" fits each partition separately and averages the predictions (section 6).
 
     Parameters
@@ -356,8 +356,9 @@ def lifetime_path(
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target, for the marginal likelihood
-        (`delta2` in the paper). None integrates it out under the prior 1 / variance.
+        Variance of the noise, in squared units of the target, for the marginal likelihood (delta^2
+        in the paper, where the prior variance of a weight is 1). None integrates it out under the
+        prior 1 / variance.
     learners
         The learners to run.
     sgd_passes
@@ -387,8 +388,8 @@ def lifetime_path(
     TypeError
         If a value or a target is not a number.
     ValueError
-        If a value is missing or not finite, columns of sets differ, a set lacks rows or targets, or
-        an argument is out of range.
+        If a value is missing or not finite, columns differ, a set lacks rows or targets, or an
+        argument is out of range.
 
     Notes
     -----

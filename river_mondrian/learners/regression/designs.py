@@ -26,8 +26,8 @@ LEAST_OTHERS = 8
 COLUMNS_PER_ROW = 0.25
 # Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3
-# A new design is needed if a centre has moved by more than MOVED units, or a unit has changed by
-# more than the factor RESCALED.
+# A new design is needed if a centre moved by more than MOVED units, or a unit changed by more than
+# the factor RESCALED.
 MOVED, RESCALED = 0.5, 1.5
 # Number of interquartile ranges beyond the quartiles at which replayed targets are clipped.
 FENCES = 10.0
@@ -62,7 +62,7 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
 
 @exact_separate
 def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
-    """Set a candidate's mean, factor and score: by how much it would reduce squared errors."""
+    """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
     # Sums over the rows of the column h, its input z, the error r, and their products.
@@ -135,7 +135,7 @@ def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: floa
 
 @exact_separate
 def add_linear(ridges: Ridges, design: Design) -> None:
-    """Add a column per input. If there are too many inputs, add those that explain most."""
+    """Add columns of inputs, at most `MOST_LINEAR`. Prefer inputs with large scores."""
     n = 0
     for i in range(design.n_inputs):
         if design.rates[i] > 0.0:
@@ -293,7 +293,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 
 @exact_separate
 def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    """Set a wave's mean, factor and score: by how much it would reduce squared errors."""
+    """Set a wave's mean, factor and score. The score is the reduction of squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
@@ -361,7 +361,7 @@ def replay(ridges: Ridges, design: Design) -> None:
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % records.N_LATEST) if is_late else ridges.kept_row(i - n)
     solving.make_columns(ridges, design, row.part(records.FIRST_INPUT, ridges.n_inputs), columns)
-    # Early targets may be outliers.
+    # Clip the target, because early targets may be outliers.
     target = min(max(row[records.TARGET], design.fence), design.upper_fence)
     for k in range(records.N_SOLVED):
         ridges.targets[k] = target if k < records.N_RIDGES else row[records.SIZE]

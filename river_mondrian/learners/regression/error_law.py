@@ -171,7 +171,7 @@ def learn(
     spread
         Disagreement of the experts.
     size
-        A regression's prediction of this function's result.
+        A regression's prediction of the returned value.
     target
         The target.
     weight

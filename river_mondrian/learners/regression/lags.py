@@ -85,7 +85,7 @@ def predict(lags: Lags, base: float) -> None:
 
 @exact_separate
 def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
-    """Update a regression by recursive least squares; `left` is the base's error in units."""
+    """Update a regression by recursive least squares. `left` is the scaled error of `base`."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
     inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
     for i in range(n):

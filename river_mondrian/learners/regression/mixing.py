@@ -2,11 +2,12 @@
 
 Experts are mixed in four ways:
 
-- a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions;
-  the width of a density is the mean size of the expert's recent errors;
-- a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
-- two regressions of the targets on the predictions, shrunk towards the share. One minimizes squared
-  errors. The other minimizes absolute errors: it divides each squared error by the error's size.
+- A fixed share (Herbster and Warmuth 1998) uses Student densities around the experts' predictions.
+  The width of a density is the mean size of the expert's recent errors.
+- A product update (Cesa-Bianchi, Mansour and Stoltz 2007) uses the gradient of the absolute error.
+- Two regressions of the targets on the predictions are shrunk towards the share. One minimizes
+  squared errors. The other minimizes absolute errors: it divides each squared error by the error's
+  size.
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
@@ -54,8 +55,8 @@ FIRST_ERRORS = 8
 # Rate of the product update, and fraction of its weights that is spread evenly.
 STEP = 0.05
 SPREAD = 1e-3
-# Regressions: factor of past sums at each sample (LONG_KEPT for the longer time), precision of the
-# prior in samples, and number of samples between solutions.
+# Regressions: factor of past sums at each sample (LONG_KEPT over the longer time), prior precision
+# in samples, and number of samples between solutions.
 KEPT = 0.998
 LONG_KEPT = 0.9998
 PRIOR = 2.0
@@ -102,8 +103,8 @@ class TargetMixture(Record):
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # For the last sample: the experts' predictions, these predictions minus the share's prediction,
-    # the finalists, the point, and the experts' mean distance from the point.
+    # For the last sample: the experts' predictions, these predictions minus the share's, the
+    # finalists, the point, and the experts' mean distance from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)

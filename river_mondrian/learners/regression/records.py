@@ -73,9 +73,10 @@ IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 class Design(Record):
     """Columns of a linear model, and sums of their products over samples.
 
-    Column 0 is 1. Then come `n_linear` inputs. Bends and products of two inputs follow up to column
-    `n_additive`, then waves. Each column is centred and scaled. Row j of a triangle has the
-    products of column j with columns 0 to j, so the triangle of the first columns is a prefix.
+    Column 0 is 1. The next `n_linear` columns are inputs. The other columns before column
+    `n_additive` are bends and products of two inputs, and the last columns are waves. Each column
+    is centred and scaled. Row j of a triangle has the products of column j with columns 0 to j. So
+    the triangle of the first columns is a prefix.
     """
 
     n_columns: Int64
@@ -83,7 +84,7 @@ class Design(Record):
     n_additive: Int64
     # Number of inputs when the design was made.
     n_inputs: Int64
-    # Shift subtracted from targets; zero point and unit of their logarithms.
+    # Shift subtracted from targets; zero point and unit of the logarithms of targets.
     shift: Float64
     low: Float64
     unit: Float64
@@ -183,8 +184,8 @@ class Ridges(Record):
     # design after it.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    # For each regression: weights in the design in use, number of samples at the next solution,
-    # mean size of recent errors, and number of clipped errors in a row.
+    # For each regression: weights (in the design in use), number of samples at the next solution,
+    # mean size of recent errors, number of successive clipped errors.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)

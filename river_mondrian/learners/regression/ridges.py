@@ -1,9 +1,9 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
 Linear regressions are learned from all samples, from late samples and from the latest samples.
-Additive regressions also have bends and products of inputs, and further regressions also have
-random waves. These regressions are learned from all samples and from late samples (`designs.py`).
-Inputs are in robust units and bounded. A column with a missing input has its mean.
+Additive regressions also have bends and products of inputs, and the other regressions also have
+random waves. Both are learned from all samples and from late samples (`designs.py`). Inputs are in
+robust units and bounded. A column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Many outliers in a row are followed, because each outlier increases the maximum

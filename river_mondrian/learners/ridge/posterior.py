@@ -269,8 +269,8 @@ class Posterior(Weights):
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the index of an invalid input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise's variance. Without `with_variance`, infinity replaces
-        it.
+        The variance is in units of the noise's variance. Without `with_variance`, the variance is
+        infinite.
         """
         given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
@@ -330,9 +330,9 @@ class Posterior(Weights):
 
 # The posterior given the samples of two posteriors.
 #
-# Both posteriors have the same prior, whose precision delta2 I counts once. With A = T' T and T w =
-# z as in `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both vectors. With r1 and r2
-# the residuals, the residual at the joint mean w is r1 + r2 + |T1 w - z1|^2 + |T2 w - z2|^2 -
+# Both posteriors have the same prior, whose precision delta2 I counts once. Let A = T' T and T w =
+# z, as in `rotations`. Then A = A1 + A2 - delta2 I, and T' z = T1' z1 + T2' z2. Let r1 and r2 be
+# the residuals. The residual at the joint mean w is r1 + r2 + |T1 w - z1|^2 + |T2 w - z2|^2 -
 # delta2 |w|^2. No large numbers cancel in this sum.
 
 

@@ -297,7 +297,8 @@ def predict_sample(
 ) -> tuple[float, float]:
     """Return the mean and the variance of a mapped sample's target.
 
-    The variance is in units of the noise's variance. Without `with_variance`, infinity replaces it.
+    The variance is in units of the noise's variance. Without `with_variance`, the variance is
+    infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf

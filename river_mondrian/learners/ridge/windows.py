@@ -1,21 +1,21 @@
 """Removal of samples from the posterior of ridge regression, and windows.
 
 Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
-`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y), and the sample (v,
-y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in the same order,
-from the last row that v touches to the first. With the sine s = v_j / t_j and the cosine c = sqrt(1
-- s^2), the old row is t_old = (t - s v) / c, and v_left = c v - s t_old. This is the mixed form of
-a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating the
-Cholesky Factorization, section 3). Learning had added the square of the remaining y to the
+`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y). It replaced the
+sample (v, y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in the
+same order, from the last row that v touches to the first. The sine is s = v_j / t_j, and the
+cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. This is the mixed
+form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating
+the Cholesky Factorization, section 3). Learning had added the square of the remaining y to the
 residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
-at row j with diagonal t_j, and an error of |z_j| eps or |y| eps to z. Such errors of different
+at row j with diagonal t_j. It adds an error of |z_j| eps or |y| eps to z. Such errors of different
 samples are independent, so their squares add up. Each removed sample adds an error of |y_left|
 times the error of z to the residual, and the sizes of these errors add up. If an error may reach
-`SHARE` of the square of a row's diagonal, or of the residual, all held samples are learned again
-from the prior. The posterior then equals a refit. This happens when a heavy sample or an outlier is
-removed, and otherwise once in many windows.
+`SHARE` of the square of a row's diagonal, or of the residual, all held samples are learned again.
+The posterior then equals a refit. This happens when a heavy sample or an outlier is removed, and
+otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
