@@ -4,10 +4,10 @@ Removing a sample v with target y subtracts v v' from T' T = A. When the sample 
 `rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y). It replaced the
 sample (v, y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in the
 same order, from the last row that v touches to the first. The sine is s = v_j / t_j, and the
-cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. This is the mixed
-form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating
-the Cholesky Factorization, section 3). Learning had added the square of the remaining y to the
-residual. The removal subtracts this square.
+cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. This is the
+mixed form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on
+Downdating the Cholesky Factorization, section 3). Learning had added the square of the remaining y
+to the residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
 at row j with diagonal t_j. It adds an error of |z_j| eps or |y| eps to z. Such errors of different
