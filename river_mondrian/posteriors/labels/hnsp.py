@@ -1,19 +1,20 @@
-"""Label posterior of a Mondrian tree: hierarchical normalized stable process with IKN counts.
+"""Label posterior of a Mondrian tree: the hierarchical normalized stable process (HNSP).
 
-Equation 4 of Lakshminarayanan et al. 2014 is linear in the parent's distribution, G_j = b_j + a_j
-G_parent. A prediction is a weighted sum of such terms along the path (Equations 5 and 6). So a walk
-down needs only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds each
-node's own term, with its weight, to the classes. The pass ends when the weight that is passed up is
-negligible.
+Its counts are interpolated Kneser-Ney counts (`records`). Equation 4 of Lakshminarayanan et al.
+2014 is linear in the parent's distribution: G_j = b_j + a_j G_parent. A prediction is a weighted
+sum of the terms b_j along the path (Equations 5 and 6). So a walk down computes only the geometry
+(see `partitions.mondrian.walks`). One pass from the leaf up adds each node's own term, with its
+weight, to the classes. The pass ends when the weight that is passed up is negligible.
 
-At a node with counts c and tables tab, if the sample has not branched off above, Equation 4 is G_jk
-= (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
+Suppose that the sample has not branched off above node j, which has the counts c and the tables
+tab. Then Equation 4 is G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount
+d = exp(-gamma span).
 
-Suppose that the sample branches off at node j, after Delta ~ Exp(eta) truncated to the span. Then
-the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected discount
-(line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 -
-exp(-eta span)). The probability of branching off is 1 - exp(-eta span). The product of both numbers
-is eta / (eta + gamma) (1 - stays d) with stays = exp(-eta span), since the denominator cancels.
+Suppose that the sample branches off at node j, after the time Delta ~ Exp(eta), truncated to the
+span. Then the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected
+discount (line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1
+- exp(-eta span)). The probability of branching off is 1 - exp(-eta span). The expected discount
+  times this probability is eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
 
 If samples have weights, c and tab are real numbers (`records`).
 """
@@ -41,7 +42,7 @@ NEGLIGIBLE = 1e-17
 
 
 class LabelPrediction(Prediction):
-    """Sums of the trees' probabilities of each class, a row of `n_classes` for each sample."""
+    """Sums over trees of the class probabilities, shape (samples, n_classes)."""
 
     probabilities: Float64s
 
@@ -55,7 +56,7 @@ _room_of_prediction = room_of_array(LabelPrediction, 1)
 
 @inlined
 def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
-    """Add a weight to each class of a word's set."""
+    """Add a weight to each class in a word of a set."""
     while word != 0:
         k = first + lowest_bit(word)
         out[k] = out[k] + weight
@@ -81,7 +82,7 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
 def _add_sets(
     left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
-    """Add one weight to the classes in both sets, and another weight to the classes in any set."""
+    """Add `of_both` to the classes in both sets, and `of_any` to the classes in either set."""
     n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):
@@ -94,9 +95,9 @@ def _add_sets(
 def branching(
     eta: float, reach: float, stays: float, gamma: float, discount: float
 ) -> tuple[float, float]:
-    """Return the weights of a node's and of its parent's classes if a sample branches off.
+    """Return the weights of a node's tables and of the parent's distribution by branching off.
 
-    These are lines 6 to 12 of Algorithm 8, up to the sums over classes.
+    This is Algorithm 8, lines 6 to 12, without the sums over classes.
     """
     if not eta > 0.0:
         return 0.0, 0.0
@@ -146,7 +147,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         discount = math.exp(-gamma * step.span)
         own, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
         if step.ref < 0:
-            # For a single point, c is its weight, for its class.
+            # At a single point, c of the point's class is the point's weight.
             point = forest.points.row(~step.ref)
             share = discount * (min(point.weight, 1.0) / point.weight)
             out[point.label] = out[point.label] + (weight * (1.0 - share) + own)
@@ -171,7 +172,8 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # At an inner node, c is the number of sets, left and right, that contain the class.
+                # At an internal node, c of a class is the number of sets, left and right, that
+                # contain it.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
@@ -196,7 +198,7 @@ def most_probable(probabilities: Float64s, n_classes: int) -> int:
 
 @inlined
 def _begin(out: Float64s, size: int) -> None:
-    """Begin sums of probabilities."""
+    """Set sums of probabilities to 0."""
     for k in range(size):
         out[k] = 0.0
 
@@ -220,7 +222,7 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
 
 @inlined
 def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
-    """Predict a row as `predict_row` does, by all trees in any case."""
+    """Predict a row as `predict_row` does, but always by all trees."""
     predict_rows(forest, row, 1, prediction)
     return forest.n_trees
 
@@ -229,7 +231,7 @@ def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
 def _predict(
     forest: L, version: int, inputs: Packed, out: Room, predict: Callable[..., int]
 ) -> int:
-    """Predict a sample as the kernels below do, by `predict_row` or `_predict_all`."""
+    """Implement `predict_one` and `predict_any`, with `predict_row` or `_predict_all`."""
     if version != forest.version:
         return WAITS
     bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
@@ -256,7 +258,7 @@ def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
 
 @kernel
 def predict_any(forest: L, version: int, inputs: Packed, out: Room) -> int:
-    """Predict any sample as `predict_one` does, also with missing values and long paths."""
+    """Predict a sample as `predict_one` does, even with missing values or long paths."""
     return _predict(forest, version, inputs, out, _predict_all)
 
 
@@ -269,14 +271,14 @@ def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int
 
 @inlined
 def _takes(forest: L, version: int, weight: float) -> bool:
-    """Return whether the trees accept a sample with this weight, and have this version."""
+    """Return whether the trees accept a sample now, with this version and this weight."""
     is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)
     return is_known and version == forest.version and not extension.must_wait(forest)
 
 
 @kernel
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
-    """Store a sample as the next point, and extend every tree by it.
+    """Store a sample as the next point, and extend every tree by this point.
 
     Returns WAITS if the trees have another version or must wait. It also returns WAITS if the
     weight is out of its range, or is not 1 while nodes have no weights. Otherwise it returns the
@@ -331,7 +333,7 @@ def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -
 
 @batch_kernel
 def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> None:
-    """Write the weights of classes in `n` leaves that have rows, shape (n, n_classes)."""
+    """Write the class weights of `n` leaves, given the leaves' rows, shape (n, n_classes)."""
     for i in range(n):
         own = counts.part(forest.n_classes * i, forest.n_classes)
         node = forest.trees[t].nodes.row(rows[i])
@@ -345,9 +347,9 @@ def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> N
 
 @batch_kernel
 def fill_weights(forest: L, t: int, order: Int32s) -> None:
-    """Write the weights of classes to a tree's rows if all samples have weight 1.
+    """Write the class weights to a tree's rows, given that all samples have weight 1.
 
-    The rows already have room for weights. `order` is a buffer with a number per row.
+    The rows must have room for weights. `order` is a buffer with an element per row.
     """
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
@@ -366,7 +368,7 @@ def fill_weights(forest: L, t: int, order: Int32s) -> None:
         node = tree.nodes.row(order[i])
         if node.dim < 0:
             count_leaf(forest, t, node, node.weights(forest, LEFT))
-            # With weights, a leaf has no row of counts.
+            # In a forest with weights, leaves have no rows of counts.
             node.right = NONE
         else:
             for side in range(2):

@@ -20,25 +20,25 @@ from ..gains import class_weights, gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
-# A paused leaf with more points samples hidden cuts.
+# In a paused leaf with more points than this number, hidden cuts are sampled.
 PAUSE_LIMIT = 32
 
-# Initial capacity for classes of a row of counts.
+# Initial capacity of a row of counts, in classes.
 FIRST_COUNTS = 4
-# Initial capacity for weights of classes of a row.
+# Initial capacity of a row for class weights, in classes.
 FIRST_WEIGHTS = 2
 
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its weight and its counts: a leaf's counts, otherwise c of Algorithm 5."""
+    """A node with its weight and counts: class weights at a leaf, otherwise c of Algorithm 5."""
 
     counts: NDArray[Any]
     weight: float
 
     @property
     def mass(self) -> float:
-        """The weight of all samples below."""
+        """The weight of all samples below the node."""
         return self.weight
 
 
@@ -48,7 +48,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds.
+        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     gamma
         Rate of the discount. None means ten times the number of features known at the end of the
         warm-up.
@@ -104,7 +104,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
             check_number(self, "weight_capacity", forest.weight_capacity, n, MOST_CLASSES)
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-        # In a free row, the next free row replaces the counts.
+        # In a free row, a link to the next free row replaces the counts.
         following = Edges("side_rows", "next_free", Ref("side_rows"), tables["side_rows"].word(0))
         return [*super()._edges(slot, tables), following]
 
@@ -134,7 +134,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return label
 
     def _relay_sides(self, n_words: int, n_weights: int) -> None:
-        """Copy the rows to new rows with these numbers of words of a set and of weights."""
+        """Copy all rows to rows with `n_words` words per set and `n_weights` weights per side."""
         forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
         forest.n_set_words, forest.weight_capacity = n_words, n_weights
         self._set_words()
@@ -149,11 +149,11 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     @property
     def has_weights(self) -> bool:
-        """Whether nodes store weights, which they do after the first weight that is not 1."""
+        """Whether nodes store weights: after the first weight other than 1."""
         return bool(self.forest.weight_capacity > 0)
 
     def weigh(self) -> None:
-        """Add weights to nodes if all weights were 1 so far. This is part of a change."""
+        """Add weights to nodes that have no weights. The caller must have begun a change."""
         forest = self.forest
         if self.has_weights:
             return
@@ -175,10 +175,10 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
             self.forest.gamma = 10.0 * self.n_inputs
 
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
-        """Return the kernel that learns a sample, given packed inputs, a class and a weight.
+        """Return a function that learns a sample, given packed inputs, a class and a weight.
 
-        The kernel returns the result of `hnsp.learn_one`: WAITS if the trees' inputs or classes
-        have changed since `version`, by default the current version.
+        The function returns the result of `hnsp.learn_one`. It is WAITS if the trees' inputs or
+        classes have changed since `version`, by default the current version.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
         now = self.version if version is None else version
@@ -198,7 +198,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def learn(self, label: int, weight: float) -> int:
         """Learn the sample in `inputs` with a class, and allocate the memory that it needs.
 
-        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        Returns DONE, or the index of an input that is too large. In the second case nothing has
         changed.
         """
         inputs = self.vector[: self.n_inputs].tobytes()
@@ -233,7 +233,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Explanation.
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the weights of the classes in leaves with rows, shape (leaves, classes)."""
+        """Return the class weights of leaves, given their rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
         return found
@@ -290,7 +290,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Inspection.
 
     def _sides(self, node: LabelNode) -> NDArray[Any]:
-        """Return the weights of the classes on a node's sides. Without weights, they are 1 or 0."""
+        """Return the class weights of both sides of a node, or 1 and 0 without weights."""
         forest, n_classes = self.forest, int(self.forest.n_classes)
         if self.has_weights:
             return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])
@@ -300,7 +300,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)
-        # Numbers of samples are integers.
+        # Without weights, counts are integers.
         kind = np.float64 if self.has_weights else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:

@@ -5,11 +5,11 @@ The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + t
 each child determine the counts. A leaf of one class needs only its number of samples. A leaf of
 several classes has a row of counts, or its list of points.
 
-After the first sample with another weight, each node also stores the sums of the weights of each
-class below each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the
-weight of class k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k +
-tab_right,k. Since min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the tables of a node are min(W, 1)
-with the weight W of the class below it.
+After the first sample with another weight, each node also stores the weight of each class below
+each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
+k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. Since
+min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the table of a class at a node is min(W, 1), with the
+weight W of the class below the node.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def remove_class(classes: rec.Int32s, label: int) -> None:
 
 @inlined
 def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[int, int]:
-    """Count the classes in the union of two sets, and in their intersection."""
+    """Return the number of classes in the union of two sets, and in their intersection."""
     if n_words == 1:
         one, other = word_at(left, 0), word_at(right, 0)
         return popcount(one | other), popcount(one & other)
@@ -86,7 +86,7 @@ def first_class(classes: rec.Int32s, n_words: int) -> int:
     return -1
 
 
-# More classes than in any forest.
+# Upper bound of the number of classes.
 MOST_CLASSES = 1 << 24
 
 
@@ -106,7 +106,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of two points pauses: both have the same class."""
+        """Return whether a block of two points pauses, since both have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -119,7 +119,7 @@ class CountRow(rec.Record):
     """Number of samples of each class at a leaf, each an int32."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the number of the next free row, or NONE. It replaces a free row's counts."""
+        """Return the link of a free row to the next free row, in place of its first count."""
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:
@@ -167,7 +167,7 @@ class LabelNode(mondrian.LightNode):
             weights[k] = 0.0
 
     def mass(self, forest: Forest) -> float:
-        """Return the weight of all samples below."""
+        """Return the weight of all samples below the node."""
         labels = LabelForest(forest)
         if not labels.has_weights():
             return np.float64(self.n_samples)
@@ -208,7 +208,7 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses: it has one class (Algorithm 9, line 3)."""
+        """Return whether a leaf's block pauses, since it has one class (Algorithm 9, line 3)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
@@ -220,7 +220,7 @@ class LabelNode(mondrian.LightNode):
         return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
-        """Return whether there is only one class below, so that the nodes below are hidden."""
+        """Return whether the nodes below are hidden, since there is only one class below."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
@@ -323,13 +323,13 @@ class LabelForest(SampledForest):
     trees: rec.Array[LabelTree]
     points: rec.Table[LabelPoint]
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
-    # Walks must end at leaves, since other nodes have no counts.
+    # Infinite, since walks must end at leaves: other nodes do not store numbers of samples.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Whether blocks of one class are also cut, instead of pausing.
     splits_pure: rec.Int64
     # Rate of the discount: d = exp(-gamma delta).
     gamma: rec.Float64
-    # Number of words of a set of classes, and capacity of a row of counts for classes.
+    # Number of words of a set of classes, and capacity of a row of counts, in classes.
     n_set_words: rec.Int64
     count_width: rec.Int64
     # Capacity for weights of classes on each side of a node; 0 while all samples have weight 1.

@@ -14,12 +14,12 @@ from .schedule import BUILD_EVERY
 
 # Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
-# The distribution of a cut in a block is given by Algorithm 2, lines 6 and 7: a dimension in
-# proportion to the sides of the box, then uniform within the side. Sides may be weighted with the
-# gains of earlier cuts in their dimension.
+# Algorithm 2, lines 6 and 7, draws a cut in a block: the dimension in proportion to the sides of
+# the box, then the position uniformly within the side. A side may be weighted with the gains of
+# earlier cuts in the same dimension.
 
 
-# Number of a block's points on which candidates are compared, approximately.
+# Approximate number of a block's points on which candidates are compared.
 GAIN_SAMPLE = 256
 
 
@@ -37,8 +37,8 @@ def draw_candidates(
     """Draw `m` cuts, each from the Mondrian distribution of a box with weighted sides.
 
     Dimensions are drawn by systematic sampling: a dimension's share of the cuts is its share of the
-    weighted sides, rounded up or down. The place of the first cut in `candidates` is random, since
-    the first of equally good cuts is kept. `sums` is a buffer with a number per dimension.
+    weighted sides, rounded up or down. The index of the first cut in `candidates` is random, since
+    the first of equally good cuts is kept. `sums` is a buffer with an element per dimension.
     """
     total = 0.0
     for d in range(n_dims):
@@ -53,7 +53,7 @@ def draw_candidates(
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
             d += 1
-        # Rounding may lead to the last dimensions, whose sides may be empty.
+        # By rounding, `d` may be one of the last dimensions, whose sides may be empty.
         while not upper[d] > lower[d]:
             d -= 1
         place = place + 1 if place + 1 < m else 0
@@ -71,7 +71,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     """
     tree = forest.trees[t]
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
-    # Few points have few possible separations: two points have one.
+    # Few points can be separated in few ways: two points only in one way.
     m = min(forest.n_candidates, 3 * node.n_samples - 5)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     weights, sums = forest.dim_weights, forest.side_sums
@@ -88,7 +88,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     return best
 
 
-# Rows of nodes, and side rows, that a split may need. Kinds may need more side rows.
+# Number of node rows and of side rows that a split may need. Some forests need more side rows.
 SPLIT_ROWS = 4
 # Budget of a call for the splits of one tree, in points.
 SPLIT_BUDGET = 400
@@ -106,8 +106,8 @@ def push(tree: RebuiltTree, j: int) -> None:
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
     """Split the leaves in a tree's queue, and return the remaining budget.
 
-    A split costs its number of points. `last` is the latest stored point, or NONE for a tree that
-    is being built.
+    A split costs the leaf's number of points. `last` is the latest stored point, or NONE for a tree
+    that is being built.
     """
     tree = forest.trees[t]
     while budget > 0 and tree.queue != NONE:
@@ -125,7 +125,7 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             node.lower(forest, tree), node.upper(forest, tree), forest.n_dims
         )
         if rate > 0.0:
-            # The time from the parent to the cut is drawn first.
+            # Draw the time from the parent's cut to the new cut first.
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
@@ -136,11 +136,12 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
 
 # Learning of a sample: first the mixture of predictions learns it, then the trees.
 #
-# A kind stores the label or the target of the sample. The owner of the trees does the work that a
-# kernel cannot do, and continues from `stage`.
+# A subclass of `RebuiltForest` stores the label or the target of the sample. The owner of the trees
+# completes steps that kernels cannot, such as allocations, and continues from `stage`.
 
 
-# Rows of nodes, and side rows, that a call may need in a tree. Kinds may need more side rows.
+# Number of node rows and of side rows that a call may need in a tree. Some forests need more side
+# rows.
 ROOM = 64
 
 
@@ -153,7 +154,7 @@ def _doubles(forest: R) -> bool:
 
 @inlined
 def _lacks(forest: R) -> int:
-    """Return NO_POINT_ROOM or a tree if the next sample lacks room there, otherwise DONE."""
+    """Return DONE if the next sample has room, otherwise NO_POINT_ROOM or a tree without room."""
     if forest.n_samples % forest.window_capacity >= forest.points.capacity:
         return NO_POINT_ROOM
     for t in range(forest.n_trees):
@@ -168,12 +169,12 @@ def _lacks(forest: R) -> int:
 
 @merged
 def _begin_walks(forest: R, p: int) -> None:
-    """Set the walk of each tree that learns point `p` to its root."""
+    """Set the walk of each tree that learns point `p` to the tree's root."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
         tree.walk_ref, tree.walk_point = START, p
-        # A tree that gathers its points adds this point later.
+        # A tree that is gathering points adds point `p` later.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
         forest.begin_walk(t, p)
@@ -199,7 +200,8 @@ def _update_trees(forest: R, p: int) -> None:
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count it.
 
-    Each tree has room for `ROOM` more rows. The forest is closed if a build is to continue now.
+    Each tree must have room for `ROOM` more rows. The forest is closed if a build must continue
+    now.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
@@ -236,11 +238,11 @@ def error_of(forest: R) -> float:
 def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     """Learn the label or the target of the sample in the forest's `inputs`, and count it.
 
-    Smaller weights are raised to LEAST_WEIGHT. If an outside detector has detected a drift, `found`
-    is the number of samples that it would keep, otherwise 0. Returns DONE, or `TOO_LARGE - i` if
-    the i-th input is too large. If an input is too large, nothing has changed. Returns WAITS if the
-    forest is closed and its owner must complete work: a build, a drift, or the sample itself, which
-    then counts in `n_walking`.
+    Weights below LEAST_WEIGHT are raised to LEAST_WEIGHT. If an external detector has detected a
+    drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
+    or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
+    changed. Returns WAITS if the forest is closed and its owner must complete a build, the
+    adaptation to a drift, or the sample. An incomplete sample counts in `n_walking`.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
@@ -267,7 +269,8 @@ def learn_accepted(forest: R) -> int:
     """Learn the accepted sample. If it doubles the number of samples, only the mixture learns it.
 
     Returns DONE, NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room,
-    nothing has been learned. Allocation may move rows that the last prediction refers to.
+    nothing has been learned. Since an allocation may move rows that the last prediction refers to,
+    the sample may be predicted again.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)
@@ -287,17 +290,19 @@ def learn_accepted(forest: R) -> int:
 
 # Rebuilding of a tree from the samples of the window, in parts.
 #
-# The tree gathers its points in one leaf and is split. If its kind needs it, the tree then replays
-# the points in order. So its statistics equal those of a tree that has learned all points.
+# The tree gathers its points in one leaf, which is then split. In a forest over classes, the tree
+# then replays the points in order. So the statistics equal the statistics of a tree that has
+# learned all points.
 
 
-# Cost of replaying a point, relative to splitting a point.
+# Cost of replaying a point, relative to the cost per point of a split.
 REPLAY_COST = 12
 
 # Number of rows that are reserved at once for a tree that is being built.
 GROWTH = 4 * ROOM
 
-# Budget of one kernel call for a tree that is built at once, so that the kernel returns soon.
+# Budget of each kernel call for a tree that is built without a pause. It is bounded so that kernels
+# return soon.
 PART = 1 << 17
 
 
@@ -330,7 +335,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 @merged
 def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Add the samples `start` to `stop` - 1 to the root of a tree that is being built."""
-    # The tree that was here before may have had other widths.
+    # The previous tree in this slot may have used other widths.
     is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
         p = i % forest.window_capacity
@@ -343,7 +348,7 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
 
 @merged
 def _build(forest: R, t: int) -> int:
-    """Continue to build a tree in the same way as `build_part`."""
+    """Implement `build_part` within the forest's budget."""
     tree, n = forest.trees[t], forest.n_samples
     if tree.role == rebuilt.BUILT:
         return DONE
@@ -379,7 +384,7 @@ def _build(forest: R, t: int) -> int:
             forest.cursor = done
             if done < stop:
                 if done == cursor:
-                    # This sample has a long path.
+                    # The sample may have a long path, so reserve rows for the longest.
                     forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
             if done == n:
@@ -391,9 +396,9 @@ def _build(forest: R, t: int) -> int:
 def build_part(forest: R, t: int, may_stop: bool) -> int:
     """Continue to build a tree within the forest's budget, which is reduced by the cost.
 
-    If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT, DONE if the tree is
-    BUILT, or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` nodes or
-    side rows, and later if more rows are needed.
+    If `may_stop` is False, the budget is `PART`, and the forest's budget is not changed. Returns
+    BUDGET_SPENT, DONE if the tree is BUILT, or NO_ROOM. NO_ROOM means that there was no room for
+    `rows_needed` nodes or side rows, or that the build needs more rows.
     """
     granted = forest.budget
     forest.budget = granted if may_stop else PART
@@ -407,8 +412,8 @@ def build_part(forest: R, t: int, may_stop: bool) -> int:
 def rescale(forest: R, scaling: Float64s) -> None:
     """Rescale all samples, including the accepted sample, and count the accepted sample.
 
-    Its inputs are already among the raw values, and there is room for its point. The trees must be
-    rebuilt afterwards.
+    The raw values must contain the sample's inputs, and there must be room for the sample's point.
+    The caller must rebuild the trees next.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)

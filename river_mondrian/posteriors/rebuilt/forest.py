@@ -10,15 +10,15 @@ from ...limits import DONE
 from ...partitions.mondrian import constants, sampling
 from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 
-# Records of forests whose trees are rebuilt, and the methods that a kind overrides.
+# Records of forests whose trees are rebuilt, and the methods that subclasses override.
 #
 # A leaf's block pauses until `building` cuts it. So the labels or targets in the block can guide
-# the cut. Only extensions outside boxes cut as in any other Mondrian tree.
+# the cut. Only cuts outside boxes are drawn as in any other Mondrian tree.
 
 
-# Roles of a tree. An idle tree has no task. A tree may predict from all samples of the window, or
-# from recent samples. A tree that is being built gathers points, is split, replays points, or is
-# complete.
+# Roles of a tree. An IDLE tree is not in use. LONG trees predict from all samples of the window,
+# and RECENT trees from recent samples. The other roles are the stages of a build: the tree gathers
+# points, splits leaves, replays points, or is complete.
 IDLE = 0
 LONG = 1
 RECENT = 2
@@ -27,9 +27,10 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# Stages of an accepted sample. It has been learned, or waits to be learned. If it doubles the
-# number of samples, there are two more stages. After the mixture has learned it, it waits for its
-# point and the ranges. Then it waits for the rebuilt trees of all samples.
+# Stages of an accepted sample. LEARNED: it has been learned. ACCEPTED: it waits to be learned. A
+# sample that doubles the number of samples has two more stages. MIXED_IN: the mixture has learned
+# it, and its point and the ranges are next. RESCALED: its point is stored, and the trees must be
+# rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
@@ -40,7 +41,7 @@ LAST = -2
 
 # Largest length of a sample's path.
 DEEPEST = 512
-# Capacity of each tree's path for entries.
+# Capacity of each tree's path, in nodes.
 PATH_LENGTH = DEEPEST + 1
 
 
@@ -78,8 +79,8 @@ class RebuiltTree(Tree):
     role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
     # First leaf in the queue of leaves that wait for their split, or NONE.
     queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
-    # Length of the path of the last predicted sample, 0 if the tree does not predict. Number of the
-    # tree's rows at its time.
+    # Length of the last predicted sample's path, 0 if the tree does not predict. Number of the
+    # tree's rows before the last walk.
     path_length: rec.Int64 = rec.transient()
     rows_before: rec.Int64 = rec.transient()
 
@@ -96,10 +97,10 @@ class PathEntry(rec.Record):
     place: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Set the kind's fields for the path's node."""
+        """Set the fields of a subclass for the path's node."""
 
     def fetch(self, forest: Forest) -> None:
-        """Prefetch the memory that these fields refer to."""
+        """Prefetch the memory that the fields of a subclass refer to."""
 
 
 class Candidate(rec.Record):
@@ -110,19 +111,20 @@ class Candidate(rec.Record):
 
 
 class RebuiltForest(Forest):
-    """A forest of trees that are rebuilt. A kind adds fields for the accepted sample."""
+    """A forest of trees that are rebuilt. Subclasses add fields for the accepted sample."""
 
     trees: rec.Array[RebuiltTree]
     points: rec.Table[RebuiltPoint]
     # Number of cuts from which the best cut is chosen.
     n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
-    # Most stored samples. Sample i is point i % window_capacity.
+    # Largest number of stored samples. Sample i is point i % window_capacity.
     window_capacity: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
     # The tree that is being built: its first sample, the next sample that it gathers or replays,
-    # the remaining budget of the call in points, and how many nodes and side rows it needs.
+    # the remaining budget of the call in points, and the number of nodes or side rows that the tree
+    # needs.
     built_from: rec.Int64
     cursor: rec.Int64
     budget: rec.Int64
@@ -135,21 +137,22 @@ class RebuiltForest(Forest):
     is_plan_due: rec.Int64 = rec.transient()
     # Number of samples before which there is nothing to plan.
     quiet_until: rec.Int64 = rec.derived()
-    # Stage of the accepted sample in `inputs`. It counts as learned though it may need memory.
+    # Stage of the accepted sample in `inputs`. The sample counts as learned, even if memory must be
+    # allocated first.
     stage: rec.Int64 = rec.transient()
     # The errors of predictions, for the detection of drifts. The number of samples to keep if the
     # last error has shown a drift, otherwise 0.
     errors: Errors
     kept: rec.Int64 = rec.transient()
-    # Gains of the cuts in each dimension, with a row of `n_dims` for each tree. Weights of the
-    # dimensions' sides for draws of candidates.
+    # Gains of the cuts in each dimension, shape (trees, n_dims). Weights of the dimensions for
+    # draws of candidates.
     gains: rec.Float64s
     dim_weights: rec.Float64s
     # Whether the last prediction is for `last_inputs` and from the current trees.
     is_predicted: rec.Int64 = rec.transient()
     last_inputs: rec.Float64s
-    # Paths of the last predicted sample, PATH_LENGTH entries for each tree. Buffer for the trees
-    # whose walks have not ended.
+    # Paths of the last predicted sample, shape (trees, PATH_LENGTH). Buffer for the trees whose
+    # walks have not ended.
     paths: rec.Array[PathEntry]
     walking: rec.Int64s
     # Buffers for drawing a cut: sums of weighted sides, and the candidates.
@@ -157,27 +160,27 @@ class RebuiltForest(Forest):
     candidates: rec.Array[Candidate]
 
     def path_of(self, t: int) -> Any:
-        """Return a tree's path, with entries of the forest's kind."""
+        """Return a tree's path, an array of the subclass's record for nodes on paths."""
         return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
-    # Methods that a kind overrides.
+    # Methods that subclasses override.
 
     def predict_anew(self, inputs: rec.Float64s) -> int:
-        """Predict a sample, and return DONE, or the first input that is too large."""
+        """Predict a sample; return DONE, or the index of the first input that is too large."""
         return -1
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the label or the target, and the weight, of the accepted sample."""
 
     def error(self) -> float:
-        """Return the error of the accepted sample's prediction; a negative number means none."""
+        """Return the error of the accepted sample's prediction; it is negative if there is none."""
         return -1.0
 
     def score(self) -> None:
         """Update the mixture of predictions with the accepted sample."""
 
     def keep_sample(self, p: int) -> None:
-        """Store the accepted sample's label or target and weight, as point `p`."""
+        """Store the label or the target, and the weight, of the accepted sample in point `p`."""
 
     def begin_walk(self, t: int, p: int) -> None:
         """Update a tree's path with the accepted sample, point `p`, before the tree is extended.
@@ -186,7 +189,7 @@ class RebuiltForest(Forest):
         """
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a new point of a tree to the statistics on its path of `n` entries."""
+        """Add a new point of a tree to the statistics of the `n` nodes on the point's path."""
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
         """Complete the rows that a point has added to a tree that is being built.
@@ -200,7 +203,7 @@ class RebuiltForest(Forest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum statistics of the sides of `m` candidates, over a sample of a leaf's points.
 
-        Returns a number for `gain_of`, and the number of points per sampled point.
+        Returns the argument `n` of `gain_of`, and the number of points per sampled point.
         """
         return 0, 1.0
 
@@ -209,7 +212,7 @@ class RebuiltForest(Forest):
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Split a leaf by a cut at a time after its parent, and add its children to the queue.
+        """Split a leaf by a cut `time` after the parent's cut, and add the children to the queue.
 
         `last` is the latest stored point, or NONE for a tree that is being built.
         """
@@ -219,7 +222,7 @@ class RebuiltForest(Forest):
         return False
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree, and return the first not replayed.
+        """Replay samples `start` to `stop` - 1 in a tree, and return the next sample to replay.
 
         The replay stops early if the tree has no room for more rows.
         """
@@ -231,7 +234,7 @@ R = TypeVar("R", bound=RebuiltForest)
 
 @inlined
 def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int) -> None:
-    """Set the reference and the row of an entry."""
+    """Set the reference and the row of a node on a path."""
     entry.ref = ref
     if ref >= 0:
         entry.place = tree.nodes.row(ref)
@@ -241,7 +244,7 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
 
 @inlined
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
-    """Return whether a path of `n` entries continues after the last entry."""
+    """Return whether a path of `n` nodes continues after `entry`, its last node."""
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
 
 
@@ -249,9 +252,9 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
 def path_from(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int, ref: int
 ) -> int:
-    """Append a sample's path down a tree, from a reference on, to `n` entries.
+    """Append a sample's path from the node or point `ref` down to the `n` nodes of `path`.
 
-    Returns the new number of entries.
+    Returns the new number of nodes.
     """
     while True:
         entry = path[n]
@@ -266,7 +269,7 @@ def path_from(
 
 @inlined
 def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry]) -> int:
-    """Write a sample's path down a tree, and return its number of entries."""
+    """Write a sample's path down a tree, and return the path's number of nodes."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
@@ -313,10 +316,10 @@ def walk_all(forest: R) -> None:
 def path_of_grown(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int
 ) -> int:
-    """Write the path of a tree's newest point, and return its number of entries.
+    """Write the path of a tree's newest point, and return the path's number of nodes.
 
-    `path` has `n` entries from before the tree was extended. They are valid down to the end of the
-    walk.
+    `path` has the `n` nodes of the path before the tree was extended. These nodes are still valid
+    down to the end of the walk.
     """
     parent = tree.walk_parent
     while parent != constants.NONE and n > 0:

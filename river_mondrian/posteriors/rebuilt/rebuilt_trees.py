@@ -30,17 +30,19 @@ MOVED = 64
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# Number of samples between counts of bytes, and factor for the growth of trees during a rebuild.
+# Number of samples between checks of the memory's size, and assumed growth of trees during a
+# rebuild.
 WEIGH_EVERY = 64
 GROWING = 1.3
 
-# Fraction of the dimensions' weights for candidates that gains of earlier trees determine.
+# Fraction of a dimension's weight that the gains in earlier trees determine.
 GAIN_SHARE = 0.7
 
 # Number of rows that a kernel predicts at once. Between calls, Ctrl-C can interrupt.
 ROWS_PREDICTED = 64
 
-# Spreads are compared only if at least this many samples of the last fit are still stored.
+# The present widths are compared with the last fit only if at least this many samples of the last
+# fit are still stored.
 LEAST_TELLING = 64
 
 
@@ -53,12 +55,12 @@ def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
 
 
 class RebuiltTrees(ExplainedTrees[R, AnyView]):
-    """Trees of all samples in a window, trees of recent samples, and a spare tree that is built.
+    """Trees of all samples in a window, trees of recent samples, and a spare tree for builds.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
     n_long
         Number of trees of all samples.
     n_candidates
@@ -66,9 +68,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
+        Largest size of the trees in bytes. The window is halved earlier to stay below this size.
+        None sets no limit.
     watch
-        The errors for the detection of drifts. None detects no drifts.
+        The model's errors and the drift detector. None disables drift detection.
 
     """
 
@@ -79,7 +82,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     _N_SPARE: ClassVar[int] = 0
     # Number of samples of the recent trees.
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
-    # The entries of paths.
+    # Record of a node on a path.
     _ENTRY: ClassVar[type[Record]]
 
     schedule: Schedule
@@ -98,7 +101,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
-        # For each drift: the number of samples at its time, and how many were kept.
+        # For each drift: the number of samples when it was detected, and the number of samples
+        # kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
@@ -131,11 +135,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     @property
     def _side_room(self) -> tuple[int, int]:
-        """Side rows that a call may need in a tree, and that a split may need."""
+        """Number of side rows that a call may need in a tree, and that a split may need."""
         return ROOM, SPLIT_ROWS
 
     def _own_prediction(self, shared: Memory[R]) -> None:
-        """Allocate the memory of a forest's record for predictions."""
+        """Allocate the buffers of a forest's record for predictions."""
         n_trees = len(self.trees)
         shared.own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
         shared.own("walking", np.zeros(n_trees, dtype=np.int64))
@@ -180,7 +184,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
-        # The tree's points must be points of the samples in the tree.
+        # All points of the tree must belong to samples that the tree contains.
         start, capacity = self.schedule.starts[t], int(self.forest.window_capacity)
         late = np.flatnonzero(found.met("points"))
         held, _ = self._held_by(t) or (0, 0)
@@ -196,16 +200,19 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Learning.
 
     def error(self, y: float, is_new: bool = False) -> float:
-        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` for a too large input."""
+        """Return the error of the sample in `inputs`.
+
+        If input i is too large, return `TOO_LARGE - i`.
+        """
         self.forest.take(y, 1.0, is_new)
         return building.error_of.of(self._FOREST)(self.forest)
 
     def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.
 
-        If an outside detector has detected a drift, `found` is the number of samples that it would
-        keep, otherwise 0. Returns DONE, or the input whose value is too large. Nothing has changed
-        then.
+        If an external detector has detected a drift, `found` is the number of samples that the
+        detector would keep, otherwise 0. Returns DONE, or the index of an input that is too large.
+        In the second case nothing has changed.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -221,8 +228,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self.open()
         return DONE
 
-    # Completion of work that kernels have begun. Each step ends with one kernel or assignment that
-    # has the effect and also records it. So a step may be interrupted, and is then repeated.
+    # Completion of calls that kernels have begun. Each step ends with one kernel or assignment that
+    # both takes effect and marks the step as done. So a step that is interrupted can be repeated.
 
     def _complete(self) -> None:
         self._show_schedule()
@@ -241,7 +248,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.kept = 0
 
     def _take_steps(self) -> None:
-        """Complete the accepted sample and the trees that are built at once."""
+        """Complete the accepted sample, and the trees that must be built before any other work."""
         forest = self.forest
         while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
@@ -258,7 +265,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 building.rescale(forest, self._fitted_scaling(n + 1))
                 self._reserve_warm_up(n + 1)
             elif n - schedule.capacity >= forest.oldest:
-                # The point is overwritten.
+                # The next sample overwrites a point that trees contain.
                 self._follow(schedule.without(n - schedule.capacity))
             else:
                 assert forest.stage == rebuilt.ACCEPTED
@@ -289,7 +296,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._show_schedule()
 
     def _show_schedule(self) -> None:
-        """Write the schedule to the records of kernels."""
+        """Write the schedule to the records that kernels read."""
         schedule, forest = self.schedule, self.forest
         forest.window_capacity = schedule.capacity
         forest.oldest = min(schedule.starts)
@@ -310,7 +317,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Rebuilding.
 
     def build(self) -> None:
-        """Rebuild the trees of all samples at once."""
+        """Rebuild the trees of all samples before the call returns."""
         self.settle()
         self.close()
         self.forest.stage = rebuilt.RESCALED
@@ -319,7 +326,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and schedule a rebuild of all trees from these samples.
 
-        The trees are closed. Recent trees that contain earlier samples are dropped.
+        The trees must be closed. Recent trees that contain earlier samples are dropped.
         """
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
@@ -372,9 +379,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._forget_predicted()
 
     def _renew_widths(self, most: int) -> None:
-        """Continue to convert at most `most` points, and then trees, to other widths.
+        """Continue a renewal of widths: convert at most `most` points, then the trees.
 
-        Afterwards no points are owed. An interrupted step may be repeated.
+        Afterwards `owed` is 0. A call that is interrupted may be repeated.
         """
         forest = self.forest
         if forest.phase == REBASING or forest.n_moved < forest.n_points:
@@ -382,7 +389,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
             widths.bring_some.of(self._FOREST)(forest, most, next_look)
         elif forest.renewed == 0:
-            # New trees are now cut under the other widths.
+            # From now on, new trees are cut under the new widths.
             self._follow(self.schedule.renewed(self.n_samples))
             forest.renewed = 1
             forest.owed = 0
@@ -401,16 +408,17 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
-        """Do a kind's regular work after `n` samples. The work may be repeated."""
+        """Do the regular work of a subclass after `n` samples. A call may be repeated."""
 
     def _fitted(self, limit: int) -> Schedule:
-        """Return a schedule with the current window as its limit if bytes may exceed `limit`."""
+        """Return a schedule whose window does not grow if its memory may exceed `limit` bytes."""
         schedule, n = self.schedule, self.n_samples
         kept = min(n - schedule.first, schedule.max_samples)
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
-            # Some trees have not yet been rebuilt from the window, and will then be smaller.
+            # Some trees contain samples from before the window, and will be smaller after their
+            # rebuild.
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
@@ -424,7 +432,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     @property
     def _bytes_of_points(self) -> tuple[int, int]:
-        """Bytes of each stored sample, and of the whole memory for samples."""
+        """Size in bytes of each stored sample, and of all memory for samples."""
         return self.points.row_bytes, self.points.nbytes
 
     def _build(self, t: int, may_stop: bool) -> bool:
@@ -474,10 +482,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Batches.
 
     def _reader(self) -> list[Memory[Any]]:
-        """Return a copy of the forest's record for a thread that predicts while others do.
+        """Return a copy of the forest's record for a thread that predicts, and the copy's memories.
 
-        The copy refers to the same rows and points, but has its own memory for predictions. The
-        list also contains the other memories that the copy refers to, and so keeps them alive.
+        The copy refers to the same rows and points, but has separate buffers for predictions. The
+        list begins with the copy. The other memories are in the list so that they are not freed.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())

@@ -16,13 +16,13 @@ from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
 from ...partitions.mondrian.tree_memory import WARM_UP
 from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
-# Number of samples of the recent trees of most kinds.
+# Default number of samples of the recent trees.
 RECENT_SAMPLES = 1000
 
 # One call in this many samples continues to build.
 BUILD_EVERY = 4
 
-# Least size of the window, also if bytes are limited.
+# Least number of samples in the window, even if the memory is limited.
 LEAST_WINDOW = 512
 
 # First sample of a tree without samples.
@@ -35,8 +35,8 @@ class Schedule(NamedTuple):
     # Number of trees of all samples, and of recent trees.
     n_long: int
     n_recent: int
-    # Number of samples at which the window is halved, and most stored samples. Old samples are
-    # needed until all trees have been built without them.
+    # Number of samples at which the window is halved, and largest number of stored samples. Samples
+    # before the window are stored until all trees have been rebuilt without them.
     max_samples: int
     capacity: int
     # The tree that is built for the next job.
@@ -170,7 +170,7 @@ class Schedule(NamedTuple):
     # The next schedule.
 
     def built_anew(self, n: int) -> Schedule:
-        """Return a schedule that rebuilds the trees of all samples at once, after `n` samples."""
+        """Return a schedule that rebuilds all LONG trees before other work, after `n` samples."""
         at_once = self.of_role(LONG)
         return self._replace(
             role=IDLE,
@@ -234,7 +234,7 @@ class Schedule(NamedTuple):
         return found
 
     def quiet_until(self, n: int) -> int:
-        """Return a number of samples, more than `n`, before which no planning is needed.
+        """Return a number of samples before which no planning is needed, given `n` samples.
 
         If a tree waits or is being built, return `n`.
         """

@@ -1,8 +1,8 @@
 """Predictions of targets: the mixture of normals from the walks of a sample.
 
-A tree predicts a normal target at the sample's leaf, and at each place where the sample may branch
-off the path. The forest's prediction consists of these components of all trees, weighted by the
-probabilities of their branches. A subclass of `TargetPrediction` collects them.
+A tree predicts a normal distribution at the sample's leaf, and at each node where the sample may
+branch off the path. The forest's prediction is the mixture of these components over all trees,
+weighted by the probabilities of the branches. A subclass of `TargetPrediction` collects them.
 """
 
 import math
@@ -77,7 +77,7 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components. `n` counts all components, including those beyond `capacity`."""
+    """The components of a mixture. `n` also counts components that exceed `capacity`."""
 
     n: Int64
     capacity: Int64
@@ -145,12 +145,13 @@ def scale_of_first(forest: T) -> float:
 
 @merged
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
-    """Return the first two moments of the prior variance of the node where a sample branches off.
+    """Return the first two moments of r, the share of a branch's prior variance above a new node.
 
-    The time T since the branch began is exponential with rate `eta`, truncated to `span`. The prior
-    variance r at T, as a share of the whole branch's prior variance, is a logistic function of T.
-    If samples tend to branch off early, the quadrature is over the quantiles of T. Otherwise it is
-    over the values of r, and integrates the distribution function of r. The error is below 2e-4.
+    A sample branches off at a new node, at the time T after the branch began. T is exponential with
+    rate `eta`, truncated to `span`. r is a logistic function of T, from 0 at T = 0 to 1 at T =
+    `span`. If samples tend to branch off early, the quadrature is over the quantiles of T.
+    Otherwise the quadrature integrates the distribution function of r over the values of r. The
+    error is below 2e-4.
     """
     b = gamma2 * span
     kept = math.exp(-b)
@@ -190,9 +191,9 @@ def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
     """Add the components of a walk, from the root down.
 
-    If the sample branches off above a node, the mean at this place is a point of a Brownian bridge
-    between the parent's mean and the node's mean, at the share r of the prior variance. From there,
-    the new leaf has a branch of its own to the end.
+    If the sample branches off above a node, the mean of the new parent is a point of a Brownian
+    bridge from the parent's mean to the node's mean. The point is at the share r of the prior
+    variance. The new leaf is at the end of a separate branch from the new parent.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
@@ -237,7 +238,7 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
 
 @inlined
 def _predict(forest: TargetForest, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
-    """Predict mean and variance of `n` rows of values."""
+    """Predict the mean and the variance for `n` rows of values."""
     out = prediction.sums
     for k in range(2 * n):
         out[k] = 0.0
@@ -251,15 +252,15 @@ def _predict(forest: TargetForest, rows: Float32s, n: int, prediction: MomentsPr
 
 @batch_kernel
 def predict_many(forest: T, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
-    """Predict mean and variance of `n` rows of values."""
+    """Predict the mean and the variance for `n` rows of values."""
     _predict(forest, rows, n, prediction)
 
 
 @kernel
 def predict_one(forest: T, prediction: MomentsPrediction) -> int:
-    """Predict mean and variance of the sample in the forest's `inputs`.
+    """Predict the mean and the variance for the sample in the forest's `inputs`.
 
-    Returns DONE, or the input whose value is too large.
+    Returns DONE, or the index of an input that is too large.
     """
     bad = scaling.scale(forest, forest.row, forest.inputs)
     if bad < 0:
@@ -269,9 +270,9 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 
 @kernel
 def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
-    """Predict the components for the sample in the forest's `inputs`; return like `predict_one`.
+    """Predict the components for the sample in the forest's `inputs`.
 
-    The weights add up to the number of trees.
+    The weights add up to the number of trees. Returns the same as `predict_one`.
     """
     bad = scaling.scale(forest, forest.row, forest.inputs)
     if bad < 0:
@@ -280,7 +281,7 @@ def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
     return bad
 
 
-# Initial capacity of a mixture, in components of each scale for each tree.
+# Initial capacity of a mixture, in components per tree and scale.
 FIRST_COMPONENTS = 16
 
 
@@ -369,7 +370,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         return means[:, None], branches[:, None]
 
     def root_prediction(self) -> Floats:
-        """Return the mean of the roots' means."""
+        """Return the mean over trees of the roots' posterior means."""
         roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
         found = [self.means_on(t, [root])[0] for t, root in roots]
         return np.array([np.mean(found)])

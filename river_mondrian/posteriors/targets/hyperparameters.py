@@ -1,10 +1,10 @@
 """The likelihood of the latest samples under hyperparameters of the Gaussian posterior.
 
-The trees do not change, since all samples have cut them. The latest targets are removed from them.
-Then the mixture of the trees predicts each target from the targets before it, and the target is
-inserted again. This progressive likelihood costs a pass over the trees, and a pass along the path
-per sample and tree. It can be computed for some trees at a time, and while further samples are
-learned. Their targets are also removed.
+The cuts of the trees do not change. The latest targets are removed from the trees. Then the mixture
+of the trees predicts each of these targets from the earlier targets, and the target is inserted
+again. This progressive likelihood costs one pass over the trees, and one pass along a path per
+sample and tree. It can be computed for some trees at a time, while further samples are learned. The
+targets of further samples are also removed.
 """
 
 import math
@@ -22,18 +22,18 @@ from ...records import Array, Float64, Float64s, Floats, Int64, Record, copy_rec
 from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
-# Number of a leaf's latest points in which a point is searched.
+# A point is searched among at most this many of a leaf's latest points.
 LONGEST = 1024
 
 # Least variance in units of gamma1, and least density per standard deviation of the targets.
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
-# A smaller remainder of a weight is a rounding error.
+# A smaller remaining fraction of a weight is a rounding error.
 _ROUNDING = 1e-9
 
 
-# A range of points or trees: the first, and the number after the last.
+# A range of points or trees: the first, and the last plus 1.
 Span = tuple[int, int]
 
 
@@ -55,7 +55,7 @@ class KeptNode(Record):
 
 
 class PathStep(Record):
-    """A node on a path, or none for a leaf, and its reference."""
+    """A node on a path, or none for a leaf, and the reference to it."""
 
     node: TargetNode
     ref: Int64
@@ -118,7 +118,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
     """Return a tree's predictive density of a target at its point's leaf, and the leaf's depth.
 
-    Writes the path to `path`: first no node, then the internal nodes, then the leaf.
+    Writes to `path` first a record without a node, then the internal nodes, then the leaf.
     """
     tree = forest.trees[t]
     factor, x, ref = components.scale_of(forest, tree), forest.values_of(tree, p), tree.root
@@ -255,16 +255,15 @@ def add_densities(
     forest
         The forest, whose messages are up to date.
     places
-        The first of the points whose targets are predicted, and the number after the last. Each
-        target is predicted from the targets before it. The targets of later points are removed
-        temporarily.
+        The first of the points whose targets are predicted, and the last plus 1. Each target is
+        predicted from the earlier targets. The targets of later points are removed temporarily.
     trees
-        The first of the trees, and the number after the last.
+        The first of the trees, and the last plus 1.
     pair
         The hyperparameters: gamma2 and the noise variance in units of gamma1.
     found
-        For each target, the sum of its densities so far, and the standard deviation of the targets
-        before it. The standard deviation of a skipped target is NaN. Shape (targets, 2).
+        For each target, the sum of its densities over trees, and the standard deviation of the
+        earlier targets. The standard deviation of a skipped target is NaN. Shape (targets, 2).
 
     """
     n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
@@ -292,30 +291,32 @@ def progressive_likelihood(found: Floats, n_trees: int) -> float:
     return total / n if n > 0 else 0.0
 
 
-# Changes of hyperparameters: a climb in steps to the best prediction of the latest samples.
+# Changes of hyperparameters by hill climbing on the progressive likelihood.
 #
 # In a large forest a change is spread over later samples, so that no sample waits for the whole
 # change. Each sample computes the densities of some trees under one candidate, or sets the chosen
-# hyperparameters of some trees. An unfinished change affects only these trees.
+# hyperparameters of some trees. An unfinished change affects only the trees that have been
+# processed.
 
 
-# The exponents of factors on the reference's gamma2 (of 2) and noise (of `NOISE_STEP`).
+# Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b times its
+# reference value.
 Choice = tuple[int, int]
 
-# The noise over gamma1 is the reference's noise times NOISE_STEP to a power from 0 to LAST_NOISE.
-# Each step away from the reference must gain a log likelihood of LEAST_GAIN per sample.
+# The exponent b is from 0 to LAST_NOISE. Each step of b away from 0 must gain a log likelihood of
+# LEAST_GAIN per sample.
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
 
-# Most steps of a choice, and most candidates that it scores around all steps.
+# Largest number of steps of the hill climbing, and of candidates that all steps score.
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
-# Targets of the latest half of the samples are predicted, up to this number.
+# The targets of the latest half of the samples are predicted, but at most this many.
 CHOICE_SAMPLES = 128
 
-# Larger than the exponents of any choice.
+# Upper bound of the exponents of any choice.
 MOST_STEPS = 100
 
 
@@ -327,7 +328,7 @@ def n_targets(n: int) -> int:
 def chosen(
     start: Choice, scores: Mapping[Choice, float], moves_gamma2: bool, moves_noise: bool
 ) -> tuple[Choice, Choice | None]:
-    """Return the choice reached by steps from `start`, and the next candidate that needs a score.
+    """Return the choice that hill climbing reaches from `start`, and the next candidate to score.
 
     If the candidate is None, the steps have ended.
     """
@@ -362,27 +363,27 @@ class Change:
     Parameters
     ----------
     n
-        Number of samples at the beginning.
+        Number of samples when the change began.
     at
         Number of samples at the latest step.
     extent
-        Sum of the sides of the root's box at the beginning.
+        Sum of the sides of the root's box when the change began.
     variance
-        Variance of the targets at the beginning.
+        Variance of the targets when the change began.
     frame
-        The frame of `extent`.
+        The trees' frame (0 or 1) for which `extent` was computed.
     n_forgotten
-        Number of forgotten samples at the beginning.
+        Number of forgotten samples when the change began.
     choice
-        The choice at the beginning, and later the new choice.
+        The choice when the change began, and later the new choice.
     is_chosen
-        Whether `choice` is the new choice, which trees then get.
+        Whether `choice` is the new choice, which is then set in the trees.
     scores
-        The progressive likelihoods of candidates so far.
+        The progressive likelihood of each scored candidate.
     n_done
         Number of trees with densities for the current candidate, or with the new choice.
     densities
-        The densities under these trees (see `add_densities`), or None.
+        The densities under the first `n_done` trees (see `add_densities`), or None.
 
     """
 
@@ -400,7 +401,7 @@ class Change:
 
 
 def check_choice(owner: object, choice: Any) -> None:
-    """Refuse a stored choice that is not a choice."""
+    """Refuse a stored choice that is not a pair of integers within MOST_STEPS."""
     are_integers = type(choice) is tuple and [*map(type, choice)] == [int, int]
     if not are_integers or max(map(abs, choice)) > MOST_STEPS:
         refuse(owner, "choice", choice, f"but it is two integers within {MOST_STEPS}")

@@ -19,23 +19,24 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # Targets that count, and targets that are set aside.
 #
 # The variance of the targets is the unit of the prior and of the noise. Each target moves the means
-# of all nodes above it. A target of 10^6 among small targets would dominate both permanently. So a
-# target beyond *fences* is set aside. Its sample cuts the trees like any other sample, but its
-# target has no weight in means, in moments or in the distribution of targets.
+# of all nodes above it. A target of 10^6 among small targets would dominate the variance and these
+# means permanently. So a target beyond *fences* is set aside. The sample still extends the trees,
+# but the target has no weight in means, in moments or in the distribution of targets.
 #
-# The fences are `FENCE` times the robust range of the stored targets beyond its ends (see
-# `partitions.ranges`). They are renewed four times while the number of samples doubles (`renewal`).
-# Up to `LAST_JUDGED` samples, new fences are applied to all stored targets, as if they had always
-# been set. Later fences apply only to later targets. A shift of the targets' level is followed at
-# the first renewal after the number of samples since the shift is a third of the number before it.
+# The distance of the fences from the robust range of the stored targets is `FENCE` times the length
+# of this range (see `partitions.ranges`). The fences are renewed four times while the number of
+# samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
+# targets, as if they had always been set. Later fences apply only to later targets. After a shift
+# of the targets' level, the fences follow at the first renewal at which the samples since the shift
+# are a third of the earlier samples.
 #
-# A forest that no longer stores samples cannot renew its fences. All targets then count.
+# A forest that no longer stores samples cannot renew its fences. All later targets then count.
 
 
 # Distance of the fences from the ends of the robust range, in ranges.
 FENCE = 10.0
 
-# Most stored points, at equal strides, from which fences and the extent of the data are computed.
+# Largest number of stored points, at equal strides, from which fences and the extent are computed.
 MOST_READ = 1024
 
 # Least number of samples for fences, and the largest number at which they apply to stored targets.
@@ -67,16 +68,16 @@ def judged(forest: TargetForest, y: float, weight: float) -> float:
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points, every `step`-th; NaN for targets with weight 0."""
+    """Write the targets of every `step`-th of the stored points; NaN for targets with weight 0."""
     for i in range(n):
         point = forest.points.row(i * step)
         out[i] = point.target if point.weight != 0.0 else math.nan
 
 
 def find_fences(forest: TargetForest) -> tuple[float, float]:
-    """Return fences from the stored targets, up to the latest renewal.
+    """Return fences from the targets that were stored up to the latest renewal.
 
-    Fences are infinite if there are few targets, or if all are equal.
+    Fences are infinite if there are few targets, or if all targets are equal.
     """
     n = renewal(forest.n_points)
     if n < LEAST_FENCED:
@@ -98,7 +99,7 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Set new fences, and which targets count. Messages must be updated next.
+    """Set new fences, and set aside the targets beyond them. The caller must update messages next.
 
     If the same targets count as before, only the fences change.
     """
@@ -112,7 +113,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
             point.weight = weight
             has_changed = True
     if has_changed or forest.n_forgotten > 0:
-        # Removed targets have left rounding errors.
+        # Recompute the moments, since removed targets have left rounding errors.
         forest.add_up(NONE)
     if not has_changed:
         return
@@ -178,7 +179,7 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 @batch_kernel
 def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
-    """Write the first tree's values of `n` stored points, every `step`-th, and its root's box."""
+    """Write the values of every `step`-th stored point in the first tree, and the root's box."""
     tree, n_dims = forest.trees[0], forest.n_dims
     for i in range(n):
         values = forest.values_of(tree, i * step)
@@ -199,7 +200,7 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 def put_hyperparameters(
     forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
 ) -> None:
-    """Set the hyperparameters of trees `first` to `last` - 1. Messages must be updated next.
+    """Set the hyperparameters of trees `first` to `last` - 1. The caller must update messages next.
 
     Trees that are redrawn in another frame get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
@@ -245,11 +246,11 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
 
 @kernel
 def learn_one(forest: T, y: float, weight: float) -> int:
-    """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
+    """Store the sample in the forest's `inputs` as the next point, and extend every tree.
 
     Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. In both cases nothing has
-    changed. Otherwise the sample is learned, and DONE means that all work is done. After any other
-    status, 0 or more, the forest is closed until its owner has completed the work.
+    changed. Otherwise the sample is learned, and DONE means that all work is done. If the status is
+    0 or more, the forest is closed until its owner has completed the call.
     """
     if must_wait(forest):
         return WAITS
@@ -276,7 +277,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
 def rebuild(forest: T, scaling: Float64s, n: int) -> None:
     """Rebuild the trees from the first `n` samples with `extension.rebuild`.
 
-    The last target is added to the moments. Messages must be updated next.
+    The last target is added to the moments. The caller must update messages next.
     """
     extension.rebuild(forest, scaling, n)
     point = forest.points.row(n - 1)
@@ -300,8 +301,9 @@ class Block(Record):
 def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: Block) -> int:
     """Extend trees `first` to `last` - 1 by a block's points.
 
-    Before a tree learns a used target, the target's density is computed. Returns the result of
-    `extend_trees`. The next call continues at the same place, even with fewer lanes.
+    Before a tree learns a target that is used (`is_used`), the target's density is computed.
+    Returns the result of `extend_trees`. The next call continues at the same place, even with fewer
+    lanes.
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.
@@ -343,7 +345,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 def count_rows(forest: T, block: Block) -> None:
     """Count a block's points, which have extended all trees, and learn their targets.
 
-    The distribution is learned from the densities. Messages must be updated next.
+    The distribution is learned from the densities. The caller must update messages next.
     """
     place = 0
     for p in range(block.start, block.end):

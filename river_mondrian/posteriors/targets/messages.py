@@ -14,19 +14,19 @@ from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
 #
-# The mean of a node, given its parent's mean, is normal. Its variance, the *prior variance*, is the
-# increase of a logistic function over the time between both nodes, phi = sigma(gamma2 tau) -
-# sigma(gamma2 tau_parent). A target, given its leaf's mean, has the variance `noise`. Both
-# variances are in units of gamma1. So messages do not depend on the targets' scale, which changes
-# with each sample.
+# The mean of a node, given the parent's mean, is normal. Its variance is the *prior variance* phi =
+# sigma(gamma2 tau) - sigma(gamma2 tau_parent), with the logistic function sigma and the times tau
+# of both nodes. A target, given the leaf's mean, has the variance `noise`. Both variances are in
+# units of gamma1. So messages do not depend on the targets' scale, which changes with each sample.
 #
-# A node stores a message for each side: the normal likelihood of the node's mean by the samples on
-# this side, as a precision and a mean. A message is unknown, with a negative precision, after a
-# walk has passed the side. `update_messages` updates only unknown messages, so a sample costs one
-# pass along its path. With plain means, a message is a weight and a mean.
+# A node stores a message for each side: the likelihood of the node's mean given the samples on this
+# side. The likelihood is normal, and a message has its precision and mean. After a walk has passed
+# a side, the side's message is unknown and has a negative precision. `update_messages` updates only
+# unknown messages, so learning a sample costs one pass along its path. With plain means, a message
+# is a weight and a mean.
 
 
-# A sum of squares is summed again once it has shrunk to this share of its largest value.
+# The sum of squares is recomputed once it has shrunk to this fraction of its largest value.
 KEPT = 1e-6
 
 # In leaves of at most this many samples, the mean is recomputed whenever a sample is removed.
@@ -37,9 +37,9 @@ UNKNOWN = -1.0
 
 
 class Message(rec.Record):
-    """The likelihood of a node's mean by the samples on a side."""
+    """The likelihood of a node's mean given the samples on one side."""
 
-    # In units of 1 / gamma1. With plain means it is the weight of the samples.
+    # In units of 1 / gamma1. With plain means, the weight of the samples.
     precision: rec.Float64
     mean: rec.Float64
 
@@ -69,8 +69,8 @@ class TargetNode(LightNode):
     """A node with a message for each side. A leaf's weight and mean are in the left message."""
 
     messages: rec.Array[Message] = rec.inline(2)
-    # Time of the cut. Sums of time differences would change by rounding when a node is inserted.
-    # This must not change the messages below, so the time is stored.
+    # Time of the cut. If only time differences were stored, an inserted node would change the
+    # rounding of the times below, and so the messages.
     cut_time: rec.Float64
     # Variance of the node's mean given its parent's mean.
     prior_variance: rec.Float64
@@ -103,11 +103,11 @@ class TargetNode(LightNode):
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
         Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
-        as large as the remaining weight. This costs about one step for each removed sample. Until
-        then, the errors are at most the errors of a sum over all points, including removed points.
-        They are relative to the largest target, which is within the fences. The leaf is recomputed
-        if the target is beyond the fences, which may have moved, or if there are no fences. A
-        leaf's right message has the removed weight.
+        as large as the remaining weight, which costs about one step for each removed sample. Until
+        then, the rounding errors are at most the errors of a sum over all points, including removed
+        points. They are relative to the largest target, which the fences bound. Without fences, or
+        if the target is beyond fences that have moved, the leaf is recomputed. The right message of
+        a leaf stores the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -143,7 +143,7 @@ class TargetNode(LightNode):
         self.prior_variance = UNKNOWN
 
     def collapses(self, forest: Forest) -> bool:
-        """Return whether there are too few samples below to be cut."""
+        """Return whether the node has too few samples to be cut."""
         return self.n_samples < TargetForest(forest).min_split
 
     def end_time(self, start: float) -> float:
@@ -151,7 +151,7 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this cut, at most the time of this cut.
+        """Return the time of a new cut above this cut: `time`, at most this cut's time.
 
         The prior variance becomes unknown, since the parent changes.
         """
@@ -192,7 +192,7 @@ class TargetForest(SampledForest):
     y_weight: rec.Float64
     y_mean: rec.Float64
     y_squares: rec.Float64
-    # The largest sum of squares at the removal of a target since the sums were last recomputed.
+    # The largest `y_squares` at a removal since the moments were last recomputed.
     y_most: rec.Float64
     # gamma1 and the noise variance in the targets' units if they are given, otherwise 0.
     gamma1: rec.Float64
@@ -277,10 +277,10 @@ Moments = tuple[float, float]
 
 @inlined
 def logistic_rise(decay: float, span: float) -> float:
-    """Return sigma(a + span) - sigma(a) without cancellation, from decay = exp(-a).
+    """Return sigma(a + span) - sigma(a) without cancellation, with decay = exp(-a).
 
-    With e = exp(-span), the rise is 1 / (1 + decay e) - 1 / (1 + decay) = decay (1 - e) / ((1 +
-    decay) (1 + decay e)).
+    sigma is the logistic function. With e = exp(-span), the difference is 1 / (1 + decay e) - 1 /
+    (1 + decay) = decay (1 - e) / ((1 + decay) (1 + decay e)).
     """
     lost = -math.expm1(-span)
     return decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
@@ -300,13 +300,13 @@ def passed_on(precision: float, prior_variance: float) -> float:
 
 @inlined
 def is_leaf(tree: TargetTree, ref: int) -> bool:
-    """Return whether a reference names a leaf."""
+    """Return whether a reference is to a leaf."""
     return ref < 0 or tree.nodes.row(ref).dim < 0
 
 
 @inlined
 def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the precision of the likelihood of a leaf's mean by the leaf's samples."""
+    """Return the precision of the likelihood of a leaf's mean, given the leaf's samples."""
     if ref < 0:
         weight = forest.points.row(~ref).counted()
     else:
@@ -347,7 +347,7 @@ def time_of(node: TargetNode) -> float:
 
 @inlined
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
-    """Return an internal node's prior variance, which is stored until it or its parent changes."""
+    """Return the prior variance of an internal node, and compute it if it is unknown."""
     if node.prior_variance < 0.0:
         gamma2, above = tree.gamma2, time_of(parent)
         found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
@@ -448,7 +448,7 @@ def forget_messages(tree: TargetTree) -> None:
 def posterior_below(
     forest: T, tree: TargetTree, parent: TargetNode, ref: int, prior_variance: float, above: Moments
 ) -> tuple[float, float, float]:
-    """Return the weight of the parent's mean, and the node's posterior mean and variance.
+    """Return the weight of the parent's mean, and a node's posterior mean and variance.
 
     `above` has the parent's posterior mean and variance, or the prior's mean and 0 for the root.
     """

@@ -2,13 +2,14 @@
 
 A component of a forest's prediction is normal. With a learned distribution, it becomes a mixture
 over `SCALES`, and all components share the weights of the scales. At scale 1, a component has its
-own variance. A scale s > 1 multiplies the variance by s^2. Now let P be the precision of all
-targets together. A scale s < 1 multiplies the excess of the precision over P by 1 / s^2. So a
-prediction far from the data keeps the targets' spread.
+own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all targets. A
+scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a prediction
+far from the data keeps the targets' spread.
 
-The weights are a posterior mean over `LAWS`, lognormal distributions of the scale. The posterior
-uses the densities of targets before they are learned. Only some targets are used (`is_used`), and
-the likelihood of earlier targets is discounted (`KEPT`), so that the distribution may drift.
+The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
+posterior uses the densities of targets from before they were learned. Only some targets are used
+(`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights can
+follow a drift.
 """
 
 import math
@@ -30,7 +31,7 @@ N_LAWS = len(MEDIANS) * len(SPREADS)
 # Factor of a distribution's score at each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
-# Every eighth of the first targets is used, and later every sixteenth.
+# Of the first EARLY targets, one in eight is used, and of later targets one in sixteen.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)
@@ -62,10 +63,10 @@ class TargetDensity(Record):
 
 
 def _law(median: float, spread: float) -> list[float]:
-    """Return the weights of the scales under a lognormal, rounded to the closest scale."""
+    """Return the weights of the scales under a lognormal distribution, rounded to scales."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
-        # If the median is between two scales, it is the mean of the weighted scales.
+        # A median between two scales is divided between both scales.
         return [max(1.0 - abs(power - median), 0.0) for power in powers]
     ends = [0.5 * math.erfc((median - 0.5 - power) / spread / _ROOT_2) for power in powers[:-1]]
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
@@ -74,7 +75,7 @@ def _law(median: float, spread: float) -> list[float]:
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
 # Logarithms of the prior weights. Narrower distributions with medians closer to 1 are more likely.
-# The C library computes them in a fixed order, since array operations depend on the processor.
+# Functions of `math` compute them one by one, since array operations depend on the processor.
 _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [
@@ -84,7 +85,7 @@ _PRIOR_WEIGHTS = [
 
 
 def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the initial numbers of a learned distribution: weights, then scores."""
+    """Return the initial values of a learned distribution: weights, then scores."""
     return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LAWS])
 
 
@@ -94,7 +95,10 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 @inlined
 def is_used(n: int) -> bool:
-    """Return whether the target after `n` others is used. Cycles of targets have no influence."""
+    """Return whether the target after `n` others is used.
+
+    The choice is a hash of `n`, so that it does not depend on cycles of the targets.
+    """
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 
 
@@ -194,17 +198,17 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
         mixture.weights[j] = mixed[j] / total
 
 
-# The distribution of targets if parts of a forest's trees learn separately.
+# The distribution of targets if shards of a forest learn separately.
 #
 # The distribution is learned from a target's densities under all trees, before the target is
-# learned. Sums over trees are sufficient, and parts can exchange them.
+# learned. Sums over trees are sufficient, and shards can exchange these sums.
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
-    """Return used targets and their densities under some trees, shape (targets, 1 + scales).
+    """Return used targets and their densities under a shard's trees, shape (targets, 1 + scales).
 
-    A row has the target, or NaN if it is not to be learned. Then it has the sums over the trees of
-    the target's densities at each scale. The sums of several parts of a forest add up.
+    A row begins with the target, or NaN if the target is not to be learned. The sums over trees of
+    the target's densities at each scale follow. The sums of several shards can be added.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]
@@ -220,7 +224,7 @@ def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -
 
 
 def learn_law(law: Floats, told: Floats) -> None:
-    """Update the numbers of a learned distribution with the sums of `told_by` over all parts."""
+    """Update the values of a learned distribution with the sums of `told_by` over all shards."""
     rows = Memory(TargetDensity, len(told))
     columns = rows.columns()
     columns["target"][:], columns["densities"][:] = told[:, 0], told[:, 1:]

@@ -18,19 +18,19 @@ from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# Hyperparameters are adapted at each doubling of the number of samples, up to the last of these
-# numbers. At these numbers they are also chosen by likelihood.
+# Numbers of samples at which hyperparameters are chosen by likelihood. Up to the last number, they
+# are also adapted at each doubling of the number of samples.
 CHOICES = (64, 256, 1024, 4096)
 
 # A side of the box counts as at most this many robust ranges. The side of a scaled feature counts
-# as at most this many of its widths, since its values may be outliers.
+# as at most this many widths of the feature, since the box may contain outliers.
 MOST_WIDTHS = 1.5
 
-# Most trees whose densities are used for a choice.
+# Largest number of trees whose densities are used to choose hyperparameters.
 CHOICE_TREES = 10
 
-# From SPREAD_FROM samples on, a change is spread over later samples. At each of them it processes
-# trees with a total of SPREAD_SAMPLES samples.
+# From SPREAD_FROM samples on, a change of hyperparameters is spread over later samples. Each later
+# sample processes trees with a total of SPREAD_SAMPLES samples.
 SPREAD_FROM = 1024
 SPREAD_SAMPLES = 8192
 
@@ -40,11 +40,11 @@ UPDATED_TREES = 32
 
 @dataclass
 class TargetView(reading.NodeView):
-    """A node with the likelihood of its mean by its samples, and the posterior of its mean.
+    """A node with the likelihood of its mean given its samples, and the posterior of its mean.
 
     The likelihood consists of the samples' weight, the precision (in units of 1 / gamma1) and the
-    mean `likely`. Posterior means and variances are in the targets' units. Without a posterior,
-    they are the targets' mean and NaN.
+    mean `likely`. The posterior `mean` and `variance` are in the targets' units. With plain means,
+    `mean` is the mean of the targets, and `variance` is NaN.
     """
 
     weight: float
@@ -56,12 +56,12 @@ class TargetView(reading.NodeView):
 
 
 class TargetTrees(ExplainedTargetTrees[TargetView]):
-    """Mondrian trees with a posterior of targets.
+    """Mondrian trees with a posterior of the targets' means.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds.
+        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     plain_means
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
@@ -69,7 +69,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     gamma1, gamma2, noise_variance
         Hyperparameters of the posterior, or None for hyperparameters that are chosen.
     learns_law
-        Whether the distribution of targets is learned (see `scale_mixture`), instead of normal.
+        Whether the distribution of targets is learned (see `scale_mixture`) instead of normal.
 
     """
 
@@ -81,8 +81,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
-    # Used targets and densities of a part of a forest's trees. The distribution for all parts is
-    # learned from them.
+    # In a shard of a forest: the used targets and their densities under the shard's trees. The
+    # distribution of targets is learned from the lists of all shards.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "law"),
@@ -102,7 +102,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.plain_means = plain_means
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
-        # The exponents of factors on the reference's gamma2 (of 2) and noise (of `NOISE_STEP`).
+        # Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b
+        # times its reference value.
         self.choice: Choice = (0, 0)
         # The unfinished change of hyperparameters.
         self.change: Change | None = None
@@ -129,14 +130,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, which is the trees' version unless they are closed.
+        # The record's version, which is the trees' version unless the trees are closed.
         self.version_now = self.shared.word("version")
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
         # A direct reference is faster for each sample than a look-up in the memory.
         self._moments = self.moments[0]
-        # The rows that are being learned. The number of samples at the last climb, and its result.
+        # The rows that are being learned. The number of samples at the last hill climbing, and its
+        # result.
         self.block: Memory[learning.Block] | None = None
         self.block_densities: Memory[scale_mixture.TargetDensity] | None = None
         self._climbed = 0, self.choice
@@ -155,7 +157,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         state = super().__getstate__()
         if self.law_numbers is not None:
             state["law_numbers"] = self.law_numbers.copy()
-        # A change is rare.
+        # Changes are rare, so a state without a change has no key for it.
         if state.pop("change") is not None:
             state["change"] = dict(vars(self.change))
         return state
@@ -175,7 +177,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        Returns DONE, or the index of an input that is too large. In the second case nothing has
         changed.
         """
         learn_one = self._learn_one
@@ -279,10 +281,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def splits_at(self) -> int:
-        """Number of samples from which parts of the trees may learn separately."""
+        """Number of samples from which shards of the trees may learn separately."""
         if self.plain_means:
             return super().splits_at
-        # The last change has ended by this time, for any choice.
+        # The last change of hyperparameters has ended by this number, for any choice.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
         n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
         n_asked *= hyperparameters.MOST_CANDIDATES
@@ -297,7 +299,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Hyperparameters.
 
     def _extent(self, scaling: Floats) -> float:
-        """Return the sum of the sides of the root's box, with outliers bounded.
+        """Return the sum of the sides of the root's box, with a bounded influence of outliers.
 
         `scaling` has the offsets and factors of a tree's inputs.
         """
@@ -319,11 +321,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return extent
 
     def _growth(self, one: Floats, other: Floats) -> float:
-        """Return the ratio of the extents under another scaling and under one, from stored inputs.
+        """Return the extent under the scaling `other` relative to the extent under `one`.
 
-        The ratio does not depend on trees, so it is the same in all parts of a forest. The side of
-        a direction is the weighted sum of its inputs' sides. Random directions weigh all inputs
-        equally. A category's side is 1.
+        The ratio is computed from stored inputs and does not depend on trees, so it is the same in
+        all shards of a forest. The side of a direction is the weighted sum of the sides of its
+        inputs. Random directions weigh all inputs equally. The side of a category is 1.
         """
         n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
@@ -345,8 +347,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1.
 
-        `n` and `variance` are the number of samples and the variance of their targets, by default
-        of the held samples.
+        `n` and `variance` are the number of samples and the variance of their targets. The defaults
+        are the values for the held samples.
         """
         n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
         gamma2 = self.gamma2
@@ -372,13 +374,13 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _drawn_gamma2(
         self, scaling: Floats, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
-        """Return gamma2 of trees that are redrawn under a scaling. Other trees have `gamma2`."""
+        """Return gamma2 of trees that are redrawn under a scaling, if other trees have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
     def _begin_renewal(self, scaling: Floats) -> None:
-        # This number is not used before trees are redrawn.
+        # `drawn_gamma2` is not used before trees are redrawn.
         self.forest.drawn_gamma2 = self._drawn_gamma2(
             scaling, float(self.trees[0].gamma2), self.choice
         )
@@ -398,13 +400,13 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _renew(self) -> None:
         """Renew fences if due, and hyperparameters if the number of samples is a power of 2.
 
-        Messages must be updated next.
+        The caller must update messages next.
         """
         if self.n_samples < self.forest.renewed_at:
             return
         n = self.n_samples
         if n >= self._fences_at:
-            # A full forest has not stored the latest samples.
+            # A full forest does not store the latest samples.
             stores = self.n_points == self._n_held()
             if stores:
                 learning.put_fences(self.forest, *learning.find_fences(self.forest))
@@ -427,7 +429,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
                 self.change = Change(*about, self.choice, not chooses)
             return
         if chooses:
-            # Climb only once, since a second climb would start from the result of the first climb.
+            # Choose only once, since a second hill climbing would start from the result of the
+            # first.
             if self._climbed[0] != n:
                 self._climbed = n, self._climb(extent)
             self.choice = self._climbed[1]
@@ -486,7 +489,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return replace(change, scores=scores, n_done=0, densities=None)
 
     def _put(self, change: Change, last: int) -> Change | None:
-        """Set the chosen hyperparameters in trees up to `last`; return like `_go_on_changing`."""
+        """Set the chosen hyperparameters in the trees up to `last` - 1.
+
+        Returns the new change, or None if it has ended.
+        """
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
@@ -591,6 +597,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             )
             share = 1.0 / (1.0 + prior * node.precision)
             node.mean = mean if share == 1.0 else node.likely + share * (mean - node.likely)
-            # `share` is the factor of the variance without the samples below.
+            # Given the parent's mean, the variance is share * prior. The parent's variance adds
+            # share^2 * variance.
             node.variance = scale * share * (share * variance + prior)
         return nodes
