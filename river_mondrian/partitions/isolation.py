@@ -29,7 +29,7 @@ class PointPartitions(maps.CompiledMap):
     Parameters
     ----------
     number
-        Number of the build, for the names of columns.
+        Number of the build, from 0. The names of columns contain it.
     n_partitions
         Number of partitions.
     psi
@@ -155,7 +155,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     Parameters
     ----------
     owner
-        The map.
+        The map that owns the trees, for error messages.
     nodes
         A row for each node, shape (trees, nodes, words): feature, cut, and the children below and
         above. Both children of an unused node are 0.
@@ -314,7 +314,7 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before the points above, and return where the latter begin."""
+    """Move the points below a cut before those above; return where the points above begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -350,7 +350,8 @@ def grow(growth: Growth) -> None:
     """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
     The feature is drawn from the features in which the points of a node differ. The cut is drawn
-    uniformly from their range. Equal points share the cell of the first equal point.
+    uniformly from the feature's range in these points. Equal points share the cell of the first
+    equal point.
     """
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
@@ -428,7 +429,7 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
 
 @exact_separate
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector."""
+    """Map a vector to cells."""
     trees = IsolationTrees(record)
     bad = maps.read_vector(trees, sample, trees.factors, trees.row)
     if bad < 0:
@@ -438,7 +439,7 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_separate
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sparse sample. The buffer `row` is zero before and after the call."""
+    """Map a sparse sample to cells. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)
     bad = maps.bad_entry(trees, sample)
     if bad >= 0:

@@ -1,14 +1,14 @@
 """Ranges of features that ignore some outliers: the whiskers of a box plot.
 
 The range of a feature is the range of its values within fences. The fences are at least 3
-interquartile ranges below the lower quartile and above the upper quartile. (With 3, they are
-Tukey's outer fences [^1].) Up to a quarter of the values at either end may have any size: the
-quartiles stay within the range of the other values.
+interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and above the upper
+quartile. Up to a quarter of the values at either end may have any size: the quartiles stay within
+the range of the other values.
 
 If more than half of the values are equal (rare binary, sparse and many discrete features), the
-range covers the commonest value and the other values within the fences of these others. (Equality
-of both quartiles would be a worse criterion. If slightly more than a quarter of the values are not
-0, the upper quartile is one of these values, and may have any size.)
+range covers the commonest value and the other values within the fences of these others. Equality of
+both quartiles would be a worse criterion. If slightly more than a quarter of the values are not 0,
+the upper quartile is one of these values, and may have any size.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -67,8 +67,8 @@ class KnownRanges(NamedTuple):
     low, high
         Ends of the ranges, as `robust_ranges` returns them.
     known
-        Number of values that determine each range: all values of the column or, if more than half
-        of the values are equal, the other values.
+        Number of values that determine each range: all values of the column, or the other values if
+        more than half are equal.
     spread
         The interquartile ranges of these values.
 
@@ -106,7 +106,7 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
     If `rounding` is given, values that differ by at most the rounding error count as equal.
     """
-    # Missing values come last.
+    # NaN is sorted last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
     if rounding is not None:
         ordered = without_rounding(ordered, rounding)

@@ -2,7 +2,7 @@
 
 A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). So a cell is a set
 of points. After a cut, the lower part keeps the cell's number, and the upper part gets the next
-number. (In section 4.1 both parts get new numbers.)
+number. In section 4.1 of the paper, both parts get new numbers.
 """
 
 import heapq
@@ -88,8 +88,8 @@ def draw_cut(
     if not rate > 0.0:
         return math.inf, 0, 0.0
     # Each feature has an exponential clock with the side as its rate (section 2.2). The first clock
-    # rings after an exponential time whose rate is the sum of the sides. It belongs to a feature
-    # with probability proportional to the side.
+    # rings after an exponential time whose rate is the sum of the sides. This clock belongs to a
+    # feature with probability proportional to the side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:

@@ -20,8 +20,8 @@ BATCH = 64
 
 # Most samples of a light node, by the least number of dimensions. With fewer than 128 dimensions,
 # separate rows for boxes cost more time than they save, since walks wait for two rows instead of
-# one. With 21 dimensions and 8 samples, a regressor learns and predicts a third slower. With more
-# dimensions, the saved memory matters more.
+# one. With 21 dimensions and light nodes of up to 8 samples, a regressor takes a third longer. With
+# more dimensions, the saved memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -218,7 +218,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @inlined
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Set a box that contains no point."""
+    """Set the box of no point: all sides of features in use are NaN."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)

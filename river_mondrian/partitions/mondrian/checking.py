@@ -181,7 +181,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     if not found.met("nodes").all():
         refuse(where, "its nodes", nodes.n, "some of which nothing refers to")
     n_samples, dims = nodes.column("n_samples").astype(np.int64), nodes.column("dim")
-    # Numbers below 0 refer to points.
+    # References below 0 name points, which count as one sample.
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
@@ -310,7 +310,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # If the spare tree has a column of its own, points are moved in each turn.
+    # If the spare tree has a separate column, points are moved in each turn.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == constants.REBASING

@@ -1,6 +1,6 @@
 """Special values of fields in the records of a Mondrian forest."""
 
-# EMPTY is a reference to no node. NONE is no row or no point.
+# EMPTY is a reference to no node. NONE means no row or no point.
 EMPTY = -(2**31)
 NONE = -1
 
@@ -9,7 +9,7 @@ LEFT = 0
 RIGHT = 1
 
 # `dim` of a leaf. The cuts of a paused leaf are not yet sampled. A complete leaf has no cut within
-# its box and the lifetime, or its tree is full. A mixed leaf is to be sampled next.
+# its box and the lifetime, or its tree is full. The cuts of a mixed leaf are sampled next.
 PAUSED = -1
 COMPLETE = -2
 MIXED = -3

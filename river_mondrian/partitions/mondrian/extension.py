@@ -148,7 +148,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 @helper
 def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> None:
-    """Add point `p` to a leaf; `counts` says whether a listed point calls `count_point`, too."""
+    """Add point `p` to a leaf. With `counts`, call `count_point` even if leaves list points."""
     keeps = forest.keeps_points(tree)
     if counts or not keeps:
         tree.nodes.row(j).count_point(forest, tree, t, forest.points.row(p))
@@ -195,8 +195,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # A leaf with a row has at least two points, unless it waits for a point with a missing
-            # value.
+            # Only if values are missing, a leaf with a row may have fewer than two points.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -265,7 +264,7 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
 
 @merged
 def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
-    """Extend the box of a passed node by the point. A node that is no longer light gets a box."""
+    """Extend the current node's box by the point. A node that is no longer light gets a box."""
     node = tree.nodes.known(lane.node)
     if not node.has_box(forest) and node.n_samples >= forest.light_size:
         make_box(forest, tree, tree.walk_ref)
@@ -278,8 +277,8 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
-    Algorithm 4: line 1, the distance of the point from the box; lines 2 and 3, the time at which a
-    cut would separate the point from the box; lines 10 to 14, the step to the child.
+    Line 1 of Algorithm 4 is the distance of the point from the box. Lines 2 and 3 draw the time of
+    a cut that separates the point from the box. Lines 10 to 14 are the step to the child.
     """
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
@@ -323,7 +322,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
 
 @inlined
 def _look_ahead(forest: Forest, lane: Lane) -> None:
-    """Prefetch the data besides the node's row that a lane's walk needs."""
+    """Prefetch the data outside the node's row that a lane's walk needs."""
     if lane.node:
         tree = forest.trees.known(lane.tree)
         tree.nodes.known(lane.node).look_ahead(forest, tree)
@@ -331,7 +330,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node. Return 1, or 0 after its last point, or -1 if there is no room."""
+    """Move a lane by one node. Return 1; 0 after the last point; -1 if there is no room."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -400,7 +399,7 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that contains them."""
-    # The redrawn tree may also contain a point that replaces a forgotten point.
+    # A point may have the number of a forgotten point, which the redrawn tree contained.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -487,7 +486,7 @@ def count(forest: F) -> None:
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Run all trees' walks with `extend_trees`, and count their samples if they end."""
+    """Run the walks of all trees with `extend_trees`. If all end, count the samples."""
     status = extend_trees(forest, 0, forest.n_drawn(), LANES)
     if status == DONE:
         count_walked(forest)

@@ -1,11 +1,11 @@
 """Removal of points from trees, which are then distributed as if they had never had the points.
 
-The restriction of a Mondrian tree to some of its points has the distribution of a tree sampled from
-these points (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The restriction
-draws no random numbers. The point's leaf is removed, and so is the node above, whose cut separates
-the leaf from the other points. The leaf's sibling replaces this node, and the sibling's time since
-its parent grows by the node's. Boxes shrink to the boxes of the remaining points. A cut that still
-separates points is within the smaller box.
+The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
+of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
+The restriction draws no random numbers. The point's leaf is removed, and so is the node above,
+whose cut separates the leaf from the other points. The leaf's sibling replaces this node, and the
+sibling's time since its parent grows by the node's. Boxes shrink to the boxes of the remaining
+points. A cut that still separates points is within the smaller box.
 
 The labels and the number of a block's points determine whether the block pauses. If a block pauses
 again, the cuts within the block are dropped. Given all visible nodes, these cuts are a Mondrian
@@ -191,7 +191,7 @@ def find_in_trees(
             if child >= 0:
                 rec.prefetch(tree.nodes.row(child), forest.node_words)
             if node.has_box(forest) and _touches(forest, tree, node, x):
-                # The way up will need the sibling's box.
+                # The way up needs the sibling's box.
                 if other >= 0:
                     rec.prefetch(tree.nodes.row(other), forest.node_words)
                 else:
@@ -474,8 +474,8 @@ _room_of_found = rec.room_of_words(rec.Int64s, 2)
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Return whether a stored point equals the sample in the next point's row.
 
-    The row has the sample's label or target and weight. Its values are in the forest's `row`, and
-    are compared in the current frame if there are frames, otherwise in all sets.
+    This row has the sample's label or target, and weight. The sample's values are in the forest's
+    `row`. They are compared in the current frame if there are frames, otherwise in all sets.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):

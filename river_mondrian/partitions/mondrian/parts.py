@@ -3,11 +3,11 @@
 After the warm-up a tree depends only on the samples and its own random state. So its nodes are the
 same in a part as in the whole forest. The data that all trees share (points, scaling, features,
 classes) depend only on the samples and are the same in every part. The schedule of redraws is also
-the same. A part knows the number of trees in the whole forest, and the index of its first tree
-there. The spare tree belongs to the part whose tree it will replace. Two draws are made for all
-trees together: the places of levels at the first category, and the coefficients of random
-directions at a new feature. Therefore the samples that cause these draws must be learned before a
-forest is split into parts.
+the same. A part stores the number of trees in the whole forest, and the index of its first tree
+among them. The spare tree belongs to the part whose tree it will replace. Two draws are made for
+all trees together: places of levels at the first category, and coefficients of random directions at
+a new feature. Therefore the samples that cause these draws must be learned before a forest is split
+into parts.
 """
 
 import copy
@@ -57,7 +57,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
         # Without a renewal of widths, a spare tree has no column of values.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
-    # The state has no addresses.
+    # The state of a memory has no addresses.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
     return _Rows(records, tables, points, values, inputs, links[:, slots])
 

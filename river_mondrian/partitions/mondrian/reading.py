@@ -1,8 +1,8 @@
 """Reading of trees: the table of a tree's nodes, views of nodes, and the paths of a sample.
 
-`make_table` returns all nodes of a tree at once. `read_tree` returns its nodes in preorder.
-`traced` returns the paths of a sample, step by step. `contributions` explains a prediction by a
-path's steps.
+`make_table` returns all nodes of a tree at once. `read_tree` returns views of the nodes in
+preorder. `traced` returns the paths of a sample, step by step. `contributions` explains a
+prediction by a path's steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TreeTable:
         References to the nodes, in the order of their numbers; empty if the tree is empty.
     levels
         For each level, the numbers of its internal nodes, and the numbers of their left children.
-        The number of a right child is 1 larger.
+        The number of a right child is the left child's plus 1.
 
     """
 
@@ -64,7 +64,7 @@ class TreeTable:
         return np.flatnonzero(is_leaf)
 
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
-        """Return the table without the cuts at and below some nodes."""
+        """Return the table without the cuts at and below the nodes in the mask `ends`."""
         hidden = ends.copy()
         levels: list[tuple[Ints, Ints]] = []
         for inner, left in self.levels:
@@ -172,7 +172,7 @@ class TreeView(NamedTuple):
     shades
         The colours of the nodes, or None.
     end
-        Time at which the tree ends.
+        Time at which leaves end.
 
     """
 
@@ -242,7 +242,7 @@ class TracedStep(Step):
 
 
 class Trace(Prediction):
-    """The steps of a sample's walks. `n` also counts steps beyond `capacity`, which are lost."""
+    """The steps of a sample's walks: `n` steps, of which the first `capacity` are stored."""
 
     n: Int64
     capacity: Int64
@@ -345,9 +345,9 @@ def contributions(
 ) -> Floats:
     """Return the contribution of each dimension to a tree's prediction on a path.
 
-    Let w_j be the probability of branching off at node j of the path, G_j the prediction at this
-    node, and B_j the prediction after branching off there. Let w be the probability of not
-    branching off. A tree predicts sum_j w_j B_j + w G_leaf. This equals G_root + sum_j M_j (G_j -
+    Let w_j be the probability of branching off at node j of the path, and w the probability of not
+    branching off. Let G_j be the prediction at node j, and B_j the prediction after branching off
+    at node j. A tree predicts sum_j w_j B_j + w G_leaf. This equals G_root + sum_j M_j (G_j -
     G_parent) + sum_j w_j (B_j - G_j). M_j = w + sum_(i >= j) w_i is the probability of reaching
     node j. Term j of the first sum goes to the dimension of the parent's cut. The dimensions in
     which the sample is outside the box of node j share term j of the second sum in proportion to

@@ -126,7 +126,7 @@ class Node(rec.Record):
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
 
     def waiting_start(self) -> float:
-        """Return the time of the parent of a leaf that waits."""
+        """Return the time of the parent of a leaf in the queue."""
         return rec.Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
@@ -427,8 +427,8 @@ class Forest(rec.Record):
     has_frames: rec.Int64 = rec.derived()
     keeps_inputs: rec.Int64 = rec.derived()
     # The phase of a renewal of widths. While trees are redrawn, `renewed` is the current tree's
-    # index in the whole forest, and `taken` is the number of points in the spare tree. Later
-    # `taken` is the number of rebased points.
+    # index in the whole forest. `taken` is the number of points in the spare tree and, later, of
+    # rebased points.
     phase: rec.Int64
     renewed: rec.Int64
     taken: rec.Int64
@@ -519,7 +519,7 @@ class Forest(rec.Record):
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Return whether a tree's leaves list their points, which is so until the tree is full."""
+        """Return whether a tree's leaves list their points: if lists are kept, until it is full."""
         return self.lists_points() and tree.n_splits < self.max_splits
 
 

@@ -17,7 +17,7 @@ from .records import F, Forest, Node, Tree
 
 @inlined
 def new_row(forest: Forest, tree: Tree) -> int:
-    """Return a cleared row: a free row, or the next row. There is room for a row."""
+    """Return a cleared row: a free row, or the next row, for which the caller reserved room."""
     j = tree.free_row
     if j == NONE:
         j = tree.nodes.n_rows
@@ -81,8 +81,8 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
     """Return the side for a sample whose value in the cut dimension is missing.
 
-    The side is the side of the child whose box is nearer in the known dimensions, or of the larger
-    child if both boxes are equally near.
+    The sample goes to the child with the nearer box in the known dimensions, or to the larger child
+    if both boxes are equally near.
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
@@ -103,7 +103,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 @inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Update a leaf's count, box and fields for a point. A list of points already has the point."""
+    """Update a leaf's count, box and other fields for a point, which a list already has."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value
@@ -231,7 +231,7 @@ def exponential(tree: Tree, rate: float) -> float:
 
 @merged
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    """Draw a time with `exponential`, and return the time, or infinity if it is not before `end`.
+    """Draw a time with `exponential`, but return infinity if the time is not before `end`.
 
     Since -log(u) >= 1 - u, most late times are detected without a logarithm.
     """
@@ -266,7 +266,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on both sides of a cut, and the points that lack a value there.
+    """The points of a leaf on each side of a cut, and the points without a value in its dimension.
 
     The fields are the number of points in each of the three lists, and the first point of each
     list.
@@ -332,14 +332,14 @@ def _divide(
 def part_leaf(
     forest: Forest, tree: Tree, j: int, dim: int, cut: float, time: float, start: float
 ) -> None:
-    """Cut a leaf's block at the time `start + time`, where `start` is the time of its parent.
+    """Cut a leaf's block at the time `start + time`, where `start` is the parent's time.
 
     The leaf's row becomes an internal node whose children are single points or leaves' rows. A
     child that does not pause is marked MIXED.
     """
     node = tree.nodes.row(j)
     if forest.window != UNLIMITED:
-        # The new lists are in reverse order.
+        # `_divide` reverses lists, but lists in a window must stay in order of arrival.
         turn_list(forest, tree, node)
     in_batch = node.n_samples <= BATCH
     lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
@@ -378,8 +378,8 @@ def part_leaf(
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
-    Returns the time since the parent. Without a cut within the lifetime the leaf is complete, and
-    the result is infinity.
+    Returns the time from the parent's cut to this cut. Without a cut within the lifetime, the leaf
+    is complete, and the result is infinity.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity

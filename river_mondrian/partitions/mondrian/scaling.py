@@ -116,12 +116,12 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # The frame of the remainders is their *home*. Remainders need four bytes per value, and redraws
 # need four more.
 #
-# With directions or categories, points have their inputs instead of remainders, since projections
-# do not determine the inputs, and each tree may have a column. With given directions, all trees
-# share a column, so there is one for each frame. Otherwise each tree and the spare tree have a
-# column. A moved point has its values for the tree that is being redrawn. When the spare tree
-# replaces a tree, the two trees also exchange their columns. All points are then moved again for
-# the next tree.
+# With directions or categories, points have their inputs instead of remainders. Projections do not
+# determine the inputs, and a column per tree leaves no column for remainders. With given
+# directions, all trees share a column, so there is one for each frame. Otherwise each tree and the
+# spare tree have a column. A moved point has its values for the tree that is being redrawn. When
+# the spare tree replaces a tree, the two trees also exchange their columns. All points are then
+# moved again for the next tree.
 
 
 @inlined
@@ -159,8 +159,7 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 def move(forest: F, p: int) -> None:
     """Write a point's values for the tree that is being redrawn.
 
-    With remainders, the column is the column of the frame that is not home. The remainders there
-    move to a separate row.
+    These values replace the point's remainders, if any, which move to a separate row.
     """
     forest.n_moved = max(forest.n_moved, p + 1)
     point = forest.points.row(p)
@@ -342,7 +341,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         names
             Names of the features.
         first_values
-            The first value of each feature; for categories, a level.
+            The first value of each feature; for categories, the code of a level.
         gaps
             Value of each feature in past samples: NaN, or 0 if `absent` is 0.
 
@@ -355,7 +354,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         unknown = np.zeros(0, dtype=np.int64)
         if not self._absent_is_unknown and self.n_samples > 0:
             unknown = n_inputs + np.flatnonzero(~are_zero)
-        # For the first sample's features the capacity is exact. Later it has a reserve of an
+        # The capacity is exact for the features of the first sample. Later it grows by at least an
         # eighth.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
@@ -374,7 +373,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
-            # With directions, the first value is the first mean, which replaces missing values.
+            # With directions, the first value replaces missing values of a new feature.
             self.frames[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
         else:
             are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
@@ -517,7 +516,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             start += len(chunk)
 
     def _inputs_at(self, places: Ints, n_rows: int) -> Floats:
-        """Return the inputs at `places`, shape (n_rows, inputs), with rows of NaN at the end."""
+        """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
         given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         read_inputs.of(self._FOREST)(self.forest, *given)

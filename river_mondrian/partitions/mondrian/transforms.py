@@ -99,7 +99,7 @@ def _has_input(
 
 @inlined
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the input that a value in the frame of the moments is scaled from."""
+    """Return the unscaled input for a value in the frame of the moments."""
     frame = oblique.frame
     return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
 
@@ -220,13 +220,14 @@ class CutDirections(OfTrees):
 
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A feature that comes later gets a normal
-    coefficient in each direction. Its mean absolute value is the absolute coefficient of a
-    direction with one feature.
+    coefficient in each direction. The mean absolute value of such a coefficient is the absolute
+    coefficient of a direction with one feature.
 
     Parameters
     ----------
     directions
-        Number of random directions, or mappings from feature to coefficient.
+        Number of random directions of a tree, or given directions: mappings from feature to
+        coefficient.
     n_trees
         Number of trees.
     seed
@@ -263,7 +264,7 @@ class CutDirections(OfTrees):
         return len(self.coefficients)
 
     def finish(self, frames: rec.Floats, frame: int, absent: float) -> Any:
-        """Set the derived memory, and return the kernels' record.
+        """Create and return the record that kernels read.
 
         Parameters
         ----------
@@ -351,7 +352,7 @@ class CutDirections(OfTrees):
 #
 # Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
-# over numbers: it is exact and projective, and a new level may occur at any time. The kernel is
+# over numbers. It is exact and projective, and a new level may occur at any time. The kernel is
 # compiled only if there are categories. A forest's record holds its address.
 
 
@@ -371,7 +372,7 @@ class LevelPlaces(rec.Record):
 
 @inlined
 def hash_of(code: float, key: int) -> int:
-    """Return 64 random bits of a level's code and a key."""
+    """Return a hash of a level's code and a key: 64 random bits."""
     return mixed(mixed(key ^ int(code * _TO_BITS)))
 
 
@@ -413,7 +414,7 @@ class Categories(OfTrees):
         self.flags = np.zeros(0, dtype=np.int64)
 
     def finish(self) -> Any:
-        """Set the derived memory, and return the kernels' record."""
+        """Create and return the record that kernels read."""
         self.memory = rec.Memory(LevelPlaces)
         record = self.memory[0]
         record.n_inputs = len(self.flags)
@@ -429,7 +430,7 @@ class Categories(OfTrees):
 
     @property
     def places(self) -> list[int]:
-        """The inputs that are categories."""
+        """The indices of the inputs that are categories."""
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:

@@ -113,7 +113,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
     # Number of changes of inputs and classes. The forest's record has the same number unless the
-    # trees are closed: during a change that takes more than one kernel, or after an interruption.
+    # trees are closed: during a change of several kernels, or after an interruption.
     version = CLOSED + 1
     # Whether a call of this object has closed the trees.
     is_changing = False
@@ -132,7 +132,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.directions = (
             None if directions is None else transforms.CutDirections(directions, n_trees, seed)
         )
-        # Places of levels. There are none before the first category.
+        # Places of levels; None before the first category.
         self.categories: transforms.Categories | None = None
         self.renews = partitions.rescale and self._RENEWS and self.scale
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
@@ -234,7 +234,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _n_columns(self) -> int:
-        """Number of columns of values of a point: one, one for each frame, or one for each tree."""
+        """Number of columns of a point's values: one in total, one per frame, or one per tree."""
         if self._has_frames:
             return 2
         if not self._has_sets:
@@ -493,7 +493,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self._before = SavedTrees(self.n_begun, attributes, *saved)
 
     def end_change(self) -> None:
-        """End a change and keep it."""
+        """End a change and keep the new state."""
         self._before = None
         self.open()
 
@@ -557,7 +557,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return the number of samples in a tree, and in a leaf at least; None for unused trees."""
+        """Return a tree's number of samples, and the least number in a leaf; None if not in use."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 

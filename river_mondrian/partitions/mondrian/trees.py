@@ -103,7 +103,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Complete a sample after its kernel returned `status`, with the result of `learn_next`."""
+        """Complete a sample whose kernel returned `status`; return the result of `learn_next`."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)
@@ -151,7 +151,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """Refresh the ranges, and rebuild the trees from the stored samples and the new sample."""
         n = self.n_points + 1
         if self.directions is not None and self._before is None:
-            # The directions change before the kernel runs, and a failure must undo this.
+            # The directions change before the kernel runs, and a failure must undo the change.
             self.begin_change()
         assert self.warm_up is not None
         # Kernels have stored the inputs of the earlier samples.
@@ -328,7 +328,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return the most rows for a kernel call. Ctrl-C has an effect only between calls."""
+        """Return the most rows for one kernel call. Ctrl-C has an effect only between calls."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
@@ -461,14 +461,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return transforms.place_of(self.categories.memory[0], self._slot(t), dim, code)
 
     def read(self, t: int, hidden: bool = False) -> list[AnyView]:
-        """Read a tree's nodes in preorder.
+        """Return views of a tree's nodes in preorder.
 
         Parameters
         ----------
         t
             Number of the tree.
         hidden
-            Whether to include the nodes below paused leaves that were sampled early.
+            Whether to include hidden nodes: nodes below paused leaves that are already sampled.
 
         """
         return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
@@ -491,7 +491,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     # Importances.
 
     def column(self, table: str, name: str, t: int = 0) -> NDArray[Any]:
-        """Copy a column of a tree's "nodes" or "side_rows", or of the "points"."""
+        """Return a copy of a column of a tree's "nodes" or "side_rows", or of the "points"."""
         column = next(c for c in self._layouts()[table].columns if c.name == name)
         rows: ChunkedRows = self.__dict__[table]
         place = 0 if table == "points" else self.trees[t].slot
@@ -527,8 +527,8 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     def by_feature(self, t: int, values: Floats) -> Floats:
         """Return values per feature from a tree's `values` per dimension.
 
-        The features of a direction share its value in proportion to their extents. An extent is the
-        absolute coefficient times the range of the feature.
+        The value of a direction is divided among its features in proportion to extents. An extent
+        is the absolute coefficient times the range of the feature.
         """
         if self.directions is None:
             return values
@@ -599,7 +599,8 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     def predict(self, inputs: bytes, out: bytearray) -> int:
         """Predict a sample with the kernel of `predictor`, for any version of the trees.
 
-        The first sample that needs another kernel compiles it. Later samples use this kernel.
+        The first sample that needs another kernel causes the compilation of this kernel. All later
+        samples use it.
         """
         best = self.predictor(self.forest.version)(inputs, out)
         if best == WAITS:

@@ -1,4 +1,4 @@
-"""Walks of samples down trees, which predict with any posterior.
+"""Walks of samples down trees, for predictions with any posterior.
 
 At each node a walk records the sample's distance from the box, and the probability that the walk
 has branched off above: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end,
@@ -30,7 +30,7 @@ MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
 
 class Step(rec.Record):
-    """A node on a walk's path, with the walk's distances, times and probabilities there."""
+    """A node on a walk's path, and the distance, time and probabilities at this node."""
 
     ref: rec.Int64
     # The row of the node or of the point.
@@ -69,7 +69,7 @@ class Walk(rec.Record):
 
 
 class Branch(rec.Record):
-    """The other side of a cut on a missing value, which has not yet been followed."""
+    """A side of a cut on a missing value that the walk has not yet followed."""
 
     ref: rec.Int64
     depth: rec.Int64
@@ -127,7 +127,7 @@ def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
 
 @inlined
 def _look_ahead(forest: Forest, walk: Walk) -> None:
-    """Prefetch the data besides the node's row that a walk needs."""
+    """Prefetch the data outside the node's row that a walk needs."""
     step = walk.path[walk.depth]
     if step.ref >= 0:
         tree = forest.trees.known(walk.tree)

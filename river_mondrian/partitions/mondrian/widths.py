@@ -58,9 +58,9 @@ TAKEN = 4
 # Number of points that are rebased for each sample.
 REBASED = 64
 
-# Widths are checked again when the number of samples has grown by LOOK_RATIO, and renewed again
-# when it has grown by RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
-# begin only after the last redraw.
+# Widths are checked again when the number of samples has grown by the factor LOOK_RATIO, and
+# renewed again after growth by the factor RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN,
+# since a renewal can begin only after the last redraw.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
@@ -252,8 +252,8 @@ LOOKED_AT = 256
 MEASURED = 1024
 
 # A width is invalid if the measured width differs by more than FACTOR, and the interquartile range
-# by more than FACTOR_OF_SPREAD. Both are needed. With long tails, a few values determine the width.
-# The interquartile range of integers is an integer, and may double by chance.
+# by more than FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few values determine
+# the width. The interquartile range of integers is an integer, and may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # FENCE for a feature whose values have shrunk, so that earlier values do not set the range.
@@ -268,7 +268,7 @@ EXACT = 2.0**-50
 
 
 def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
-    """Return where one value is more than `factor` times the other."""
+    """Return a mask of the pairs in which one value is more than `factor` times the other."""
     return (one > factor * other) | (other > factor * one)
 
 
@@ -283,7 +283,7 @@ class _Found(NamedTuple):
 class FollowingTrees(GrowingTrees[AnyForest]):
     """The memory of trees that are redrawn if widths become invalid."""
 
-    # Whether `enter` checks widths. Adaptive forests check them on their own schedule.
+    # Whether `enter` checks widths. Adaptive forests check widths on their own schedule.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
 
     def _finish(self) -> None:
@@ -368,10 +368,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
-        """Return indices of samples, most of them recent, and indices from the last renewal.
+        """Return indices of mostly recent samples, and of samples before the last renewal.
 
-        If samples have been forgotten, stored samples are in no order. The indices are then evenly
-        spaced and distinct, and there are none from the last renewal.
+        If samples have been forgotten, stored samples are in no order. The first indices are then
+        evenly spaced and distinct, and there are no second indices.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:

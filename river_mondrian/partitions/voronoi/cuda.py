@@ -24,8 +24,8 @@ Int32 = NDArray[np.int32]
 ROWS = 64
 POINTS = 128
 THREADS = 256
-# Shared memory of a block in bytes: scores, and 16 features of rows and points in a step, with
-# space for four more rows and points. Each partition also has a minimum for each row.
+# Shared memory of a block in bytes: scores, and 16 features of the rows and points of a step. There
+# is space for four more rows and points. Each partition also has a minimum for each row.
 TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
 MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.
@@ -138,9 +138,8 @@ class VoronoiCells:
     """The cells of t Voronoi partitions whose centres are points of one pool.
 
     The score of a row and a point serves all partitions that own the point. Blocks multiply tiles
-    of rows with tiles of points. They find the least score of each partition while the scores are
-    in shared memory. Cells equal the processor's cells, including near-ties and ties (see
-    `nearest`).
+    of rows with tiles of points, and find the least score of each partition while the scores are in
+    shared memory. Cells equal the processor's cells, including near-ties and ties (see `nearest`).
 
     Parameters
     ----------
@@ -335,7 +334,8 @@ def nearest_cells(
     X
         Rows in single precision, shape (n, d), without missing values.
     pool
-        Returns the points, shape (P, d). It is called if they are not yet on the device.
+        Function that returns the points, shape (P, d). It is called if the points are not yet on
+        the device.
     members
         The centres of each partition as point numbers, with a column per partition: shape (psi, t).
     xp

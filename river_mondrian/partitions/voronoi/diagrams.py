@@ -48,7 +48,7 @@ class VoronoiMap(PointPartitions):
     """The map of samples to the cells of Voronoi diagrams (section 4.2)."""
 
     METHOD = "anne"
-    # `IndexedVoronoi` holds sparse points.
+    # For sparse points, the record is an `IndexedVoronoi`.
     KIND = DenseVoronoi
     record: Voronoi
 
@@ -196,7 +196,7 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Map rows, using a matrix product to exclude points; return the place of a bad input."""
+        """Map rows, excluding points by a matrix product; return DONE or a bad input's index."""
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape
         rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)

@@ -92,12 +92,12 @@ def sum_as_tree(lane: list[float]) -> float:
 
 # All searches use the routine below for distances, so they find the same nearest point.
 #
-# Ties are common: on binary data, half of the samples have one. If rounding broke a tie differently
-# in two searches, cells would depend on the search. So the sum is fixed to the last bit.
-# Differences are in single precision. Their squares are exact in double precision, whether or not
-# the processor fuses multiplication and addition. There are eight partial sums. The j-th square is
-# added to the partial sum of number j modulo 8, in ascending order. The partial sums are added as a
-# tree. A term of zero changes nothing, so a sparse sum over the other terms has the same bits.
+# Ties are common: on binary data, they occur in half of the searches. If rounding broke a tie
+# differently in two searches, cells would depend on the search. So the sum is fixed to the last
+# bit. Differences are in single precision. Their squares are exact in double precision, whether or
+# not the processor fuses multiplication and addition. There are eight partial sums. The j-th square
+# is added to the partial sum of number j modulo 8, in ascending order. The partial sums are added
+# as a tree. A term of zero changes nothing, so a sparse sum over the other terms has the same bits.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:

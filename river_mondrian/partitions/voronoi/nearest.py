@@ -1,4 +1,4 @@
-"""Voronoi diagrams, and the nearest centres of all of them by the distances of all points.
+"""Searches for the nearest centres of Voronoi diagrams by the distances of all points.
 
 A search finds the nearest centres of all diagrams at once. All centres are points of one pool. So
 the distance of a point serves every diagram that has the point as a centre. Ties go to the point
@@ -6,13 +6,12 @@ that comes first in the pool, whose order is random.
 
 The search for Voronoi cells (aNNE) is exact for the following reasons.
 
-Cells. The distance of a sample x and a point p is the number D(x, p) that
-`distances.squared_distance` returns for the scaled values of both in single precision. There is one
-routine with one order of summation. In a diagram, the cell of x belongs to the centre p with the
-least D(x, p), or to the first of several such centres in the pool. Every search compares candidates
-by D alone and keeps the first of equals. So a search is exact if it excludes no point with the
-least D. A search that filters computes an approximation A(x, p) for each point. The bounds below
-are on the error of A by rounding.
+Cells. Let D(x, p) be the result of `distances.squared_distance` for the scaled values of a sample x
+and a point p in single precision. There is one routine with one order of summation. The cell of x
+in a diagram belongs to the centre p with the least D(x, p). Among equals, the first centre in the
+pool counts. Every search compares candidates by D alone and keeps the first of equals. So a search
+is exact if it excludes no point with the least D. A search that filters computes an approximation
+A(x, p) for each point. The bounds below are on the error of A by rounding.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
 gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
@@ -33,9 +32,9 @@ so
 
     A(c) <= S(c) + e <= (A(q) + e) (1 + t) / (1 - t) + e <= A(q) + 6 u max(A(q), 0) + 3 e.
 
-The search compares all points with A up to this limit by D. `RELATIVE` is 6 u. Without the rounding
-of the limit, 5 u would be enough. The term 3 e leaves e (1 - 6 u) for the rounding of the absolute
-part.
+The search computes D for all points whose A is at most this limit. `RELATIVE` is 6 u. Without the
+rounding of the limit, 5 u would be enough. The term 3 e leaves e (1 - 6 u) for the rounding of the
+absolute part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
   x_j p_j is exact. Let N = |x|^2 + |p|^2. A norm is a sum of at most d terms in any order, so its
@@ -89,7 +88,7 @@ underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. Its `
 of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the diagrams'
 nearest distances so far. The search excludes points whose bound exceeds the limit for this D. So it
 never excludes the nearest centre of a diagram. The constant m is 2^-16: a larger m increases the
-relative term, and a smaller m increases the absolute term by 1 / m.
+relative term, and a smaller m increases the absolute term, which is proportional to 1 / m.
 
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
@@ -124,7 +123,7 @@ since 5 E Z <= 7 E Y + 7 E (Z - Y) and Z - Y <= 5.12 E a^2 + h. The limit of the
 L(q) + slack, with factor = 1 + 7 E and slack = 15 E a^2 + 4 h. This limit is larger than the last
 bound by 0.8 E a^2 and 2 E Z. The rounding of the factor and the limit needs 3.1 u (a^2 + Z), and E
 >= 11 u. If |c|^2 or any |k|^2 is larger than `FARTHEST_SQUARE`, or E is larger than 1/64, the slack
-is infinite: D settles all pairs.
+is infinite, so that all pairs are compared by D.
 
 Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
 2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
