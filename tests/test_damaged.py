@@ -279,7 +279,7 @@ DAMAGES = {
     ],
     ("isolation", 40): [(unfinished_map, "a map is .*, but it is unfinished")],
     ("fourier", 40): [(other_map, "a map is .*, but it is unfinished, or of another kind")],
-    ("ogd, ovr", 300): [(add_words, "but words stand beside cells of texts")],
+    ("ogd, ovr", 300): [(add_words, "but words need a map that reads texts")],
     ("mondrian", 40): [
         (number(lambda model: model._map.trees.lifetimes, 1, np.nan), "but they ascend from 0 on")
     ],

@@ -57,10 +57,10 @@ class _Start(Pool):
         for i, row in enumerate(self.rows):
             # Missing values are NaN.
             if not isinstance(row, np.ndarray) or row.dtype != np.float64:
-                refuse(self, f"row {i}", row, "but it is of numbers")
+                refuse(self, f"row {i}", row, "but it should be of float64")
             is_level = (row >= LEAST_LEVEL) & (row < 2.0 * LEAST_LEVEL)
             if (np.abs(row[~is_level]) > LARGEST).any():
-                refuse(self, f"row {i}", row.tolist(), "but all are finite in single precision")
+                refuse(self, f"row {i}", row.tolist(), "but it should be within single precision")
 
     def check(self, n_features: int) -> None:
         """Refuse stored samples with more features than are known."""

@@ -239,4 +239,4 @@ class DriftWatch(Learned[Errors]):
         super().__setstate__(state)
         sizes = self.learned["sizes"]
         if sizes[-1] > 0 or self.record.width != (sizes * 2.0 ** np.arange(N_ROWS)).sum():
-            refuse(self, "sizes", sizes, "but buckets hold another number of values")
+            refuse(self, "sizes", sizes, "but the window has another width")

@@ -142,7 +142,7 @@ class Learned(OwnsArrays, Generic[R]):
         self._check()
         stored = {one.key: one for one in self._declared()}
         if self.learned.keys() != stored.keys():
-            refuse(self, "learned", list(self.learned), "but other arrays were stored")
+            refuse(self, "learned", list(self.learned), "but the record declares other arrays")
         arrays: dict[str, tuple[Any, ...]] = {}
         for key, one in stored.items():
             bounds = () if self._HAS_NAN and one.most == math.inf else (one.least, one.most)

@@ -233,7 +233,7 @@ class SparseSupports(SupportVectors[Values]):
             check_number(self, f"the length of {name}", len(array), n_entries, 1 << 62)
         check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.places) - 1))
         if len(self.dense) < len(self.places) or self.dense.any():
-            refuse(self, "dense", self.dense, "but it has a zero for each feature")
+            refuse(self, "dense", self.dense, "but it should have a zero for each feature")
         self._make_record()
 
     def check(self, x: Mapping[Any, Any]) -> Values:

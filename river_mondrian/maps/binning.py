@@ -257,7 +257,7 @@ class BinningMap(RowPerFeature):
         checks.check_number(self, "n_columns", self.n_columns, 1, maps.MOST_OUT)
         n = len(self.table)
         if n < SMALLEST_TABLE or n & (n - 1):
-            checks.refuse(self, "the length of the table", n, "but it is a power of two")
+            checks.refuse(self, "the length of the table", n, "but it should be a power of two")
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)

@@ -83,7 +83,7 @@ class FourierMap(RowPerFeature):
         super()._check()
         checks.check_types(self, {"kernel": str, "rate": float})
         if self.kernel not in KINDS:
-            checks.refuse(self, "kernel", self.kernel, "but it is gaussian or laplace")
+            checks.refuse(self, "kernel", self.kernel, "but it should be gaussian or laplace")
         checks.check_number(self, "rate", self.rate, checks.LEAST_RATE, checks.LARGEST_RATE)
         n_out = 2 * (self.n_out // 2)
         checks.check_equal(self, self.record, is_dense=1, n_out=n_out, n_columns=n_out)
@@ -296,7 +296,7 @@ class NystromMap(CompiledMap):
         checks.check_types(self, {"landmarks": Memory})
         kind = self.landmarks.kind
         if kind is not StoredRows or len(self.landmarks) != 1:
-            checks.refuse(self, "landmarks", kind.__name__, "but it is of another kind")
+            checks.refuse(self, "landmarks", kind.__name__, "but it should be of StoredRows")
         checks.check_equal(self, self.record, is_dense=1, is_sparse=1, n_columns=self.n_out)
         n, n_entries = self.landmarks[0].n_rows, np.size(self.values)
         arrays = {

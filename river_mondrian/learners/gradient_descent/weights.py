@@ -221,14 +221,14 @@ class DescentWeights(Weights):
         n_steps, self.has_words = state["n_steps"], "word_slots" in state
         check_types(self, {"rule": Rule, "compiled": CompiledMap, "memory": Memory})
         if not isinstance(n_steps, (int, np.integer)):
-            refuse(self, "n_steps", n_steps, "but it is a number")
+            refuse(self, "n_steps", n_steps, "but it should be a number")
         check_number(self, "n_steps", n_steps, 0, LARGEST_SIZE)
         if self.memory.kind is not GradientDescent or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
+            refuse(self, "memory", self.memory.kind.__name__, "but it should be of GradientDescent")
         check_number(self, "n_scores", self.memory[0].n_scores, 1, 1 << 24)
         counts, compiled = state["weights"].counts, self.compiled
         if len(counts) != 1 or counts[0] < 1:
-            refuse(self, "the number of slots", counts, "but it is 1 or more")
+            refuse(self, "the number of slots", counts, "but it should be 1 or more")
         n_slots, any_number = counts[0], (-math.inf, math.inf)
         arrays: dict[str, tuple[Any, ...]] = {
             "slots": (np.int32, (np.size(state["slots"]),), -n_slots, n_slots - 1),
@@ -244,7 +244,7 @@ class DescentWeights(Weights):
                 "column_squares": (np.float64, (compiled.n_columns,), 0.0, math.inf),
             }
             if not compiled.reads_text:
-                refuse(self, "compiled", compiled, "but words stand beside cells of texts")
+                refuse(self, "compiled", compiled, "but words need a map that reads texts")
         check_arrays(self, arrays, state)
         for name in arrays.keys() & {"slots", "word_slots"}:
             # Columns do not share slot 0, so ~0 is refused.
