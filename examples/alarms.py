@@ -14,7 +14,7 @@ from river_mondrian import Alarms, NearestNeighborDetector
 
 DAY = 1440
 DAYS = 8
-# First day, length in minutes, and change of the load for each incident.
+# For each incident: the start in days, the length in minutes, and the change of the load.
 INCIDENTS = ((3.4, 60, 50.0), (4.1, 40, -30.0), (5.6, 90, 35.0), (6.3, 30, 60.0), (7.5, 60, -45.0))
 
 

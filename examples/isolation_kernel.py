@@ -69,7 +69,7 @@ def main():
     for name, model in models().items():
         learner = list(model.steps.values())[-1]
         if isinstance(learner, OGDClassifier):
-            # Compile before the time is measured.
+            # Compile first, so that the measured time excludes compilation.
             learner.warmup(features=learner.features)
         began = time.perf_counter()
         metric = evaluate.progressive_val_score(

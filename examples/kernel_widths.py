@@ -25,7 +25,7 @@ def wave(x):
 
 
 def sample(n, seed):
-    """Return places in [0, 1] and noisy values of the wave."""
+    """Return points in [0, 1], and noisy values of the wave at these points."""
     rng = np.random.default_rng(seed)
     x = rng.random((n, 1))
     return x, wave(x[:, 0]) + NOISE * rng.normal(size=n)

@@ -52,7 +52,7 @@ def main():
 
     n = 200 if arguments.quick else 1001
     print(f"TrumpApproval, {n} samples, predicted and then learned\n")
-    # Compile before the time is measured.
+    # Compile first, so that the measured time excludes compilation.
     MondrianFeatures.warmup()
     for name, model in models().items():
         if isinstance(model, OGDRegressor):

@@ -46,7 +46,7 @@ def progress(text, done, total):
 
 
 def run(text, model, samples):
-    """Predict and then learn each sample; return the scores and their course."""
+    """Predict and then learn each sample; return scores, time, memory, and a learning curve."""
     accuracy, log_loss = metrics.Accuracy(), metrics.CrossEntropy()
     course = {"n": [], "accuracy": [], "seconds": []}
     seconds = 0.0
@@ -71,7 +71,7 @@ def run(text, model, samples):
 
 
 def show_compiling(text):
-    """Show compiled functions on stderr: one line on a terminal, or every tenth line elsewhere."""
+    """Show on stderr which functions are compiled; if not on a terminal, only every tenth."""
     logger, handler = logging.getLogger("river_mondrian"), logging.StreamHandler()
     every = 1 if sys.stderr.isatty() else 10
     handler.terminator = "\r" if every == 1 else "\n"

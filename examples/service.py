@@ -8,10 +8,10 @@
 `{"samples": [{"x": {"a": 0.1}, "y": "yes"}]}` and the header `Authorization: Bearer secret`
 appends samples to a Redis stream. `GET /metrics` returns metrics for Prometheus.
 
-A thread reads the stream as a consumer group and learns the samples. Every `--save-samples`
-samples or `--save-seconds` seconds it saves the model with the position in the stream, and
-acknowledges the saved samples. If the process is killed, the next process loads the file and
-learns the samples after its position. So no sample is lost, and no sample is learned twice.
+A thread reads the stream as a consumer group and learns the samples. The thread saves the model
+with the position in the stream every `--save-samples` samples or `--save-seconds` seconds. Then it
+acknowledges the saved samples. If the process is killed, the next process loads the file and learns
+the samples after the saved position. So no sample is lost, and no sample is learned twice.
 
 The service listens on loopback by default, accepts only declared features and labels, and
 unpickles nothing.
@@ -48,7 +48,7 @@ READ = 256
 
 
 class Refused(Exception):
-    """A refused request, with its status and the reason."""
+    """Error for a refused request, with the HTTP status and the reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -97,11 +97,11 @@ def parsed(content: bytes) -> Any:
     try:
         return json.loads(content, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise Refused(422, f"the body is no JSON: {error}"[:200]) from None
+        raise Refused(422, f"the body is not JSON: {error}"[:200]) from None
 
 
 def order(entry: str) -> tuple[int, int]:
-    """Return the number of a stream's entry as a tuple that can be compared."""
+    """Return the id of a stream's entry as a tuple, so that ids can be compared."""
     first, _, second = entry.partition("-")
     return int(first), int(second)
 
@@ -266,7 +266,7 @@ def main() -> None:
     if arguments.save_samples < 1 or not 0.0 < arguments.save_seconds < math.inf:
         parser.error("--save-samples and --save-seconds must be above 0")
     Path(arguments.state).mkdir(parents=True, exist_ok=True)
-    # Two services on one stream would each learn only a part of it.
+    # The lock prevents two services on one stream, which would each learn only some samples.
     with open(Path(arguments.state) / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

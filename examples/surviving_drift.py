@@ -40,7 +40,7 @@ def main():
     _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
     history, curves = [], {}
     print(f"{2 * n} samples, the labels swap after {n}\n")
-    # Compile before the time is measured.
+    # Compile first, so that the measured time excludes compilation.
     AdaptiveMondrianForestClassifier.warmup()
     MondrianForestClassifier.warmup()
     for name, model in models.items():

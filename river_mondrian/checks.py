@@ -92,21 +92,21 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
     """
     for name, kind in kinds.items():
         if name not in owner.__dict__:
-            refuse(owner, name, None, "but it was stored")
+            refuse(owner, name, None, "because it is missing")
         value = owner.__dict__[name]
         named = kind if isinstance(kind, tuple) else (kind,)
         allowed: tuple[Any, ...] = (*named, *(_OF_NUMPY[one] for one in named if one in _OF_NUMPY))
         is_flag = isinstance(value, bool) and bool not in allowed
         if is_flag or not isinstance(value, allowed):
             names = " or ".join(one.__name__ for one in named)
-            refuse(owner, name, value, f"but it should be of {names}")
+            refuse(owner, name, value, f"but its type should be {names}")
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array; refuse arrays of objects, and data types with unusual flags."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
-        refuse("an array", "its type", found, "but that is not how numbers are stored")
+        refuse("an array", "its type", found, "but numbers are not stored in this type")
     return array
 
 
@@ -142,7 +142,7 @@ def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
     """Refuse anything but an array of type `dtype`."""
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
         found = getattr(array, "dtype", type(array).__name__)
-        refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
+        refuse(owner, what, str(found), f"but its type should be {np.dtype(dtype)}")
 
 
 def check_arrays(
@@ -198,7 +198,7 @@ def check_ascending_rows(
 def check_numbering(owner: object, what: str, numbers: Any) -> None:
     """Refuse anything but a dict from keys to 0, 1, 2, ... in order."""
     if type(numbers) is not dict:
-        refuse(owner, what, numbers, "but it should be of dict")
+        refuse(owner, what, numbers, "but its type should be dict")
     for i, (key, number) in enumerate(numbers.items()):
         if type(number) is not int or number != i:
             refuse(owner, f"{what}[{key!r}]", number, f"but it should be {i}")

@@ -363,7 +363,7 @@ class Model(ClonesWhole):
                 and name not in arguments
                 and not (name in self._ENDS and self.__dict__[name] is None)
             ):
-                refuse(self, name, self.__dict__.get(name), f"but a new one has {value!r}")
+                refuse(self, name, self.__dict__.get(name), f"but a new model has {value!r}")
 
 
 def locked(method: C) -> C:

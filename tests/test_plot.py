@@ -183,7 +183,7 @@ def test_curves_are_rivers_progressive_scores():
     both = metrics.Accuracy() + metrics.CohenKappa()
     ax = rm.plot.progressive({"NB": run("NB", both)}, metric="CohenKappa")
     assert ax.get_ylabel() == "CohenKappa"
-    raises(ValueError, "which one to draw", lambda: rm.plot.progressive({"NB": run("NB", both)}))
+    raises(ValueError, "choose one by metric", lambda: rm.plot.progressive({"NB": run("NB", both)}))
     with pytest.raises(ValueError, match=r"give the iterator .*, not a list"):
         rm.plot.progressive({"NB": list(run("NB", metrics.Accuracy()))})
 

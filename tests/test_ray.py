@@ -86,7 +86,7 @@ def test_processors_that_are_not_there_are_named():
     holder = ShardedForest.scatter(whole, 2)
     holder.describe_shards()
     assert wait_until(lambda: ray.available_resources().get("CPU", 0.0) == 1.0)
-    with pytest.warns(RuntimeWarning, match=r"2 workers need 2 CPUs.* 1 are free"):
+    with pytest.warns(RuntimeWarning, match=r"2 workers need 2 CPUs.* 1 of the .* are free"):
         waiting = ShardedForest.scatter(whole, 2)
     waiting.close()
     holder.close()

@@ -59,8 +59,8 @@ BAD = {
     "a list": ({"x": [1.0]}, "x must be an object"),
     "no x": ({"z": {}}, "the body must be an object with x"),
     "NaN": ('{"x": {"a": NaN}}', "NaN is no number of JSON"),
-    "a cut": ('{"x": {"a": 1.0', "the body is no JSON"),
-    "nested": ("[" * 30000, "the body is no JSON"),
+    "a cut": ('{"x": {"a": 1.0', "the body is not JSON"),
+    "nested": ("[" * 30000, "the body is not JSON"),
 }
 
 

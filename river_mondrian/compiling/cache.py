@@ -130,7 +130,7 @@ class CodeCache:
     def pack(self, folder: Path) -> None:
         """Copy the compiled code to a folder, for a wheel."""
         if self.folder is None or self.n_unkept:
-            raise OSError("compiled code has not been kept")
+            raise OSError("compiled code could not be stored")
         known = self.folder.parent / folders.KNOWN
         for path in (known, *self.folder.glob("*.nbc")):
             shutil.copyfile(path, folder / path.name)

@@ -58,9 +58,9 @@ def check_records(owner: Any) -> None:
 
     """
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
-        refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
+        refuse(owner, "trees", owner.trees.kind.__name__, "but PivotTree is expected")
     if len(owner.memory) != 1 or len(owner.trees) == 0:
-        refuse(owner, "n_trees", len(owner.trees), "but there is one at least")
+        refuse(owner, "n_trees", len(owner.trees), "but there must be one at least")
     forest, sets = owner.memory[0], owner.directions
     check_number(owner, "n_trees", forest.n_trees, len(owner.trees), len(owner.trees))
     forest.n_shares = len(LEVELS) if forest.adapts else 1
@@ -112,7 +112,7 @@ def check_regions(owner: Any) -> None:
     unused = check_references("forest", rows).met("regions")
     used = found.met("regions")
     if (used == unused).any() or unused.sum() != forest.n_unused_regions:
-        refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are not in use")
+        refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are unused")
     # `check_references` numbers the rows of both tables consecutively, and trees come first.
     above = found.parents["regions"] - n_trees
     names = ("time", "n_samples", "pivot", "next")
@@ -121,7 +121,7 @@ def check_regions(owner: Any) -> None:
     roots = roots[roots != NONE]
     n = int(forest.n_samples)
     if (n > 0 and len(roots) < n_trees) or (sizes[roots] != n).any():
-        refuse(owner, "n_samples", n, "but those of the regions of the whole space are others")
+        refuse(owner, "n_samples", n, "but the roots of the trees have other numbers")
     if (following[roots] != NONE).any() or (times[roots] != 0.0).any():
         refuse(owner, "roots", roots.tolist(), "but regions of the whole space were never cut off")
     cut_off = used & (above >= 0)
@@ -149,12 +149,12 @@ def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
     n = int(forest.n_samples) if forest.queues else 0
     numbers = queued.sum(), forest.n_queued, unused.sum()
     if numbers != (n, n, forest.n_unused_samples) or (unused == (uses > 0)).any():
-        refuse(owner, "n_queued", forest.n_queued, "or other samples are not in use")
+        refuse(owner, "n_queued", forest.n_queued, "but counts of queued or unused samples differ")
     if (links[:, 0] != uses).any():
-        refuse(owner, "a stored sample", "wrong", "since it is in use more or less often")
+        refuse(owner, "a stored sample", "wrong", "since its number of uses differs")
     last = queued & (links[:, 1] == NONE)
     if np.flatnonzero(last).tolist() != ([] if forest.newest == NONE else [forest.newest]):
-        refuse(owner, "newest", forest.newest, "but it is not the last one in the queue")
+        refuse(owner, "newest", forest.newest, "but it is not the last sample of the queue")
 
 
 _REGION_LAYOUT = rec.RowLayout(Region)

@@ -48,8 +48,8 @@ def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
         )
     free = ray.available_resources().get("CPU", 0.0)
     if wanted > free:
-        text = f"{said}, but of the {present:g} of the Ray cluster {free:g} are free: calls wait"
-        warnings.warn(f"{text} until others end", RuntimeWarning, stacklevel=3)
+        text = f"{said}, but {free:g} of the {present:g} CPUs of the Ray cluster are free"
+        warnings.warn(f"{text}: calls wait until more are free", RuntimeWarning, stacklevel=3)
 
 
 class RayEngine:

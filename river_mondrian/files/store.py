@@ -367,4 +367,4 @@ def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
             f"pass it, load(..., {parameter}=...)"
         )
     for parameter in sorted(code.keys() - lacking):
-        raise TypeError(f"the model in {name} does not lack {parameter}, which was given as code")
+        raise TypeError(f"{parameter} is in {name}, so it must not be passed to load")

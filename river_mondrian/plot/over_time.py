@@ -141,8 +141,8 @@ def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None
     if metric is None and len(there) == 1:
         return there[0]
     if metric not in there:
-        said = "which one to draw" if metric is None else f"no {metric!r}"
-        raise ValueError(f"the checkpoints of {name!r} hold {there}: metric says {said}")
+        said = "choose one by metric" if metric is None else f"there is no {metric!r}"
+        raise ValueError(f"the checkpoints of {name!r} hold {there}: {said}")
     return metric
 
 

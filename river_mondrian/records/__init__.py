@@ -1,9 +1,9 @@
 """Named, typed memory for kernels: the only package that uses addresses and bytes.
 
 A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
-write the fields by name. They are compiled (`numba_types`, `numba_fields`), or run as plain Python
-over the same memory if numba's compiler is disabled. Arrays of words and of records, and growing
-tables of records, are in `arrays`. `memory` has the Python objects that own records and their
+write the fields by name. Kernels are compiled (`numba_types`, `numba_fields`). If numba's compiler
+is disabled, they run as plain Python over the same memory. `arrays` defines arrays of words, arrays
+of records, and growing tables of records. `memory` defines the Python objects that own records and
 arrays.
 """
 

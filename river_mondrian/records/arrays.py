@@ -23,12 +23,12 @@ from .record import (
     read_address,
 )
 
-# An array of records is also an array of their base: a subclass may narrow its arrays' type.
+# Covariant: an array of records of a subclass is also an array of records of the base class.
 R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 N = TypeVar("N", int, float)
 
-# NumPy arrays in Python.
+# NumPy arrays, for annotations.
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
@@ -44,15 +44,15 @@ def address_of(array: NDArray[Any]) -> int:
     if array.size == 0:
         return 0
     if array.flags.writeable:
-        # This takes a third of the time of `ctypes.data`.
+        # This call takes a third of the time of `array.ctypes.data`.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data
 
 
 class Span:
-    """Adjacent elements: the address of the first element, and their number.
+    """Adjacent elements, given by the address of the first element and the number of elements.
 
-    In compiled kernels, arrays have a length only in the checked mode.
+    In compiled kernels, arrays have a length only if accesses are checked (`CHECKS`).
     """
 
     __slots__ = ("address", "length", "owner")
@@ -78,7 +78,7 @@ class Span:
 
 
 class Words(Span, Generic[N]):
-    """Numbers of one kind."""
+    """An array of numbers of one type."""
 
     __slots__ = ()
 
@@ -86,12 +86,12 @@ class Words(Span, Generic[N]):
 
     @classmethod
     def of_kind(cls, kind: Any, address: int, length: int) -> Self:
-        """Return the array at an address."""
+        """Return the array of `length` numbers at an address."""
         return cls(address, 0, length)
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Self:
-        """Return the elements of a NumPy array, for an annotation."""
+        """Return an array over the elements of a NumPy array; `kind` is not used."""
         return cls.of(array)
 
     @classmethod
@@ -101,13 +101,13 @@ class Words(Span, Generic[N]):
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Self:
-        """Return the elements of a contiguous NumPy array of the same kind."""
+        """Return an array over the elements of a contiguous NumPy array of the same type."""
         if array.dtype != cls.WORD.name or not array.flags.c_contiguous:
             raise TypeError(f"expected a contiguous array of {cls.WORD.name}, got {array.dtype}")
         return cls(address_of(array), 0, array.size, array)
 
     def part(self, start: int, length: int) -> Self:
-        """Return `length` elements from `start` on."""
+        """Return the array of the `length` elements from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"elements {start} to {start + length} of {self.length}")
         return type(self)(self.address + self.WORD.size * int(start), 0, length, self.owner)
@@ -165,7 +165,7 @@ class Room(Record):
 
 
 def record_of(given: Any) -> Any:
-    """Return the record in the memory of `bytes` or a `bytearray`; return others unchanged."""
+    """Return the record in the memory of `bytes` or a `bytearray`, or any other object itself."""
     if isinstance(given, bytes):
         return Packed(ctypes.cast(ctypes.c_char_p(given), ctypes.c_void_p).value or 0)
     if isinstance(given, bytearray):
@@ -174,7 +174,7 @@ def record_of(given: Any) -> Any:
 
 
 class Array(Span, Generic[R]):
-    """Adjacent records of one size."""
+    """An array of records of one class."""
 
     __slots__ = ("record",)
 
@@ -182,7 +182,7 @@ class Array(Span, Generic[R]):
 
     @classmethod
     def over(cls, record: type[Q], array: NDArray[Any]) -> Array[Q]:
-        """Return the records in the memory of a contiguous NumPy array."""
+        """Return the array of the records in the memory of a contiguous NumPy array."""
         if not array.flags.c_contiguous or array.nbytes % record.SIZE:
             raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
         found = Array[Q](address_of(array), 0, array.nbytes // record.SIZE, array)
@@ -191,14 +191,14 @@ class Array(Span, Generic[R]):
 
     @classmethod
     def of_kind(cls, kind: Any, address: int, length: int) -> Array[Any]:
-        """Return the array at an address, by its annotation `Array[Kind]`."""
+        """Return the array of `length` records at an address; `kind` is `Array[Kind]`."""
         found = cls(address, 0, length)
         found.record = get_args(kind)[0]
         return found
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Array[Any]:
-        """Return the records in the memory of a NumPy array, by the annotation `Array[Kind]`."""
+        """Return the array of the records in a NumPy array's memory; `kind` is `Array[Kind]`."""
         return cls.over(get_args(kind)[0], array)
 
     @classmethod
@@ -207,7 +207,7 @@ class Array(Span, Generic[R]):
         return get_args(kind)[0].SIZE
 
     def part(self, start: int, length: int) -> Array[R]:
-        """Return `length` records from `start` on."""
+        """Return the array of the `length` records from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"records {start} to {start + length} of {self.length}")
         found = Array[R](self.address + self.record.SIZE * start, 0, length, self.owner)
@@ -222,19 +222,19 @@ class Array(Span, Generic[R]):
         self._check(i)
         found = self.record(self.address + self.record.SIZE * int(i))
         if self.owner is not None:
-            # A record that outlives the array keeps the memory alive.
+            # The record keeps the memory alive if it outlives the array.
             found.__dict__["owner"] = self.owner
         return found
 
 
 class Table(Record, Generic[R]):
-    """A growing table of rows that begin with a record, in chunks that never move.
+    """A growing table, whose rows begin with a record and are in chunks that never move.
 
-    A table is part of its owner's record. `chunks` is the address of an array of addresses.
+    A table is part of another record. `chunks` is the address of an array of the chunks' addresses.
     """
 
     EMBEDDED = True
-    # The class of the rows (`class_of`).
+    # The class of the record at the beginning of each row (see `class_of`).
     ROW: ClassVar[Any]
 
     chunks: Int64 = derived()
@@ -248,7 +248,7 @@ class Table(Record, Generic[R]):
         return _table_of(get_args(kind)[0])
 
     def row(self, j: int) -> R:
-        """Return a row."""
+        """Return the j-th row."""
         if not 0 <= j < self.capacity:
             raise IndexError(f"row {j} of {self.capacity}")
         chunk = read_address(self.chunks + ADDRESS_BYTES * (int(j) >> CHUNK_BITS))

@@ -1,4 +1,4 @@
-"""The layout of records and rows: columns by the names of fields, and the digest in pickles."""
+"""The layout of records and rows: their columns, and the digest of the layout in pickles."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ from .record import WORD_BYTES, Record, Role, Word
 
 
 class Stamp(NamedTuple):
-    """The origin of a pickle: version of the package, byte order, digest of the records' layout."""
+    """The origin of a pickle: version of the package, byte order, and digest of the layout."""
 
     version: str
     byte_order: str
@@ -25,7 +25,7 @@ class Stamp(NamedTuple):
 
 @functools.cache
 def layout_digest(kind: Any) -> str:
-    """Return a digest of a record's layout and of the layouts of all records that it refers to."""
+    """Return a digest of the layouts of a record and of all records that the record refers to."""
     lines: list[str] = []
     waiting: list[type[Record]] = [kind]
     seen: set[Any] = {kind}
@@ -49,17 +49,17 @@ def layout_digest(kind: Any) -> str:
 
 
 def stamp_of(kind: Any) -> Stamp:
-    """Return the stamp for a pickle of records of a kind."""
+    """Return the stamp for a pickle of records of a class."""
     return Stamp(__version__, sys.byteorder, layout_digest(kind))
 
 
 def check_stamp(stamp: Any, kind: type[Record]) -> None:
-    """Refuse records whose bytes this version would misread.
+    """Refuse a pickle of records whose bytes this version would misread.
 
     Raises
     ------
     ModelFormatError
-        If the stamp has another layout or byte order, or there is no stamp.
+        If the stamp is missing or has another layout or byte order.
 
     """
     expected = stamp_of(kind)
@@ -82,20 +82,20 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """Numbers of each record of an array, and their place.
+    """A column of an array of records: the position of the same numbers in each record.
 
     Parameters
     ----------
     name
-        Names of fields, outer fields first.
+        Names of nested fields, joined by dots, the outer field first.
     dtype
-        NumPy's name of the numbers' type.
+        NumPy's name of the type of the numbers.
     offset
-        Bytes of a record before the first number.
+        Number of bytes of a record before the first number.
     shape
-        Shape of the numbers of a record; empty for a single number.
+        Shape of the numbers in one record; empty for a single number.
     strides
-        Bytes from one number to the next, in each dimension.
+        Number of bytes from one number to the next, in each dimension of `shape`.
 
     """
 
@@ -122,7 +122,7 @@ def columns_of(
 ) -> list[Column]:
     """Return the columns of a number or of a record's state.
 
-    Addresses, derived and transient fields are omitted. If several fields have the same place, only
+    Addresses, derived fields and transient fields are omitted. If several fields share memory, only
     the first field is included.
     """
     if isinstance(kind, Word):
@@ -148,7 +148,7 @@ def columns_of(
 
 
 class Part(NamedTuple):
-    """Numbers or records of one kind that follow a row's record, or another part."""
+    """A part of a row after its record: several numbers of one type, or records of one class."""
 
     name: str
     kind: Word | type[Record]
@@ -162,7 +162,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The layout of a table's rows: a record, and the parts that follow it."""
+    """The layout of a table's rows: a record, and the parts that follow the record."""
 
     kind: type[Record]
     parts: Sequence[Part] = ()
@@ -183,5 +183,5 @@ class RowLayout:
 
 
 def words_of(parts: Sequence[Part]) -> int:
-    """Return the number of words of parts."""
+    """Return the number of words of some parts."""
     return sum(part.length * part.size for part in parts) // WORD_BYTES

@@ -1,4 +1,4 @@
-"""Memory that Python owns: records with the arrays of their fields, and growing tables of rows."""
+"""Memory that Python owns: records with their arrays, and growing tables of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record, and the records within it, keep their memory and read it directly."""
+    """Make a record and its embedded records keep their memory alive and read it directly."""
     kept = record.__dict__
     kept["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -30,14 +30,14 @@ def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
 
 
 def owned(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a pickle with arrays that may be written to.
+    """Return the state of a pickle with writable arrays.
 
-    An unpickled array may be read-only, or be in memory that other processes share.
+    An unpickled array may be read-only, or may be in memory that other processes share.
     """
     found = dict(state)
     for name, value in state.items():
         if isinstance(value, np.ndarray) and not check_plain(value).flags.owndata:
-            # `np.array` turns a memory map into an ordinary array.
+            # `np.array` copies a memory map to an ordinary array.
             found[name] = np.array(value)
     return found
 
@@ -60,14 +60,14 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 class OwnsArrays:
-    """An owner of arrays and of memory: its state and its size follow from its attributes.
+    """An owner of arrays and memory, whose state and size follow from its attributes.
 
-    After unpickling, it owns its arrays (see `owned`).
+    After unpickling, the object owns its arrays (see `owned`).
     """
 
-    # Attributes that are derived from other attributes and are not state.
+    # Attributes that are derived from other attributes, and are not state.
     _DERIVED: ClassVar[frozenset[str]] = frozenset()
-    # Attributes that others own.
+    # Attributes that other objects own.
     _BORROWED: ClassVar[frozenset[str]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,14 +78,14 @@ class OwnsArrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the object and by all objects that it owns, each counted once."""
+        """Memory of the object and of all objects that it owns, in bytes."""
         held: dict[int, int] = {}
         _hold(self, held)
         return sum(held.values())
 
 
 def _hold(one: Any, held: dict[int, int]) -> None:
-    """Record the bytes that each part of an object holds, by the part's id."""
+    """Write the size of each part of an object to `held`, by the part's id."""
     if isinstance(one, np.ndarray):
         while isinstance(one.base, np.ndarray):
             one = one.base
@@ -103,7 +103,7 @@ def _hold(one: Any, held: dict[int, int]) -> None:
 
 
 class Memory(Generic[R]):
-    """The owner of adjacent records of one kind, and of arrays for their fields.
+    """The owner of adjacent records of one class, and of arrays for their fields.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Memory(Generic[R]):
 
     """
 
-    # The assignment that `own` has begun.
+    # The assignment that `own` has begun, but not completed.
     _owning: tuple[str, str, int, NDArray[Any]] | None = None
 
     def __init__(self, kind: type[R], n: int = 1) -> None:
@@ -129,7 +129,7 @@ class Memory(Generic[R]):
         self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
         for i, record in enumerate(self.records):
             _keep(record, self.bytes[self.kind.SIZE * i : self.kind.SIZE * (i + 1)])
-        # The words of all records by name, as NumPy arrays over the same memory.
+        # The number fields of all records, as a structured NumPy array over the same memory.
         self.words = self.bytes.view(self.kind.dtype())
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class Memory(Generic[R]):
         return found
 
     def word(self, name: str) -> memoryview:
-        """Return a view of the first record's int64 field, for an owner that reads it in each call.
+        """Return a view of an int64 field of the first record, for a field that each call reads.
 
         Reading the view takes a fifth of the time of reading the field.
         """
@@ -158,10 +158,10 @@ class Memory(Generic[R]):
         return self.bytes[: self.kind.SIZE].data.cast("q")[place : place + 1]
 
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
-        """Make a record's field refer to an array, and keep the array.
+        """Make a record's field refer to an array, and keep the array alive.
 
-        The array that the field refers to is kept at any moment. If the call is interrupted,
-        `settle` keeps the array that the field refers to.
+        The array to which the field refers stays alive, even if the call is interrupted (see
+        `settle`).
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"
@@ -171,12 +171,12 @@ class Memory(Generic[R]):
         self._owning = None
 
     def refer(self, owner: object, *names: str) -> None:
-        """Make the first record's fields refer to an owner's arrays of the same names."""
+        """Make fields of the first record refer to an owner's arrays of the same names."""
         for name in names:
             setattr(self.records[0], name, getattr(owner, name))
 
     def settle(self) -> None:
-        """Keep the array that a field refers to, if `own` was interrupted."""
+        """Complete an interrupted call of `own`, if it has set the field."""
         if self._owning is not None:
             key, name, i, array = self._owning
             if getattr(self.records[i], name).address == address_of(array):
@@ -190,14 +190,14 @@ class Memory(Generic[R]):
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def copied(self) -> Self:
-        """Return a copy of the records that refers to the same arrays, and keeps them."""
+        """Return a copy of the records, which refers to the same arrays and keeps them alive."""
         made = type(self)(self.kind, len(self))
         made.bytes[:] = self.bytes
         made.arrays = self.arrays.copy()
         return made
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers that are state, by name, over the same memory."""
+        """Return the columns of the state by name, as arrays over the same memory."""
         n, size = len(self.records), self.kind.SIZE
         return {c.name: c.over(self.bytes, n, size) for c in columns_of(self.kind)}
 
@@ -221,7 +221,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of records' memory; everything except state is 0, including addresses."""
+    """Return a copy of the memory of records, in which everything but the state is 0."""
     found = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), found.view(kind.dtype())
     for field in state_words(kind):
@@ -230,7 +230,7 @@ def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8
 
 
 def state_words(kind: type[Record]) -> list[str]:
-    """Return the names of the words of a record that are state."""
+    """Return the names of the number fields of a record that are state."""
     return [f.name for f in kind.words() if f.role is Role.STATE]
 
 
@@ -238,7 +238,7 @@ _SMALLEST = 8
 
 
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return an array of at least `n` rows with the same beginning, twice as long if it grows."""
+    """Return an array of at least `n` rows: the array itself, or a longer copy padded with 0."""
     if n <= len(array):
         return array
     longer = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
@@ -246,13 +246,13 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
-# A table's chunks; an array of their addresses, with room for more; and the address of this array,
-# which kernels use.
+# A table: its chunks, an array of their addresses with room for more, and the address of this array
+# for kernels.
 _Table = tuple[list[NDArray[np.int32]], NDArray[np.int64], int]
 
 
 def _capacity(chunks: list[NDArray[np.int32]]) -> int:
-    """Return the number of rows that a table's chunks hold."""
+    """Return the number of rows that a table's chunks can hold."""
     return len(chunks[0]) + CHUNK_ROWS * (len(chunks) - 1) if chunks else 0
 
 
@@ -264,28 +264,29 @@ def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
     return chunks, places, address_of(places)
 
 
-# A growing table gets a new tuple.
+# Empty tables share this tuple, because growth assigns a new tuple.
 _EMPTY = _table_of([])
 
 
 class ChunkedRows:
-    """Rows of 32-bit words, one growing sequence of rows per table.
+    """Growing tables whose rows consist of 32-bit words.
 
-    Growth adds a chunk. So no row is copied, no call takes time for the whole table, and at most
-    one chunk per table is unused. Only a table's first chunk starts small and grows by copying.
+    Growth adds a chunk. So no row is copied, the time of a call does not depend on the size of the
+    table, and at most one chunk of a table is unused. Only a table's first chunk starts small and
+    grows by copying.
 
     Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
-    the owner writes all addresses again before a kernel runs. A growth takes effect by its last
+    the owner writes all addresses again before a kernel runs. Growth takes effect with its last
     assignment or `append`.
 
     Parameters
     ----------
     n_tables
-        Number of sequences (one per tree, or one in all).
+        Number of tables (one for each tree, or one for all trees).
     width
-        Words per row.
+        Number of words of a row.
     zeroed
-        Whether new rows are zero. Memory that is not touched takes no space.
+        Whether new rows are zero.
 
     """
 
@@ -310,20 +311,21 @@ class ChunkedRows:
         return [chunks for chunks, _, _ in self._tables]
 
     def holder(self, table: int) -> object:
-        """Return the holder of a table's memory, to be kept as long as kernels may refer to it."""
+        """Return the object that must be kept alive as long as kernels may read a table."""
         return self._tables[table]
 
     def show(self, table: int, record: Table[Any]) -> None:
-        """Write the address of a table's rows, and their capacity, to its record for kernels."""
+        """Write the address and the capacity of a table's rows to the record that kernels read."""
         chunks, _, address = self._tables[table]
         record.chunks = address
         record.row_bytes = self.row_bytes
         record.capacity = _capacity(chunks)
 
     def show_all(self, name: str, words: NDArray[Any], tables: Sequence[int]) -> None:
-        """Write to many records what `show` writes, by the words of their tables of this name.
+        """Write the addresses and capacities of tables to many records, as `show` does.
 
-        `tables` has the number of each record's table.
+        `words` are the records' number fields, `name` is the field with the table, and `tables` has
+        the number of each record's table.
         """
         capacities = self.capacities
         words[f"{name}.chunks"] = [self._tables[table][2] for table in tables]
@@ -331,13 +333,13 @@ class ChunkedRows:
         words[f"{name}.row_bytes"] = self.row_bytes
 
     def grow(self, table: int, record: Table[Any], n_rows: int) -> None:
-        """Make room for `n_rows` rows in a table, and update its record."""
+        """Allocate memory for `n_rows` rows of a table, and update the table's record."""
         if n_rows > record.capacity:
             record.capacity = self.reserve(table, n_rows)
             record.chunks = self._tables[table][2]
 
     def reserve(self, table: int, n_rows: int) -> int:
-        """Make room for `n_rows` rows in a table; return its new capacity."""
+        """Allocate memory for `n_rows` rows of a table; return the table's new capacity."""
         chunks, places, _ = self._tables[table]
         capacity = _capacity(chunks)
         if n_rows <= capacity:
@@ -356,7 +358,7 @@ class ChunkedRows:
             if len(chunks) == len(places):
                 places = np.append(places, np.zeros_like(places))
                 self._tables[table] = chunks, places, address_of(places)
-            # No kernel reads this place before the next line.
+            # No kernel reads this address before the next line.
             places[len(chunks)] = address_of(chunk)
             chunks.append(chunk)
             capacity += CHUNK_ROWS
@@ -366,20 +368,20 @@ class ChunkedRows:
         return (np.zeros if self.zeroed else np.empty)((n_rows, self.width), dtype=np.int32)
 
     def rows(self, table: int, n_rows: int) -> NDArray[np.int32]:
-        """Copy the first `n_rows` rows of a table into one array, shape (n_rows, width)."""
+        """Return a copy of the first `n_rows` rows of a table, shape (n_rows, width)."""
         chunks, _, _ = self._tables[table]
         if not chunks:
             return np.zeros((0, self.width), dtype=np.int32)
         return np.concatenate(chunks)[:n_rows]
 
     def column(self, table: int, n_rows: int, column: Column) -> NDArray[Any]:
-        """Copy the numbers of a column in the first `n_rows` rows of a table."""
+        """Return a copy of a column in the first `n_rows` rows of a table."""
         parts = [column.over(chunk, len(chunk), self.row_bytes) for chunk in self.chunks[table]]
         parts.append(np.empty((0, *column.shape), column.dtype))
         return np.concatenate(parts)[:n_rows]
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
-        """Copy rows to a table after its first `n_rows`, which fill whole chunks."""
+        """Copy rows to a table after its first `n_rows` rows, which must fill whole chunks."""
         self.reserve(table, n_rows + len(rows))
         start = 0
         for chunk in self.chunks[table][n_rows // CHUNK_ROWS :]:
@@ -401,7 +403,7 @@ class ChunkedRows:
         self._tables[table] = _EMPTY
 
     def resized(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
-        """Return the same rows with another width.
+        """Return a copy of the tables with rows of another width.
 
         Parameters
         ----------
@@ -410,7 +412,7 @@ class ChunkedRows:
         moves
             Triples (old start, new start, length) of the words to keep.
         fill
-            Bits of the words that no move fills.
+            Value of the other words, as an int32.
 
         """
         made = ChunkedRows(len(self._tables), width, self.zeroed)
@@ -426,7 +428,7 @@ class ChunkedRows:
         return made
 
     def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
-        """Write `bits` to the words at `places` after each of the `starts`, in all rows."""
+        """Write `bits` to all words `start + place`, for `starts` and `places`, in all rows."""
         words = np.add.outer(np.array(starts, dtype=np.int64), places).reshape(-1)
         for chunks, _, _ in self._tables if len(words) else ():
             for chunk in chunks:
@@ -438,7 +440,7 @@ class ChunkedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, with the lists and array headers."""
+        """Memory of the tables in bytes, including lists and array headers."""
         size = sys.getsizeof(self._tables)
         for table in self._tables:
             size += sys.getsizeof(table) + sum(map(sys.getsizeof, table))
@@ -447,7 +449,7 @@ class ChunkedRows:
 
 
 class PackedRows:
-    """The rows of tables as pickles hold them, with an array for each table."""
+    """The rows of tables in a pickle: an array for each table."""
 
     def __init__(self, rows: list[NDArray[np.int32]]) -> None:
         self.rows = rows
@@ -458,7 +460,7 @@ class PackedRows:
         return [len(rows) for rows in self.rows]
 
     def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`.
+        """Return tables that hold the rows; for `zeroed`, see `ChunkedRows`.
 
         Raises
         ------
@@ -480,7 +482,7 @@ class PackedRows:
 
 
 class TableState:
-    """The used rows of tables, to be pickled or saved.
+    """The used rows of tables, for a pickle or a file.
 
     Parameters
     ----------
@@ -500,7 +502,7 @@ class TableState:
 
     @property
     def rows(self) -> list[NDArray[np.int32]]:
-        """Copies of the rows of each table."""
+        """A copy of the used rows of each table."""
         return [self.tables.rows(table, n) for table, n in enumerate(self.counts)]
 
     def __reduce__(self) -> Any:

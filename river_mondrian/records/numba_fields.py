@@ -32,7 +32,7 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 def method_dispatcher(function: Any) -> Any:
     """Return the dispatcher of a method, which only kernels call.
 
-    A decorator of methods (`compiling.exact_method`) may have set compiler options.
+    A decorator of methods (`compiling.kernels.exact_method`) may have set compiler options.
     """
     options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -68,7 +68,7 @@ def _method(typ: RecordType, name: str) -> Any:
         dispatcher_type = fnty
 
         def generic(self, args: Any, kws: Any) -> Any:
-            # Compiled once for all constants of a type.
+            # The method is compiled once for all constants of a type.
             found = fnty.get_call_type(self.context, (typ, *map(types.unliteral, args)), kws)
             return None if found is None else found.as_method()
 
@@ -77,7 +77,7 @@ def _method(typ: RecordType, name: str) -> Any:
 
 @functools.cache
 def _entry(typ: RecordType, field: Field) -> Any:
-    """Return the type of a kernel that is called by the address in a field."""
+    """Return the type of a kernel that is called by its address in a field."""
     given, returned = get_args(field.kind)
     taken = tuple(numba_type(hint) for hint in given)
     result = numba_type(returned)
@@ -103,7 +103,7 @@ def _entry(typ: RecordType, field: Field) -> Any:
 def call_function(
     context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
 ) -> Any:
-    """Call a function by numba's convention; propagate its exceptions."""
+    """Generate a call of a function by numba's convention, which propagates exceptions."""
     status, value = context.call_conv.call_function(builder, function, result, taken, args)
     with cgutils.if_unlikely(builder, status.is_error):
         context.call_conv.return_status_propagate(builder, status)
@@ -131,7 +131,7 @@ class _RecordAttributes(templates.AttributeTemplate):
 def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     field = typ.record.FIELDS.get(attr)
     if field is None or field.is_entry:
-        # A method is bound to its record.
+        # The value of a bound method is its record.
         return value
     numba_types.check_record(context, builder, value, f"{attr} of no record")
     address = builder.add(value, BITS(field.offset))
@@ -156,7 +156,7 @@ def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     elif isinstance(sig.args[1], RecordType):
         numba_types.store_address(builder, address, value)
     else:
-        # Arrays have a length only in the checked mode.
+        # Arrays have a length only if accesses are checked.
         numba_types.store_address(builder, address, numba_types.address_in(builder, value))
         if CHECKS:
             behind = builder.add(address, BITS(ADDRESS_BYTES))
@@ -181,12 +181,12 @@ class _NoRow(AbstractTemplate):
 
 
 class Known(AbstractTemplate):
-    """The type of `known`, which returns a record of a table or an array from its address."""
+    """The type of the method `known`, which returns a row or an element from its address."""
 
     key = ("table", "known")
 
     def generic(self, args: Any, kws: Any) -> Any:
-        """Return the signature."""
+        """Return the signature of the method."""
         this = self.this  # type: ignore[attr-defined]
         row: Any = this.row if isinstance(this, RecordType) else this.record
         return signature(RecordType(row), args[0], recvr=this)
@@ -223,8 +223,8 @@ def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return BITS(0)
 
 
-# Records and arrays created from other records: `Kind(record, word)`, `Float32s(record, word,
-# length)`.
+# Records and arrays that kernels create from other records: `Kind(record, word)`, `Float32s(record,
+# word, length)`.
 
 
 def _is_place(typ: Any) -> bool:
@@ -232,7 +232,7 @@ def _is_place(typ: Any) -> bool:
 
 
 def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return the address that is a number of words after the start of the first argument."""
+    """Return the address that is a number of words after the first argument's address."""
     base = args[0]
     if isinstance(sig.args[0], SpanType):
         base = numba_types.address_in(builder, base)
@@ -245,7 +245,7 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _make_callable(cls: type[Record]) -> None:
-    """Enable calls of a class of records in kernels: with an address, or a record and a word."""
+    """Let kernels call a class of records, with an address or with a record and a word."""
 
     @type_callable(cls)
     def typed(context: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Numba's types of records, arrays and tables, and functions with their own LLVM code.
+"""Numba's types of records, arrays and tables, and functions with LLVM code.
 
-A record is an int64 to compiled code: its address. An array is its address; in the checked mode it
-also has its length. Reading a word widens it, and writing narrows it. Loads and stores are aligned
-to words of 4 bytes only, since rows may begin at any word.
+In compiled code, a record is its address, an int64. An array is its address, and also its length if
+accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and stores are
+aligned only to words of 4 bytes, because rows may begin at any word.
 
 `room_of_words` and `room_of_array` return functions that reserve memory of a fixed size on the
 stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size until
@@ -35,7 +35,7 @@ from .record import CHECKS, WORD_BYTES, Record, Word
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Parts of numba without annotations.
+# A module of numba that has no annotations.
 _datamodel: Any = datamodel
 
 BITS = ir.IntType(64)
@@ -67,7 +67,7 @@ class RecordType(types.Type):
 
 
 class BufferType(RecordType):
-    """Numba's type of the memory of `bytes` or of a `bytearray`, which own it."""
+    """Numba's type of the memory that `bytes` or a `bytearray` owns."""
 
 
 class SpanType(types.Type):
@@ -125,7 +125,7 @@ register_model(SpanType)(_CheckedModel if CHECKS else _RecordModel)
 
 
 def make_span(builder: Any, address: Any, length: Any) -> Any:
-    """Return the value of an array."""
+    """Return the LLVM value of an array."""
     if not CHECKS:
         return address
     value = ir.Constant(ir.LiteralStructType([BITS, BITS]), ir.Undefined)
@@ -133,43 +133,43 @@ def make_span(builder: Any, address: Any, length: Any) -> Any:
 
 
 def address_in(builder: Any, value: Any) -> Any:
-    """Return the address of an array's value."""
+    """Return the address in the LLVM value of an array."""
     return builder.extract_value(value, 0) if CHECKS else value
 
 
 def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
-    """Return LLVM's pointer of a type to the start of an array or a record."""
+    """Return an LLVM pointer to the start of an array or a record, for elements of type `kind`."""
     address = value if isinstance(value.type, ir.IntType) else address_in(builder, value)
     return builder.inttoptr(address, kind.as_pointer())
 
 
 def length_in(builder: Any, value: Any) -> Any:
-    """Return the length of an array's value, in the checked mode."""
+    """Return the length in the LLVM value of an array; only if accesses are checked."""
     return builder.extract_value(value, 1)
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Raise an IndexError if `is_wrong`, in the checked mode."""
+    """Generate an IndexError if `is_wrong` is true; only if accesses are checked."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
 
 
 def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
-    """Raise an IndexError if an array has no such element, in the checked mode."""
+    """Generate an IndexError for an index out of range; only if accesses are checked."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
         check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
-    """Raise an IndexError if there is no record, in the checked mode."""
+    """Generate an IndexError if the address is 0; only if accesses are checked."""
     if CHECKS:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
 
 def load(context: Any, builder: Any, word: Word, address: Any) -> Any:
-    """Read a word at an address, widened."""
+    """Generate code that reads a word at an address and widens it."""
     memory = memory_type(word)
     pointer = pointer_to(builder, address, context.get_data_type(memory))
     found = builder.load(pointer, align=WORD_BYTES)
@@ -177,7 +177,7 @@ def load(context: Any, builder: Any, word: Word, address: Any) -> Any:
 
 
 def store(context: Any, builder: Any, word: Word, address: Any, value: Any, given: Any) -> None:
-    """Write a value of a given type to a word at an address, narrowed."""
+    """Generate code that narrows a value of the type `given` and writes it to an address."""
     memory = memory_type(word)
     value = context.cast(builder, value, given, memory)
     pointer = pointer_to(builder, address, context.get_data_type(memory))
@@ -185,12 +185,12 @@ def store(context: Any, builder: Any, word: Word, address: Any, value: Any, give
 
 
 def load_address(builder: Any, address: Any) -> Any:
-    """Read the address that is stored at an address."""
+    """Generate code that reads an address from memory."""
     return builder.load(builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
 
 
 def store_address(builder: Any, address: Any, value: Any) -> None:
-    """Store an address at an address."""
+    """Generate code that writes an address to memory."""
     builder.store(value, builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
 
 
@@ -215,7 +215,8 @@ def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
 
 @register_unbox(BufferType)
 def _unbox_buffer(typ: Any, value: Any, c: Any) -> Any:
-    # This function raises a TypeError if the value is of another class.
+    # `PyBytes_AsString` and `PyByteArray_AsString` raise a TypeError if the value has another
+    # class.
     name = "PyBytes_AsString" if typ.record is Packed else "PyByteArray_AsString"
     signature = ir.FunctionType(c.pyapi.cstring, [c.pyapi.pyobj])
     function = cgutils.get_or_insert_function(c.pyapi.module, signature, name)
@@ -261,19 +262,20 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 # Types of calls within kernels.
 
-# To find the type of a call, numba compares the arguments with all types that the function takes.
-# Compilers of kernels (`pipelines`) ask these rules first, whose types are numba's own. The rules
-# are not registered with numba, so users' functions keep numba's types, errors and overloads.
+# To find the type of a call, numba compares the arguments with all signatures of the function.
+# Compilers of kernels (`pipelines`) first try these rules, which return the same types faster. The
+# rules are not registered with numba, so users' functions keep numba's types, errors and overloads.
 _RULES: dict[Any, Callable[..., Any]] = {}
 
-# The keys of code for functions that numba would compile.
+# Functions that numba would compile from Python, and the keys of the LLVM code used instead.
 _OWN_CODE: dict[Any, Any] = {function: ("kernels", function) for function in (max, min, int)}
 
 
 def typed(*functions: Any) -> Callable[[F], F]:
-    """Return a decorator for the rule of some functions' calls within kernels.
+    """Return a decorator of a rule for the types of calls of some functions in kernels.
 
-    The rule returns the signature for the types of the arguments, or None if numba must find it.
+    The rule gets the types of the arguments. It returns the signature, or None if numba must find
+    the signature.
     """
 
     def register(rule: F) -> F:
@@ -307,17 +309,17 @@ def _ruled(known: types.Function) -> _Ruled:
 class _Declarations(RegistryLoader):
     """Numba's declarations of types, without attributes and methods that are written in Python.
 
-    Loading these would load all of numba's code and scipy's linear algebra.
+    Loading such attributes and methods would load all of numba's code and scipy's linear algebra.
     """
 
     def new_registrations(self, name: str) -> Any:
-        """Return what has been declared since the last call."""
+        """Return the declarations since the last call."""
         found = super().new_registrations(name)
         return [one for one in found if not hasattr(one, "_get_target_registry")]
 
 
 class KernelContext(Context):
-    """A context of types for kernels, with rules, which loads faster than numba's context."""
+    """Numba's context of types with rules for kernels and fewer types, which loads faster."""
 
     def load_additional_registries(self) -> None:
         """Load the types of enumerations, and of functions of `math` and NumPy."""
@@ -349,13 +351,13 @@ class KernelTarget(CPUContext):
 
     @classmethod
     def of(cls, context: Any) -> Any:
-        """Return the copy."""
+        """Return a copy of a context as an object of this class."""
         found = copy.copy(context)
         found.__class__, found.typing_context = cls, cls.types
         return found
 
     def load_additional_registries(self) -> None:
-        """Load functions of Python, `math` and NumPy, which are imported now."""
+        """Load the code of functions of Python, `math` and NumPy."""
         from numba.cpython import enumimpl, iterators, mathimpl, numbers, rangeobj, tupleobj  # noqa: F401
         from numba.np import npyimpl
 
@@ -366,7 +368,7 @@ class KernelTarget(CPUContext):
 
 
 def _wide(*args: Any) -> Any:
-    """Return the type in which two numbers are combined, or None for other arguments."""
+    """Return the common type of two numbers, or None for other arguments."""
     if len(args) != 2 or not {types.int64, types.float64}.issuperset(args):
         return None
     return types.float64 if types.float64 in args else types.int64
@@ -413,7 +415,7 @@ def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _lower_extreme(function: Any, passes: Any) -> None:
     @lower_builtin(_OWN_CODE[function], types.Any, types.Any)
     def extreme(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        # As Python does: the first argument unless the second one passes it.
+        # As in Python, the result is the first argument unless the second argument is more extreme.
         compare = context.get_function(passes, signature(types.boolean, *sig.args))
         return builder.select(compare(builder, args[::-1]), *args[::-1])
 
@@ -432,11 +434,11 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", *args)
 
 
-# Python functions with their own LLVM code in compiled kernels.
+# Python functions for which compiled kernels use special LLVM code.
 
 
 def coded(function: Any, typer: Callable[..., Any]) -> Any:
-    """Return a decorator for the code generator of calls of `function`.
+    """Return a decorator of the code generator for calls of `function`.
 
     `typer` returns the signature for the types of the arguments; None refuses the arguments.
     """
@@ -452,7 +454,7 @@ def coded(function: Any, typer: Callable[..., Any]) -> Any:
 
 
 def compiles(function: Any, result: Callable[..., Any]) -> Any:
-    """Return a decorator as `coded` does; `result` returns only the type of the result."""
+    """Return a decorator like `coded`; `result` returns only the type of the result."""
 
     def typer(*args: Any) -> Any:
         found = result(*args)
@@ -463,9 +465,10 @@ def compiles(function: Any, result: Callable[..., Any]) -> Any:
 
 
 def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
-    """Return a decorator that sets the LLVM code of a typed Python function's calls in kernels.
+    """Return a decorator that sets the LLVM code for calls of an annotated Python function.
 
-    `codegen(context, builder, *arguments)` gets LLVM values of the annotated types.
+    `codegen(context, builder, *arguments)` gets LLVM values of the annotated types, and returns the
+    value of the result.
     """
 
     def register(function: F) -> F:
@@ -494,7 +497,7 @@ R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words[Any])
 
 _INT64, _INT32 = ir.IntType(64), ir.IntType(32)
-# Bytes of a cache line, and the most bytes of a prefetch.
+# Number of bytes of a cache line, and largest number of bytes of a prefetch.
 _CACHE_LINE = 64
 _MOST_BYTES = 512
 
@@ -514,7 +517,7 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
 
 
 def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
-    """Return a function that reserves `length` words for one call of a kernel."""
+    """Return a function by which a kernel reserves `length` words until it returns."""
 
     def room() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -525,7 +528,7 @@ def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Return a function that reserves `length` records for one call of a kernel."""
+    """Return a function by which a kernel reserves `length` records until it returns."""
 
     def room() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
@@ -537,12 +540,12 @@ def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
     return room
 
 
-# Memory that Python has allocated, by its address.
+# Memory that `new_array` and `new_int64s` have allocated in Python, by address.
 _ALLOCATED: dict[int, Any] = {}
 
 
 def new_array(record: type[R], length: int) -> Array[R]:
-    """Return memory for `length` records, to be released by `release`."""
+    """Allocate an array of `length` records, which `release` must free."""
     address, buffer = _python_memory(record.SIZE * length)
     _ALLOCATED[address] = buffer
     found = Array[R](address, 0, length)
@@ -551,7 +554,7 @@ def new_array(record: type[R], length: int) -> Array[R]:
 
 
 def new_int64s(length: int) -> Int64s:
-    """Return memory for `length` integers, to be released by `release`."""
+    """Allocate an array of `length` integers, which `release` must free."""
     address, buffer = _python_memory(8 * length)
     _ALLOCATED[address] = buffer
     return Int64s(address, 0, length)
@@ -560,7 +563,7 @@ def new_int64s(length: int) -> Int64s:
 @compiles(new_array, lambda record, length: SpanType(None, record.typing_key))
 @compiles(new_int64s, lambda length: SpanType(Int64s))
 def _allocate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    # Without memory this raises a MemoryError.
+    # `allocate` raises a MemoryError if there is no memory.
     n_bytes = builder.mul(args[-1], _INT64(sig.return_type.element_size))
     found = context.nrt.allocate(builder, n_bytes)
     return make_span(builder, builder.ptrtoint(found, _INT64), args[-1])
@@ -591,7 +594,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(place: Record | Span, n_words: int) -> None:
-    """Prefetch the first 4-byte words of a record or an array, at most 128; never fault."""
+    """Prefetch the first 4-byte words (at most 128) of a record or array; never fail."""
 
 
 @compiles(
@@ -627,7 +630,7 @@ def lowest_bit(word: int) -> int:
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
     number = builder.zext(is_true, _INT64)
-    # An empty instruction hides the value from the optimizer.
+    # An empty instruction hides the value from the optimizer, which might create a branch.
     return builder.asm(ir.FunctionType(_INT64, [_INT64]), "", "=r,0", [number], False)
 
 

@@ -1,18 +1,18 @@
 """Pipelines that compile kernels and their helpers faster than numba's defaults.
 
-- Numba optimizes every function and generates its machine code. But a helper becomes part of the
-  kernels that call it, and is optimized there again. So helpers get only a short first
-  optimization, and no machine code.
-- LLVM unrolls only loops of constant length, within a function. Unrolling all other loops would
-  double the compilation time and the code, without faster kernels.
+- Numba optimizes each function and generates its machine code. But a helper is linked into the
+  kernels that call it, and optimized again. So helpers get only a short first optimization, and no
+  machine code.
+- LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
+  time and the size of the code, without faster kernels.
 - Functions that run rarely are optimized less (`rare`), which takes less than half of the time.
-- Only the passes that kernels need run (`_PASSES`), without numba's timers and analyses between
-  them. Kernels have no objects with reference counts.
+- Only the passes that kernels need are run (`_PASSES`), without numba's timers and analyses between
+  passes. Kernels have no objects with reference counts.
 - Types and code of functions that kernels never call are not loaded (`numba_types.KernelTarget`).
 
 The pipelines use numba's internals, which may change. The internals are tested once, before the
-first function is compiled. If they have changed, functions are compiled by numba's passes, and
-first calls take longer. The contexts of `numba_types` are always used.
+first function is compiled. If the internals have changed, functions are compiled by numba's passes,
+and first calls take longer. The contexts of `numba_types` are always used.
 """
 
 import functools
@@ -28,15 +28,15 @@ from .numba_types import KernelTarget
 
 LOG = logging.getLogger("river_mondrian")
 
-# Parts of numba without annotations.
+# Modules and functions of numba that have no annotations.
 _Compiler: Any = compiler.Compiler
 _njit: Any = numba.njit
 llvm: Any = _llvm
 
 _NO_ADDRESS = 0
 
-# The passes before the lowering pass. Numba's other passes handle closures, NumPy's overloads,
-# expressions of arrays, branches on constants, and objects with reference counts.
+# The passes before the lowering pass. Kernels do not need numba's other passes, for closures,
+# NumPy's overloads, array expressions, branches on constants, and objects with reference counts.
 _PASSES = (
     *("TranslateByteCode", "FixupArgs", "IRProcessing", "GenericRewrites", "InlineInlinables"),
     *("ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis"),
@@ -51,7 +51,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return the package's manager of passes, and its lowering passes by kind.
+    """Return the package's manager of passes, and the lowering passes by kind of function.
 
     Only this function uses numba's internals.
     """
@@ -68,17 +68,17 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
     alloca_once: Any = cgutils.alloca_once
 
     class Manager(pass_manager):  # type: ignore[misc]
-        """Passes without numba's timers and events, and without an analysis after each pass."""
+        """A manager that runs passes without numba's timers, events and analyses."""
 
         def _runPass(self, index: int, one: Any, state: Any) -> None:
             one.analysis = self._analysis
             one.run_pass(state)
 
     class Lower(lower):  # type: ignore[misc]
-        """Lower without reference counts, since records and arrays are addresses."""
+        """Code generator without reference counts, because records and arrays are addresses."""
 
         def lower(self) -> None:
-            """Lower the function, or refuse to if objects would not be freed."""
+            """Generate the code; refuse types with objects that would not be freed."""
             for typ in set(self.fndesc.typemap.values()):
                 is_constant = isinstance(typ, types.Array) and not typ.mutable
                 if self.context.data_model_manager[typ].contains_nrt_meminfo() and not is_constant:
@@ -120,7 +120,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             builder.getModulePassManager().run(self._final_module, builder)
 
     class HelperLibrary(KernelLibrary):
-        """A library to be linked into other libraries."""
+        """A library that is linked into other libraries."""
 
         level = _LOW_LEVEL
 
@@ -139,7 +139,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class HelperLowering(lowering_pass):  # type: ignore[misc]
-        """Lower without an entry point for Python."""
+        """Pass that generates code without an entry point for Python."""
 
         _name = "helper_lowering"
         lowering_class = Lower
@@ -150,7 +150,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             state.library = HelperLibrary(state.targetctx.codegen(), name)
             state.flags.no_compile = True
             super().run_pass(state)
-            # Numba's key of the compiled function, which is all that callers need to link it.
+            # Callers link the compiled function by this key.
             module = state.cr.fndesc.lookup_module()
             key = dynfunc.make_function(
                 module, name, "a helper of kernels", _NO_ADDRESS, state.cr.env, (state.library,)
@@ -161,7 +161,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class KernelLowering(lowering_pass):  # type: ignore[misc]
-        """Lower to machine code with fewer unrolled loops."""
+        """Pass that generates machine code with fewer unrolled loops."""
 
         _name = "kernel_lowering"
         lowering_class = Lower
@@ -175,7 +175,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class RareLowering(KernelLowering):
-        """Lower to machine code in less time."""
+        """Pass that generates slower machine code in less time."""
 
         _name = "rare_lowering"
         library = RareLibrary
@@ -186,7 +186,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
 @functools.cache
 def _pipelines(kind: str) -> Pipelines:
-    """Return the passes for a kind of functions."""
+    """Return the passes for a kind of function: "kernel", "helper" or "rare"."""
     manager, own = _lowerings()
     pipeline = manager("kernel")
     for name in (*_PASSES, kind, "NoPythonBackend"):
@@ -196,14 +196,15 @@ def _pipelines(kind: str) -> Pipelines:
 
 
 def _compiler(kind: str, is_tried: bool = False) -> Any:
-    """Return numba's compiler with other pipelines (`njit(pipeline_class=...)`).
+    """Return a compiler for `njit(pipeline_class=...)` with the passes for a kind of function.
 
-    The pipelines are changed if numba's internals are as expected, or in a trial (`is_tried`).
+    The compiler uses numba's passes if numba's internals are not as expected, except in a trial
+    (`is_tried`).
     """
 
     class Compiler(_Compiler):  # type: ignore[misc]
         def __init__(self, context: Any, target: Any, *args: Any) -> None:
-            # Both contexts are copies, since the package must not change users' functions.
+            # Both contexts are copies, because the package must not change users' functions.
             super().__init__(KernelTarget.types, KernelTarget.of(target), *args)
 
         def define_pipelines(self) -> Pipelines:
@@ -214,8 +215,7 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
     return Compiler
 
 
-# Compilers for helpers that become parts of kernels, for kernels, and for functions that run too
-# rarely to be fully optimized.
+# Compilers of helpers, of kernels, and of functions that run rarely.
 HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel", "rare"))
 
 
@@ -234,7 +234,7 @@ def is_numba_known() -> bool:
             return helper(x)
 
         return _njit(pipeline_class=_compiler("rare", is_tried=True))(call)(1.5) == 3.0
-    # Any error: another version of numba may fail in any way.
+    # Any exception is caught, because another version of numba may fail in any way.
     except Exception as error:
         LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
         return False

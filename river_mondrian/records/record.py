@@ -1,23 +1,23 @@
-"""Records: classes whose annotations are the fields of a piece of memory.
+"""Records: classes whose annotations are the fields of a block of memory.
 
     class Node(Record):
         left: Int32  # reference to the left child
         right: Int32
         cut: Float32  # in scaled units
 
-In compiled kernels and in Python alike, `node.cut` reads the float32 in memory as a float64, and
-`node.cut = v` writes a float32. A subclass has the fields of its base first, and may narrow a
-field's type. Methods of a record are compiled for the type of record on which they are called. So a
-subclass chooses at compile time how a kernel over the base behaves.
+In compiled kernels and in Python, `node.cut` reads the float32 in memory as a float64, and
+`node.cut = v` writes a float32. A subclass begins with the fields of its base class, and may narrow
+a field's type. Methods of a record are compiled for the type of record on which they are called. So
+a kernel over the base class uses the methods of the subclass, without a choice at run time.
 
     left: Int32 = stored(Ref("nodes"))
 
 declares that the field refers to a row of a table; `Bounds` declares its range. Stored records are
 checked by these declarations (see `restored`).
 
-A field is *state* unless it is marked: `transient()` for one call's data, `derived()` for data that
-its owner restores from the other fields. Addresses are never state. Pickles hold the state only
-(see `memory.Memory`).
+A field is *state* unless it is marked. `transient()` marks data of one call. `derived()` marks data
+that the record's owner restores from other fields. Addresses are never state. Pickles hold the
+state only (see `memory.Memory`).
 """
 
 import ctypes
@@ -32,27 +32,28 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 import numpy as np
 
-# If the environment variable is set, every access of every kernel is checked.
+# Whether kernels check each access to a record or an array.
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
-# Size of the words that count places within rows, and to which all fields are aligned.
+# Number of bytes of a word and of an address. Fields are aligned to words, and positions in rows
+# count words.
 WORD_BYTES = 4
 ADDRESS_BYTES = 8
 
 
 @dataclass(frozen=True)
 class Word:
-    """A number in memory.
+    """A type of numbers in memory.
 
     Parameters
     ----------
     name
-        NumPy's and numba's name of its type.
+        Name of the type in NumPy and numba.
     c_type
-        Its type in ctypes.
+        The type in ctypes.
     read
-        Converts the number for Python: floats to NumPy's float64, so that a division by zero
-        behaves as in a kernel.
+        Function that converts a number for Python. Floats become NumPy's float64, so that a
+        division by zero behaves as in a kernel.
 
     """
 
@@ -62,7 +63,7 @@ class Word:
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
+        """Number of bytes of a number."""
         return ctypes.sizeof(self.c_type)
 
 
@@ -72,7 +73,7 @@ UINT64 = Word("uint64", ctypes.c_uint64, np.uint64)
 FLOAT32 = Word("float32", ctypes.c_float, np.float64)
 FLOAT64 = Word("float64", ctypes.c_double, np.float64)
 
-# Kernels compute with the wide numbers, int64 and float64, whatever the width in memory.
+# Kernels always compute in int64, uint64 and float64; only the memory may have narrower types.
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 UInt64 = Annotated[int, UINT64]
@@ -90,7 +91,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """Rows in which an integer field is from `least` to `most`."""
+    """The rows in which an integer field is from `least` to `most`."""
 
     field: str
     least: int
@@ -104,9 +105,10 @@ class Bounds:
     Parameters
     ----------
     least, most
-        The bounds.
+        The inclusive bounds.
     below
-        An exclusive upper bound: a field, or a method, of the record that all rows share.
+        Name of a field or method of the record that all rows share, whose value is an exclusive
+        upper bound.
     when
         The rows to which the bounds apply; None for all.
 
@@ -125,20 +127,20 @@ class Ref:
     Parameters
     ----------
     to
-        The name of the table.
+        Name of the table with the row.
     other
-        The table for numbers below 0: `~i` refers to its row `i`, whose own references are not
-        followed.
+        Name of the table for numbers below 0: `~i` refers to row `i` of this table. The references
+        of this row are not followed.
     none
-        The number that refers to nothing, if there is such a number.
+        The number that refers to no row; None if each number refers to a row.
     first
-        The number of the first row.
+        The number that refers to the first row.
     when
         The rows in which the field is a reference; None for all.
     finds
         The rows of `to` to which the field may refer; None for all.
     ends
-        Whether the target's own references are not followed.
+        Whether following stops at the row, so that its references are not followed.
     chain
         Name of the chain. Only fields of one chain are followed together. Fields of different
         chains may refer to the same row.
@@ -157,7 +159,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Option:
-    """The value after the `=` of a field."""
+    """Options of a field: the value after the `=` in the class."""
 
     role: Role = Role.STATE
     length: int = 0
@@ -171,15 +173,15 @@ class Option:
 def transient(*shape: int | str) -> Any:
     """Mark a field that is used during one call; it is not pickled.
 
-    The shape of an array is as for `sized`.
+    For the shape of an array, see `sized`.
     """
     return Option(Role.TRANSIENT, shape=shape)
 
 
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
-    """Mark an array by its shape, which its owner ensures, and by the bounds of its numbers.
+    """Declare the shape of an array, which the owner ensures, and the bounds of its numbers.
 
-    A part of the shape is a number, or the name of a field or a method that returns the number.
+    Each dimension is a number, or the name of a field or method of the record with the number.
     """
     return Option(shape=shape, bounds=bounds)
 
@@ -190,22 +192,22 @@ def derived() -> Any:
 
 
 def inline(length: int) -> Any:
-    """Mark an array of `length` elements that is part of the record."""
+    """Mark an array of `length` elements that is stored in the record."""
     return Option(length=length)
 
 
 def entry() -> Any:
-    """Mark the address of a kernel, annotated as a Callable, by which other kernels call it."""
+    """Mark the address of a kernel that other kernels call; the annotation is a Callable."""
     return Option(Role.DERIVED, is_entry=True)
 
 
 def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
-    """Mark a field that shares its place with another field, which such records do not use."""
+    """Mark a field that uses the memory of another field, which the subclass does not use."""
     return Option(instead_of=name, **_declared(declared))
 
 
 def stored(declared: Bounds | Ref) -> Any:
-    """Mark a field by its declaration for stored records (see `restored`)."""
+    """Declare the bounds or the target of a stored field (see `restored`)."""
     return Option(**_declared(declared))
 
 
@@ -217,15 +219,14 @@ def _declared(declared: Bounds | Ref | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record: its place and its kind."""
+    """A field of a record: its position and its type."""
 
     name: str
     offset: int
     size: int
     role: Role
-    # A Word; a class of arrays, whose address and length are in the record; a class of records,
-    # whose address is in the record; or, if `embedded`, an array or a record that is part of the
-    # record.
+    # A Word, a class of arrays, or a class of records. If `embedded`, the array or record is part
+    # of this record. Otherwise this record has its address, and the length of an array.
     kind: Any
     embedded: bool = False
     length: int = 0
@@ -247,23 +248,23 @@ _OBSERVERS: list[Callable[[Any], None]] = []
 
 
 def observe(observer: Callable[[Any], None]) -> None:
-    """Call a function with each new class of records."""
+    """Register a function that is called with each new class of records."""
     _OBSERVERS.append(observer)
 
 
 class Record(int):
-    """A record at an address, which is its value as an integer; 0 means no record."""
+    """A record in memory. Its value as an integer is its address; 0 means no record."""
 
     FIELDS: ClassVar[dict[str, Field]] = {}
     # Size in bytes, and in words of 4 bytes.
     SIZE: ClassVar[int] = 0
     WORDS: ClassVar[int] = 0
-    # The fields that are records within this record.
+    # The fields that are embedded records.
     WITHIN: ClassVar[list[Field]] = []
     # Whether a field of this type is part of the outer record.
     EMBEDDED: ClassVar[bool] = False
-    # The record's memory as int64, if its owner has set it: reading it takes half as long as
-    # reading at an address, and owners read integers for each sample.
+    # The record's memory as int64, or None. Owners set it because they read integers for each
+    # sample: reading from this view takes half as long as reading at an address.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:
@@ -294,13 +295,13 @@ class Record(int):
 
     @classmethod
     def class_of(cls, kind: Any) -> type[Any]:
-        """Return the class of a record that is part of another record, by its annotation."""
+        """Return the class of an embedded record for its annotation."""
         return cls
 
     @classmethod
     @functools.cache
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
-        """Return NumPy's view of the words of a record, or of a row that begins with a record."""
+        """Return NumPy's type of the number fields of a record, or of a row of `n_bytes` bytes."""
         words = cls.words()
         return np.dtype(
             {
@@ -313,7 +314,7 @@ class Record(int):
 
     @classmethod
     def words(cls) -> list[Field]:
-        """Return the number fields, and the number fields of embedded records as `outer.inner`."""
+        """Return the number fields, also of embedded records, with names such as `outer.inner`."""
         found: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):
@@ -338,7 +339,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
-    # `of_kind` returns an array over the memory at an address.
+    # A class with the method `of_kind` is a class of arrays.
     if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
@@ -352,7 +353,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
 
 
 def number_of(record: Record, what: int | str) -> int:
-    """Return a number, or the number of a record's field or method of that name."""
+    """Return a number: `what` itself, or the value of a record's field or method with this name."""
     found = getattr(record, what) if isinstance(what, str) else what
     return int(found() if callable(found) else found)
 
@@ -368,7 +369,7 @@ def write_address(address: int, value: int) -> None:
 
 
 def check_record(address: int, name: str) -> None:
-    """Refuse access to a field of no record."""
+    """Raise an IndexError if a field of no record is accessed."""
     if address == 0:
         raise IndexError(f"{name} of no record")
 
@@ -434,7 +435,7 @@ def _int64_setter(field: Field) -> Callable[[Record, Any], None]:
 
 
 def _embedded_getter(base: Any, field: Field) -> Callable[[Record], Any]:
-    # Set at first use: a record may be annotated by a class that is defined later.
+    # The class is found at first use, because an annotation may name a class that is defined later.
     found: list[Any] = []
 
     def get_embedded(self: Record) -> Any:
@@ -464,7 +465,7 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     if field.is_entry:
 
         def set_entry(self: Record, value: Any) -> None:
-            # Without compilation the value is a function.
+            # If nothing is compiled, the value is a function.
             address = value if isinstance(value, int) else id(value)
             if address is not value:
                 _ENTRIES[address] = value
@@ -474,7 +475,7 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     if field.embedded:
 
         def refuse(self: Record, value: Any) -> None:
-            raise AttributeError(f"{field.name} lies within its record")
+            raise AttributeError(f"{field.name} is part of its record, so it cannot be set")
 
         return refuse
     base = get_origin(kind) or kind
@@ -496,5 +497,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# Functions that records call if nothing is compiled, by the value of the field.
+# If nothing is compiled: functions by the value in the field of the entry.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
