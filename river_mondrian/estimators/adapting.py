@@ -19,7 +19,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, without its slow import."""
+    """Return whether a detector has the class `name` of `river.drift`, without importing it."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
@@ -41,15 +41,15 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
 
 
 class AdaptingForest(MondrianForest):
-    """Base class of the forests that rebuild trees from stored samples, also after a drift."""
+    """Base class of the adaptive forests, which rebuild trees from stored samples."""
 
     window: int
     drift_detector: Detector
 
-    # For a detector that runs in Python: the detector before sample n, n, and the detector after
-    # sample n. The tuple is replaced before the kernel learns sample n. So after an interrupted
-    # call, the number of samples decides which detector is valid. None if a kernel detects drifts,
-    # or if detection is off.
+    # For a detector that runs in Python: (detector before sample n, n, detector after sample n).
+    # The tuple is replaced before the kernel learns sample n. So after an interrupted call, the
+    # number of samples decides which detector is valid. None if a kernel detects drifts, or if
+    # detection is off.
     _fed: tuple[Any, int, Any] | None
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class AdaptingForest(MondrianForest):
     @property
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
-        """The drifts, as pairs: the number of samples learned, and the number of samples kept."""
+        """The detected drifts, as pairs (number of samples learned, number of samples kept)."""
         return [] if self._trees is None else list(self._trees.drifts)
 
     @property

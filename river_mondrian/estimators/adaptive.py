@@ -19,7 +19,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     The default choice for classification: a Mondrian forest[^1] without parameters to tune. It
     differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
-    samples, and it mixes several models.
+    samples, and it mixes several models. The algorithm:
 
     - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process. Features
       with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
@@ -61,21 +61,21 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         `MondrianForestClassifier`.
     autoregressive
         Whether to use the latest labels to predict the next label. Use it for streams in which a
-        label is often the same as the labels before. The counts of the roots then decay, so one
-        expert predicts the frequencies of the latest labels.
+        label often repeats the previous labels. The counts of the roots then decay, so one expert
+        predicts the frequencies of the latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to twice as many samples are stored until all trees have been rebuilt. Trees of
-        recent samples are built only while the trees have more than 1,000 samples.
+        removed. Up to twice as many samples are stored until all trees have been rebuilt. With
+        `window=1000`, there are no trees of recent samples.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a right one. None
-        means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. After a drift, the
-        forest keeps as many samples as the detector's `width`, or 200 if the detector has no
-        `width`.
+        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a right
+        prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
+        After a drift, the forest keeps as many samples as the detector's `width`, or 200 if the
+        detector has no `width`.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
@@ -85,8 +85,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
+        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
+        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
         instead. With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
@@ -103,17 +103,16 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     Notes
     -----
-    A sample of weight w is learned once, and counts w times in all sums: the class counts of nodes,
-    the gains of cuts, and the moments of the linear models. Gradients are multiplied by w. In
+    A sample of weight w is learned once. It counts w times in the class counts of nodes, in the
+    gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
     context-tree weighting, likelihoods are raised to the power w. The mixture divides a sample's
-    weight by the largest recent weight. In the hierarchy of stable processes, a node has min(c, 1)
-    tables of a class, where c is the class's weight below the node, as in
-    `MondrianForestClassifier`.
+    weight by the largest recent weight. As in `MondrianForestClassifier`, a node has min(c, 1)
+    tables of a class, where c is the class's weight below the node.
 
     A sample of weight 2 is not equivalent to two equal samples. The sample causes one decay of the
-    memories and one step of each gradient and share. It takes the room of one sample in `window`.
-    The drift detector and the schedule of rebuilds count the sample once. Priors have weight 1, so
-    weights should be about 1 on average.
+    memories, one gradient step, and one update of the fixed share. The window, the drift detector
+    and the schedule of rebuilds count the sample once. Priors have weight 1, so weights should be
+    about 1 on average.
 
     Within a node, only relative weights matter. A sample that is alone in its cell determines the
     class there, however small its weight is. A sample of weight 0 is ignored.
@@ -163,7 +162,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # One more tree: the tree that is being rebuilt.
+        # The additional tree is always under construction.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -181,7 +180,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the exponents of all experts in the log-linear pool.
+        """Return the exponent of each expert in the log-linear pool.
 
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
         averages over prunings. Each of the three is averaged over the trees of all samples, and
@@ -273,8 +272,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             Weight of all rows, or one weight per row, as for `learn_one`.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -282,8 +281,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
-            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
+            if `y` has the pandas index of `X` in another order. Then nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

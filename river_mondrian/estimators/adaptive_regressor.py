@@ -27,7 +27,7 @@ class AdaptiveMondrianForestRegressor(
 
     The default choice for regression with intervals: a Mondrian forest[^1] without parameters to
     tune. It differs from the exact `MondrianForestRegressor`: its splits use targets, it removes
-    old samples, and it mixes several models.
+    old samples, and it mixes several models. The algorithm:
 
     - To split a block of samples, `n_candidates` cuts are drawn. A cut's feature is drawn in
       proportion to the block's side and to the feature's gain in earlier trees. Half of the cuts
@@ -93,8 +93,8 @@ class AdaptiveMondrianForestRegressor(
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
+        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
+        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
         instead. With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
@@ -167,7 +167,7 @@ class AdaptiveMondrianForestRegressor(
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # One more tree: the tree that is being rebuilt.
+        # The additional tree is always under construction.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -184,7 +184,7 @@ class AdaptiveMondrianForestRegressor(
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the weights of all experts in the second mixture; empty at first."""
+        """Return each expert's weight in the second mixture; empty before the first sample."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -259,8 +259,8 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        The prediction, or its distribution. Before the first sample, the prediction is 0, and the
-        variance of the distribution is infinite.
+        The prediction, or its distribution with `with_dist`. Before the first sample, the
+        prediction is 0, and the variance of the distribution is infinite.
 
         Raises
         ------
@@ -300,8 +300,8 @@ class AdaptiveMondrianForestRegressor(
             A weight for all rows, or one weight per row.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -330,7 +330,7 @@ class AdaptiveMondrianForestRegressor(
             "variance" of the distributions.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------

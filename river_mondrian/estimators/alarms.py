@@ -66,7 +66,7 @@ class Alarms(Model, base.AnomalyDetector):
     average among earlier averages, and rests after an alarm. A value outside the range of all
     earlier values raises an alarm at once.
 
-    Call `learn_one` for each sample, and read `alarm` after it.
+    Call `learn_one` for each sample, and then read `alarm`.
 
     Parameters
     ----------
@@ -85,15 +85,15 @@ class Alarms(Model, base.AnomalyDetector):
     rest
         Number of samples without alarms after an alarm, except for novel values.
     tolerance
-        A value is novel if it exceeds the range so far by this share of the range. If most values
-        of a feature equal the previous value, the range is replaced by the largest absolute value,
-        if this is larger.
+        A value is novel if it is outside the range of all earlier values by at least this share of
+        the range. If most values of a feature equal the previous value, the share refers to the
+        range or the largest absolute value, whichever is larger.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
         season is a good choice.
     budget
-        A pair (alarms, samples): the largest number of alarms in so many successive samples. For
-        example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit.
+        A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
+        For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit.
     calendar
         A list of features that are times, such as the hour. Values of these features are never
         novel. The first sample must have a value of each of these features; later values may be
@@ -102,17 +102,17 @@ class Alarms(Model, base.AnomalyDetector):
     Notes
     -----
     The surprise of a sample is -log(1 - s), where s is the detector's score. Let m be the mean of
-    the latest surprises. The score of the alarm is 1 - p, where p = (1 + number of the latest means
-    that are at least m) / (1 + number of the latest means). The mean of -log p-values is Fisher's
-    statistic. Successive samples are dependent, so ranks replace the distribution of this
-    statistic. With several detectors, p is the geometric mean of the detectors' values of p.
+    the latest surprises. If k of the N latest means are at least m, the score of `Alarms` is 1 - p
+    with p = (1 + k) / (1 + N). The mean of -log p-values is Fisher's statistic. Successive samples
+    are dependent, so ranks replace the distribution of this statistic. With several detectors, p is
+    the geometric mean of the detectors' values of p.
 
     A sample with a novel value has the score 1. There is one exception: more than (1 - `threshold`)
     * `window` of the latest `window` samples exceeded the ranges as much. This happens if values
     grow forever, or if many features have heavy tails.
 
-    The score is 0 during the grace period, during the rest, while the budget is spent, and while
-    all features have been constant up to the tolerance.
+    The score is 0 during the grace period, during the rest after an alarm, and while the budget is
+    spent. It is also 0 while all features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -224,7 +224,7 @@ class Alarms(Model, base.AnomalyDetector):
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
-        `alarms` has the alarms of the rows.
+        Afterwards, `alarms` contains the alarms that the rows raised.
 
         Parameters
         ----------

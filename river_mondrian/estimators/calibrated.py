@@ -61,10 +61,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
-    values. So a label is compared with the prediction that was made before. If a sample was not
-    predicted, `learn_one` predicts it first. Equal samples that are predicted between two labels
-    count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its
-    experts from stored predictions.
+    values. So a label is compared with the stored prediction. If a sample was not predicted,
+    `learn_one` predicts it first. Equal samples that are predicted between two labels count as one
+    prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its experts from stored
+    predictions.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Thresholds are tracked for the coverages .5, .8, .9, .95 and .99, and interpolated for other
     coverages. Larger coverages have larger intervals and sets.
 
-    After T labels, the share of targets below the intervals of a tracked coverage is at most (1 -
-    coverage) / 2 + 1,850 / T, on any sequence of samples. The same holds for the share of targets
-    above the intervals. Usually the excess is far smaller. An end of an interval is infinite if no
-    finite end has the coverage. Of the labels that the model has seen before, sets contain at least
-    the requested share minus 320 / T. Late labels weaken these bounds. If labels come d samples
-    late, the term 1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d +
-    1) / T from d = 25 on. The coverage exceeds the request if errors or probabilities have few
-    different values.
+    These bounds hold on any sequence of samples. After T labels, the share of targets below the
+    intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same holds for
+    the share of targets above the intervals. Usually the excess over (1 - coverage) / 2 is far
+    smaller. An end of an interval is infinite if no finite end has the coverage. Of the labels that
+    the model has seen before, sets contain at least the requested share minus 320 / T. Late labels
+    weaken these bounds. If labels come d samples late, the term 1,850 / T becomes 25 (d + 1) / T
+    from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on. The coverage exceeds the
+    request if errors or probabilities have few different values.
 
     Examples
     --------
@@ -393,7 +393,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
-        """Return the model's point prediction, and the width of its distribution; 0 without one."""
+        """Return the model's point prediction, and the width of its distribution (0 if none)."""
         known: tuple[float, float]
         if hasattr(self.model, "_point_and_scale"):
             known = self.model._point_and_scale(x)
@@ -480,7 +480,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
         Returns
         -------
-        A frame like `X` with a column of probabilities for each class.
+        A frame of the library of `X`, or an array, with a column of probabilities for each class.
 
         """
         frame, rows = rows_of(X)

@@ -42,10 +42,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     n_estimators
         Number of trees.
     lifetime
-        Time at which splitting stops. A box is cut at a rate equal to the sum of its sides, in
-        units of the scaled features (of the raw features with `scale=False`). With the default,
-        infinity, blocks are cut until the samples of each leaf have the same class or the same
-        values. A frozen distribution of `scipy.stats` is sampled once for each tree.
+        Time at which splitting stops. A box is cut at a rate equal to the sum of its sides. Sides
+        are in units of the scaled features, or of the raw features with `scale=False`. With the
+        default, infinity, blocks are cut until the samples of each leaf have the same class or the
+        same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate
         Rate at which a node's label distribution may deviate from its parent's: the discount is
         exp(-prior_rate * time between the two nodes). None means 10 times the number of features
@@ -82,10 +82,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per feature
-        instead, and 4 for each value that a tree cuts. Widths do not change with `scale=False`, or
-        once samples are no longer stored (`max_nodes`).
+        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
+        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
+        feature instead, and 4 for each value that a tree cuts. Widths do not change with
+        `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -284,8 +284,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -293,8 +293,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
-            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
+            if `y` has the pandas index of `X` in another order. Then nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

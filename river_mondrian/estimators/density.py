@@ -73,7 +73,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process on the whole space: a random partition into cells. Cells are
-    boxes: a box is cut at a rate equal to the sum of its sides, until the lifetime. A tree's
+    boxes. Until the lifetime, a box is cut at a rate equal to the sum of its sides. A tree's
     density at a point is the share of samples in the point's cell, divided by the cell's volume[^1]
     (Equation 13). The forest's density is the mean over the trees. The density integrates to 1. As
     the number of trees grows, it tends to `exact_density`.
@@ -92,14 +92,14 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         are rates per width of a feature, and the density is a mixture over the lifetimes 64, 32,
         16, ... The mixture weights a lifetime by its likelihood of the samples so far. A number
         above 0 is a rate per unit of the features. A frozen `scipy.stats` distribution is sampled
-        once for each tree. A function gets the number of samples, and must not decrease. None means
-        n^(1 / (d + 2)) for n samples of d features, which makes the estimator consistent (Corollary
-        5.2). With `directions` or an `origin`, "auto" means None.
+        once for each tree. A function of the number of samples returns the lifetime, and must not
+        decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the estimator
+        consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
     method
-        "forest" is the mean over trees of share / volume, as above. "laplace" is the mean share
+        "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. It approximates the kernel density estimate with the Laplace
         kernel (Section 5). "kernel" is the mean share divided by the expected volume, (2 /
-        lifetime)^d. It approximates the same estimate without the noise of volumes. This method
+        lifetime)^d. This method approximates the same estimate without the noise of volumes. It
         suits many features, but needs cuts along the axes. None means "kernel" if lifetimes are
         mixed, else "forest". Methods that need volumes use the lifetime with the largest weight
         instead of a mixture.
@@ -115,13 +115,13 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
         norm. The mappings must span the space of their features. Random directions are uniform on
         the sphere of the first sample's features. They are scaled so that many directions put two
-        samples x and y in one cell with probability exp(-lifetime |x - y|_2). With directions, at
-        most 3 features are possible, and each cell takes some microseconds.
+        samples x and y in one cell with probability exp(-lifetime |x - y|_2). With `directions`, at
+        most 3 features are allowed, and computing a cell takes some microseconds.
     origin
         A mapping from each feature to a number: the point where trees begin, instead of the first
         sample. Other features are ignored. Unless the lifetime grows, the partition then depends
         only on the seed, so forests that have learned different samples can be merged (`merge`).
-        With None, trees begin at the first sample, and features may be new.
+        With None, trees begin at the first sample, and new features may appear.
     seed
         Random seed for reproducibility.
 
@@ -130,12 +130,12 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     With d features, the paper's lifetime of a Mondrian process is d times the lifetime here. The
     formulas here agree with Theorem 5.1.
 
-    For "auto", a feature's width is the range of its values in the first 256 samples, without the
-    lowest 5 % and the highest 5 %. Widths are renewed and trees are redrawn after 16, 64 and 256
-    samples, which takes as long as learning these samples. If most values are equal, the width is
-    the mean distance of the other values from this value. If a feature has been constant or absent
-    until then, its width is the distance of its first different value. With other lifetimes,
-    features are not scaled: scale them to comparable ranges.
+    For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
+    the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples,
+    which takes as long as learning these samples. If most values are equal, the width is the mean
+    distance of the other values from this value. If all values are equal, the width is the distance
+    of the next different value from them. With other lifetimes, features are not scaled: scale them
+    to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first
@@ -147,9 +147,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     Memory is at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can be
     removed or is the first sample of a region. A region whose first sample was removed is kept
-    while it has other samples. The time of a sample is proportional to the depth of the trees times
-    d. With an `origin`, memory is 32 bytes for each region on the path to a sample's cell, and
-    samples are not stored.
+    while it has other samples. Learning or scoring a sample takes time proportional to d times the
+    depth of the trees. With an `origin`, memory is 32 bytes for each region on the path to a
+    sample's cell, and samples are not stored.
 
     Examples
     --------
@@ -317,8 +317,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a value is not a number.
         ValueError
-            If a value is infinite or too large for single precision, the lifetime falls, or random
-            directions have more than 3 features. Then the forest has not changed.
+            If a value is infinite or too large for single precision, the lifetime decreases, or
+            random directions have more than 3 features. Then the forest has not changed.
 
         """
         with self._lock:
@@ -350,8 +350,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             Values are numbers; nulls and NaN are missing.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -376,7 +376,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return self._features.first_rows(names, columns)
 
     def _lifetimes(self, names: Sequence[Hashable], columns: Floats) -> Floats | None:
-        """Return the lifetime after each of the next rows, shape (rows,); None if it is fixed."""
+        """Return the lifetime after each row, shape (rows,); None if the lifetime is fixed."""
         if not self._grows:
             return None
         trees, n = self._trees, self.n_samples
@@ -416,7 +416,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows before the next new feature, or one with new features; return how many."""
+        """Learn rows up to the next new feature, or a row with new features; return how many."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

@@ -98,7 +98,8 @@ class DensityReadings(Model):
         -------
         The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
         sample in the point's cell, the density is 0. Then each tree uses the last cell on the path
-        that holds a sample, as if it held exactly one. Far from all samples, this cell is larger.
+        that holds a sample, as if the cell held exactly one sample. Far from all samples, this cell
+        is larger.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -109,17 +110,17 @@ class DensityReadings(Model):
         The rarity r is the sample's surprise minus the median surprise of the learned samples, in
         units of their mean deviation from the median. The surprise of a sample is computed before
         the sample is learned. The score is (1 + r / (1 + |r|)) / 2, which increases with the
-        surprise. It is 1/2 at the median, 3/4 at one mean deviation above the median, and .95 at
-        nine mean deviations. The median and the mean deviation are running estimates over about the
-        latest 512 samples.
+        surprise. The score is 1/2 at the median, 3/4 at one mean deviation above the median, and
+        .95 at nine mean deviations. The median and the mean deviation are running estimates over
+        about the latest 512 samples.
 
         With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
         1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
         high scores, and so do single rare samples.
 
         With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
-        With n samples of d features and density f(x), it is 1 / (1 + n f(x) (2 / lifetime)^d),
-        where (2 / lifetime)^d is the mean volume of a cell.
+        With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean
+        volume of a cell is v = (2 / lifetime)^d.
 
         Raises the same errors as `log_density_one`.
 
@@ -155,7 +156,7 @@ class DensityReadings(Model):
             Values are numbers; nulls and NaN are missing.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -186,7 +187,7 @@ class DensityReadings(Model):
             Values are numbers; nulls and NaN are missing.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -211,7 +212,7 @@ class DensityReadings(Model):
             Values are numbers; nulls and NaN are missing.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -235,7 +236,7 @@ class DensityReadings(Model):
             Values are numbers; nulls and NaN are missing.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -289,7 +290,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         If a value is not a number.
     ValueError
         If there are no samples, values are missing or infinite, `X` and `x` have different
-        features, or the lifetime is not a positive number.
+        features, or the lifetime is not from 1e-100 to 1e100.
 
     Examples
     --------
@@ -326,7 +327,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         raise ValueError(f"x must have {samples.shape[1]} features like X, got {queries.shape[1]}")
     found = np.empty(len(queries))
     for i, query in enumerate(queries):
-        # Theorem 5.1. In each dimension, its kernel (Equation 15) is E_2(t) = exp(-t) h(t), with
+        # Theorem 5.1: in each dimension, the kernel (Equation 15) is E_2(t) = exp(-t) h(t). Here,
         # h(t) = 1 - t exp(t) E_1(t) and t = lifetime |x - X_i|.
         with np.errstate(divide="ignore"):
             logs = np.log(expn(2, lifetime * np.abs(samples - query))) + math.log(lifetime)

@@ -32,7 +32,7 @@ GROWING_BLOCK = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
-    """The rest of a call that a growing map began: the weights learn the sample of the map."""
+    """The rest of an interrupted call: the weights learn the sample that the map has learned."""
 
     __slots__ = ()
 
@@ -288,7 +288,7 @@ class FeatureLearner(Model, base.Estimator):
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
             # In an interrupted call, a growing map may have learned more rows than the weights. If
-            # the map does not grow, one kernel learns a whole row.
+            # the map does not grow, a kernel learns each row completely.
             self._pending = Steps([learn])
             self._settle()
         else:
@@ -376,8 +376,8 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------

@@ -118,7 +118,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def widths(self) -> dict[Any, float]:
         """Width of each feature; 1 for a category, and for all features with `scale=False`.
 
-        While trees are redrawn, `widths` are the new widths, and `tree_widths` are the widths of a
+        While trees are redrawn, these are the new widths. `tree_widths` returns the widths of one
         tree.
         """
         trees = self._trees
@@ -280,14 +280,14 @@ class ExplainedForest(MondrianForest):
         Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        this takes a second or two. It temporarily needs 8 bytes for each node and class of a tree.
-        The mapping is empty before the first sample.
+        the computation takes a second or two. It temporarily needs 8 bytes for each node and class
+        of a tree. The mapping is empty before the first sample.
         """
         found = [] if self._trees is None else self._trees.importances.tolist()
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
-        """Return each feature's contribution to the change from the roots' prediction, in rows.
+        """Return contributions to the prediction minus the roots' prediction, a row per feature.
 
         Raises
         ------
@@ -333,13 +333,13 @@ class TargetExplanations(ExplainedForest):
         """Return the contribution of each feature to the predicted target.
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
-        cut's feature. If the sample is outside a node's box, the change is attributed to the
-        features in which the sample is outside, in proportion to the distances. This takes some
-        tens of milliseconds for 10 trees.
+        cut's feature. If the sample is outside a node's box, the change is shared among the
+        features in which the sample is outside, in proportion to the distances. An explanation
+        takes some tens of milliseconds for 10 trees.
 
         In an adaptive forest, the values of the sample are added one after the other, and each
         feature gets the change of the prediction. The mean over several orders and their reverses
-        estimates Shapley values. This takes 32 predictions per feature.
+        estimates Shapley values. An explanation takes 32 predictions per feature.
 
         Parameters
         ----------

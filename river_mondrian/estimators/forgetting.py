@@ -30,7 +30,7 @@ class WindowForest(MondrianForest):
     window: int | None
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
-        """Write a checked sample to the trees' vector; return the trees, or None if impossible."""
+        """Write a checked sample to the trees' vector; return the trees; None if a feature is new."""
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
@@ -190,8 +190,8 @@ class ForgettingForest(WindowForest):
         ------
         KeyError
             If no stored sample equals this sample. Then the forest does not change. With
-            `directions`, this may happen to a sample with a missing value: it was stored as the
-            feature's mean at that time.
+            `directions`, this may happen to a sample with a missing value: the value was stored as
+            the feature's mean at that time.
         TypeError
             If a value is neither a number nor a level, or the target or weight is not a number.
         ValueError
@@ -235,8 +235,8 @@ class ForgettingForest(WindowForest):
             The weight of all rows, or one weight per row.
         progress
             Whether to show the number of removed rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been removed completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            removed completely or not at all.
 
         Raises
         ------
@@ -269,7 +269,7 @@ class ForgettingForest(WindowForest):
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
-        """Write a sample's inputs; return a function for its target, or None if it is unknown."""
+        """Write a sample's inputs; return `_putter`'s function, or None if it is not stored."""
         trees = self._write_known(values)
         if trees is None or not w > 0.0:
             return None

@@ -58,7 +58,7 @@ class InspectableForest(Model, abc.ABC):
         """Return the name of a tree's dimension."""
         return self.feature_names[dim] if self._takes_levels else f"direction {dim}"
 
-    # Descriptions of nodes, by kind of forest.
+    # Descriptions of nodes, which subclasses define.
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         """Return additional columns for the frame of a tree's nodes."""
@@ -271,7 +271,7 @@ class InspectableForest(Model, abc.ABC):
         Raises
         ------
         TypeError
-            If a level has another type.
+            If a level is not a string, a truth value or a number.
         ValueError
             If the feature is not a category.
 

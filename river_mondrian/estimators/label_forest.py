@@ -34,8 +34,8 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class Prepared:
     """Data for calls on one sample, valid while features and labels stay the same.
 
-    It is read-only, so that any number of threads may use it. Kernels refuse a call once the trees
-    have another version, for example because a feature has been added.
+    The data are read-only, so that any number of threads may use them. Kernels refuse a call once
+    the trees have another version, for example because a feature has been added.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         """Return the contribution of each feature to the predicted probability of each label.
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
-        cut's feature. If the sample is outside a node's box, the change is attributed to the
-        features in which the sample is outside, in proportion to the distances. This takes some
-        tens of milliseconds for 10 trees.
+        cut's feature. If the sample is outside a node's box, the change is shared among the
+        features in which the sample is outside, in proportion to the distances. An explanation
+        takes some tens of milliseconds for 10 trees.
 
         Parameters
         ----------

@@ -63,12 +63,12 @@ class ClassifiesRows(NumbersLabels):
             nulls and NaN are missing.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
-        The probabilities, with a column per label in the order of `classes`: a frame of the library
-        of `X`, with its pandas index, or an array. There is no column before the first sample.
+        A frame of the library of `X`, with its pandas index, or an array. It has a column of
+        probabilities per label, in the order of `classes`, and no column before the first sample.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class ClassifiesRows(NumbersLabels):
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the label of each row of a frame, which has the largest probability or score.
+        """Predict the label with the largest probability or score for each row of a frame.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class ClassifiesRows(NumbersLabels):
             nulls and NaN are missing.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------

@@ -34,17 +34,17 @@ class NearestNeighborDetector(ScoringDetector):
     Parameters
     ----------
     n_neighbors
-        Number of nearest samples on which a score depends, on average.
+        Average number of nearest samples on which a score depends.
     window
-        Number of latest samples from which the stored samples are drawn, on average. None stores
-        the first `max_samples` samples, and replaces none of them.
+        Average number of latest samples from which the stored samples are drawn. None stores the
+        first `max_samples` samples, and replaces none of them.
     max_samples
         Largest number of stored samples. If `window` is larger and the store is full, a sample is
         stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
     skip_anomalies
         Whether to store no sample with a score of at least .9, unless the previous score was also
-        at least .9. Use it if anomalies recur and samples are not a time series. Then fewer
-        anomalies are stored, so later anomalies are farther from the stored samples.
+        at least .9. Use this option if anomalies recur and samples are not a time series. Then
+        fewer anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
         Number of successive mappings that form one sample. With more than 1, the detector also
         finds anomalous patterns in a time series. A sample consists of the mapping and the
@@ -151,7 +151,7 @@ class NearestNeighborDetector(ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Learn a sample: store it, or draw whether to store it (see `max_samples`).
+        """Learn a sample; if the store is full, a random draw decides whether to store the sample.
 
         Parameters
         ----------

@@ -169,7 +169,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
     Notes
     -----
-    Steps are in units of the target, which should vary by about 1 (see
+    Steps are in units of the target, which should have a standard deviation of about 1 (see
     `preprocessing.TargetStandardScaler`). With the squared loss, a constant learning rate of 0.5
     moves the prediction of the learned sample onto its target.
 
@@ -244,7 +244,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
             nulls and NaN are missing.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -259,10 +259,10 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassifier):
     """Online gradient descent classifier on a feature map.
 
-    A linear model on the outputs of `features`, learned one sample at a time. On the isolation
-    kernel, the default, this is IK-OGD[^1]. Predicting and learning take time proportional to the
-    number of partitions, whatever the number of cells and of learned samples. In contrast, kernel
-    machines with support vectors become slower with each support vector.
+    A linear model on the outputs of `features`, learned one sample at a time. With the isolation
+    kernel, the default, the algorithm is IK-OGD[^1]. Predicting and learning take time proportional
+    to the number of partitions, whatever the numbers of cells and learned samples. In contrast,
+    kernel machines with support vectors become slower with each support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
     appears, each class gets its own score, and the scores of the first two classes predict as
@@ -302,8 +302,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Columns that only one sample has updated share the sample's weights, so cells with one sample
     take almost no memory. Other columns take 8 bytes per class (or for one score), 16 with AdaGrad.
 
-    A word's input is sqrt(value) (log((1 + n) / (1 + m)) + 1), if m of the n texts learned so far
-    have the word. The inputs of a text are divided by their norm. Values may be counts or tf-idf.
+    If m of the n texts learned so far have a word, the word's input is sqrt(value) (log((1 + n) /
+    (1 + m)) + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
@@ -430,16 +430,16 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
         TypeError
             If a column holds a value that is not a number, or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
-            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
+            if `y` has the pandas index of `X` in another order. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)

@@ -66,8 +66,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     n_estimators
         Number of trees.
     window
-        Number of latest samples from which the stored samples are drawn, on average. None stores
-        all samples.
+        Average number of latest samples from which the stored samples are drawn. None stores all
+        samples.
     max_samples
         Largest number of samples that the trees store. If `window` is larger, a sample is inserted
         into full trees with the probability `max_samples` / `window`, either into all trees or into
@@ -105,23 +105,23 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     Notes
     -----
     A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. For each
-    subtree that would contain the sample, the number of samples in the sibling subtree is divided
-    by the number of samples in the subtree. The displacement is the largest of these ratios. So a
+    subtree that would contain the sample, consider the number of samples in the sibling subtree,
+    divided by the number in the subtree. The displacement is the largest of these ratios. So a
     group of similar samples far from the others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. r is 1 for a sample that the first cut separates
     from all others. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
-    was computed before its sample was learned. So .99 means that one of 100 recent samples was as
-    anomalous. Between two values of r, the score is interpolated linearly. Beyond the largest r,
-    the score tends to 1. The first 32 samples are not ranked, or fewer if `max_samples` or `window`
-    is smaller. Their scores are 0.
+    was computed before its sample was learned. So a score of .99 means that one of 100 recent
+    samples was as anomalous. Between two values of r, the score is interpolated linearly. Beyond
+    the largest r, the score tends to 1. The first 32 samples are not ranked, or fewer if
+    `max_samples` or `window` is smaller. Their scores are 0.
 
     A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
     feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
     hash.
 
-    Memory with 10 features and 50 trees is 3.6 MB for 512 samples.
+    With 50 trees, 512 samples of 10 features take 3.6 MB.
 
     Examples
     --------
@@ -264,8 +264,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             NaN are missing.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -382,9 +382,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        The rank of the sample's relative displacement among the latest 4,096 displacements, each
-        computed before its sample was learned (see the notes of the class). The score is 0 while
-        there are no such displacements.
+        The rank of the sample's relative displacement among the latest 4,096 displacements (see the
+        notes of the class). The score is 0 before the first recorded displacement.
 
         Raises
         ------
@@ -410,7 +409,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             nulls and NaN are missing.
         progress
             Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change.
+            as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -470,8 +469,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
           `score_one` is its rank.
         - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
         - "density": the share of the stored samples that are in the cell of the sample x at time 2.
-          As the number of trees grows, this share tends to a kernel density estimate: the mean over
-          stored samples y of exp(-2 |x - y|_1), in units of the features' widths.
+          With many trees, this share tends to the mean of exp(-2 |x - y|_1) over the stored samples
+          y, in units of the features' widths.
 
         """
         with self._lock:
@@ -492,10 +491,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the score.
 
-        If a cut separates only the sample, the displacement is attributed to the features in which
-        the sample is outside the box of the other samples, in proportion to the distances. The
-        displacement by a cut closer to the root is attributed to the cut's feature. This takes some
-        milliseconds for 50 trees.
+        If a cut separates only the sample, the displacement is shared among the features in which
+        the sample is outside the box of the other samples. The shares are proportional to the
+        distances. The displacement by a cut closer to the root is attributed to the cut's feature.
+        An explanation takes some milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

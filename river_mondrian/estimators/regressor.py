@@ -58,8 +58,8 @@ class MondrianForestRegressor(
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
         None means V K / (K + 2), where V is the running variance of the targets that are not set
-        aside, and the notes define K. Then V is the prior variance of a target, also with a fixed
-        `noise_variance` or a finite lifetime.
+        aside. The notes define K, and which targets are set aside. Then V is the prior variance of
+        a target, also with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
@@ -95,10 +95,10 @@ class MondrianForestRegressor(
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per feature
-        instead, and 4 for each value that a tree cuts. Widths do not change with `scale=False`, or
-        once samples are no longer stored (`max_nodes`).
+        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
+        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
+        feature instead, and 4 for each value that a tree cuts. Widths do not change with
+        `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -116,11 +116,11 @@ class MondrianForestRegressor(
     K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
     progressive likelihood of the latest targets, given earlier targets, in at most 128 samples and
-    10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. n and R are
-    renewed each time n has doubled, up to 4096; V is always up to date. From 1024 samples on,
-    without a window and `max_nodes`, the choice is spread over the calls that learn the next
-    samples. Hyperparameters that the user sets do not change. Nothing is chosen once a forest has
-    stopped storing samples.
+    10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of
+    n and R are renewed each time n has doubled, up to 4096. V is always up to date. From 1024
+    samples on, without a window and `max_nodes`, the choice is spread over the calls that learn the
+    next samples. Hyperparameters that the user sets do not change. Nothing is chosen once a forest
+    has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If the quartiles are equal, it is the range of the other
@@ -316,8 +316,8 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        The mean of the prediction, or its distribution. Before the first sample, the mean is 0, and
-        the variance of the distribution is infinite.
+        The mean of the prediction, or its distribution with `with_dist`. Before the first sample,
+        the mean is 0, and the variance of the distribution is infinite.
 
         Raises
         ------
@@ -362,8 +362,8 @@ class MondrianForestRegressor(
             A weight for all rows, or one weight per row.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been learned completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -398,7 +398,7 @@ class MondrianForestRegressor(
             Whether to return a frame with the columns "mean" and "variance".
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------

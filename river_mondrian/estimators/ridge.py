@@ -68,8 +68,8 @@ class RidgeRegressor(TargetLearner):
     window are learned again, without removed samples.
 
     With a full window, learning a sample takes about twice the time[^3]. Rounding errors of
-    removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky factor, or of the
-    residual, all samples of the window are learned again in one call. This is rare, unless a
+    removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky factor or of the
+    residual, the samples of the window are learned again in one call. This is rare, unless a
     removed sample has a much larger weight or target than the other samples. A stored sample takes
     28 bytes, and 4 bytes for each of the map's cells, or 8 for each output of a dense map. A column
     is kept even if it is 0 for all samples of the window. Predictions and the marginal likelihood
@@ -174,8 +174,8 @@ class RidgeRegressor(TargetLearner):
         TypeError
             If a value, the target or the weight is not a number.
         ValueError
-            If a value, the target or the weight is infinite or out of range, or if there is no
-            `window`: without a window, samples are not stored.
+            If a value, the target or the weight is infinite or out of range. Also if there is no
+            `window`, because samples are then not stored.
 
         Examples
         --------
@@ -219,8 +219,8 @@ class RidgeRegressor(TargetLearner):
             The weight of all rows, or one weight per row.
         progress
             Whether to show the number of removed rows on stderr, with tqdm if it is installed, else
-            as text. The result does not change. After Ctrl-C, each row has been removed completely
-            or not at all.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            removed completely or not at all.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class RidgeRegressor(TargetLearner):
     def _places_of(
         self, values: Mapping[Hashable, float], target: float, weight: float
     ) -> list[int]:
-        """Return the places in the window, by arrival, of samples that equal a checked sample."""
+        """Return the places of samples in the window, in order of arrival, that equal a sample."""
         features, posterior, pool = self._features, self._current, self._features._pool
         known = features._reader.index.places
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
@@ -296,7 +296,7 @@ class RidgeRegressor(TargetLearner):
         return found
 
     def _take_out(self, k: int) -> None:
-        """Remove the k-th sample of the window, by arrival."""
+        """Remove the k-th sample of the window, in order of arrival."""
         posterior, steps = self._current, []
         if self._features._pool is not None:
             rows, weights = self._stored_in_window(), np.zeros(len(self._weights))
@@ -372,7 +372,8 @@ class RidgeRegressor(TargetLearner):
 
         Returns
         -------
-        The mean of the prediction, or its distribution. The mean is 0 before the first sample.
+        The mean of the prediction, or its distribution with `with_dist`. The mean is 0 before the
+        first sample.
 
         """
         posterior = self._current
@@ -410,7 +411,7 @@ class RidgeRegressor(TargetLearner):
             Whether to return a frame with the columns "mean" and "variance".
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
-            else as text. The result does not change.
+            else as text. The result does not depend on `progress`.
 
         Returns
         -------
