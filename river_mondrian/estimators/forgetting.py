@@ -30,7 +30,10 @@ class WindowForest(MondrianForest):
     window: int | None
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
-        """Write a checked sample to the trees' vector; return the trees; None if a feature is new."""
+        """Write a checked sample to the trees' vector, and return the trees.
+
+        Return None if a feature is unknown.
+        """
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
