@@ -1,7 +1,7 @@
 """The base class of feature maps, and their interface for learners.
 
-A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). As
-soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map with its record, by
+A `FeatureMap` is the River transformer, which reads mappings and frames (`samples.SampleReader`).
+As soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map with its record, by
 which kernels call the map (see `maps.record`). There are two kinds of maps. A *cell map* puts a
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
@@ -20,12 +20,12 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    `_grows`, `_map.learn` extends it.
 2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
    weights, and replays the labelled samples in `_pool`, a few per call
-   (`CompiledMap.transform_stored`). It predicts with the old map until the replay is complete. A
-   `FeatureMap` that never replaces `_map` needs no replay, so its `_pool` may be None.
+   (`CompiledMap.transform_stored`). Until the replay is complete, the learner predicts with the old
+   map. A `FeatureMap` that never replaces `_map` needs no replay, so its `_pool` may be None.
    `CompiledMap.n_columns` may grow at any time: the weights of a new column are zero.
 3. `_locate(x, compiled)` writes the sample to memory that kernels read. One call of the learner's
-   kernel maps, predicts and updates. Its arguments are the records of the learner, the map, the
-   sample and the outputs.
+   kernel maps, predicts and updates. The kernel's arguments are the records of the learner, the
+   map, the sample and the outputs.
 
 For a batch, `_observe_rows` updates the map, `_outputs` returns the outputs of all rows, and the
 learner's kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`.
@@ -83,11 +83,13 @@ def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool
 class FeatureMap(Model, base.MiniBatchTransformer):
     """Base class of the feature maps.
 
-    A subclass is a dataclass whose fields are its parameters. It sets `_map` as soon as it can map.
+    A subclass is a dataclass whose fields are its parameters. A subclass sets `_map` as soon as it
+    can map.
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
-    # Classes that `_map` may have. Their kernels read the samples that `_locate` writes.
+    # Classes that `_map` may have. The kernels of these classes read the samples that `_locate`
+    # writes.
     _MAPS: ClassVar[tuple[type[CompiledMap], ...]] = (CompiledMap,)
 
     def __post_init__(self) -> None:

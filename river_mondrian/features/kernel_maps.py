@@ -32,13 +32,13 @@ class RandomFourierFeatures(ByFeature):
     Cauchy in each feature for the Laplace kernel. Each frequency gives two features, the cosine and
     the sine of w . x. The dot product of two samples' features is an unbiased estimate of the
     kernel, and 1 for a sample with itself. An alternative is one cosine of w . x plus a random
-    phase. Then the dot product of a sample with itself is 1 only on average, and the estimate
-    varies more for close samples[^2].
+    phase. With this alternative, the dot product of a sample with itself is 1 only on average, and
+    the estimate varies more for close samples[^2].
 
-    An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
-    and the seed determine its frequencies, so the order and the time in which features appear do
-    not matter. River's `RBFSampler` instead maps each feature separately, which gives an additive
-    kernel.
+    An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
+    of a feature and the seed determine the feature's frequencies, so the order and the time of
+    appearance do not matter. River's `RBFSampler` instead maps each feature separately, which gives
+    an additive kernel.
 
     Parameters
     ----------
@@ -120,12 +120,13 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     the data.
 
     A cell gets its column when `learn_one` learns its first sample. Cells without a column give no
-    feature, because no model has learned them. `kernel` and `gram` distinguish such cells.
+    feature, because no model has learned them. `kernel` and `gram` distinguish cells without a
+    column.
 
-    An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
-    and the seed determine its grids, so the order and the time in which features appear do not
-    matter. The value 0 is in the same bin of each grid, so a new feature does not change the cells
-    of earlier samples.
+    An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
+    of a feature and the seed determine the feature's grids, so the order and the time of appearance
+    do not matter. The value 0 is in the same bin of each grid, so a new feature does not change the
+    cells of earlier samples.
 
     Parameters
     ----------
@@ -400,8 +401,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         0.5 / sqrt(n_partitions).
     n_cells
         Number of points that a partition isolates, psi in the paper. More points give a sharper
-        kernel. This is the parameter to tune; powers of two from 4 to 4096 cover most data. At most
-        a quarter of the pool is used.
+        kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. At most a quarter
+        of the pool is used.
     method
         "anne" for Voronoi diagrams, which are more accurate, or "iforest" for isolation trees,
         which are faster.
@@ -433,7 +434,7 @@ class IsolationFeatures(Pooled, CellFeatures):
     A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
     Features that no sample of the pool has are ignored, because they would not change any cell.
     Mappings with few of very many features are not converted to dense vectors. So time and memory
-    are proportional to the number of their values.
+    are proportional to the number of a mapping's values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search is a scan, a tree over principal axes, an index from features to points,

@@ -96,8 +96,8 @@ class MondrianFeatures(kinds.CellFeatures):
     the time `lifetime`. A box is cut at a rate equal to the sum of its side lengths. The
     probability of a feature is proportional to its side length, and the cut's position on this side
     is uniform. Both parts of the box are cut in the same way[^1]. The kernel of two samples x and y
-    is the share of partitions in which both fall into the same cell. It is an unbiased estimate of
-    exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
+    is the share of partitions in which both fall into the same cell. The kernel is an unbiased
+    estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
 
     `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
     partitions are distributed like partitions drawn in batch for the same samples. Each sample has
@@ -123,13 +123,13 @@ class MondrianFeatures(kinds.CellFeatures):
     Notes
     -----
     `transform_one` does not change the map. For a new sample, it returns the cell at the end of the
-    path in each partition. It ignores that the sample might be separated from the cell's samples.
-    The alternative is the expectation: the cell's value times the probability that the sample is
-    not separated. Both were compared on the first 4,000 samples of letter, scaled to [0, 1], at
-    lifetimes 1, 2 and 4. The expectation made more mistakes: .220, .208 and .220 against .217, .203
-    and .195. With the expectation, the kernel of a new sample with itself is not 1. The
-    expectation's squared errors were smaller at lifetimes that are too long (kin8nm at 3: .40
-    against .67), and similar at good lifetimes.
+    path in each partition. The path ignores that the sample might be separated from the cell's
+    samples. The alternative is the expectation: the cell's value times the probability that the
+    sample is not separated. Both variants were compared on the first 4,000 samples of letter,
+    scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation made more mistakes: .220, .208 and
+    .220 against .217, .203 and .195. With the expectation, the kernel of a new sample with itself
+    is not 1. The expectation's squared errors were smaller at lifetimes that are too long (kin8nm
+    at 3: .40 against .67), and similar at good lifetimes.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes, and one path from the
     root passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
@@ -147,12 +147,12 @@ class MondrianFeatures(kinds.CellFeatures):
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
     all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its
-    weight. Random directions are uniform on the sphere of the first sample's d features. Their norm
-    is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in d dimensions.
-    With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of directions
-    grows. A later feature gets normal coefficients of mean size 1 / n. A missing value counts as
-    the mean of the learned values. Before its first appearance, a feature counts as its first
-    value. A direction is missing if all its features are missing.
+    weight. Random directions are uniform on the sphere of the first sample's d features. The norm
+    of a direction is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in
+    d dimensions. With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of
+    directions grows. A later feature gets normal coefficients of mean size 1 / n. A missing value
+    counts as the mean of the learned values. Before its first appearance, a feature counts as its
+    first value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
     numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at lifetime l.

@@ -1,9 +1,9 @@
 """Linear discriminants, which predict the class of a sample by linear functions.
 
 The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
-regression takes small steps, the other large steps. AdaGrad trains both (Duchi, Hazan and Singer
-2011), with one sum of squared gradients for all weights of a regression. Naive Bayes assumes normal
-inputs with the same variances in all classes, so its log-odds are linear, too.
+regression takes small steps, the other large steps. AdaGrad trains both regressions (Duchi, Hazan
+and Singer 2011), with one sum of squared gradients for all weights of a regression. Naive Bayes
+assumes normal inputs with the same variances in all classes, so its log-odds are linear, too.
 
 The discriminants read raw inputs, estimate means and variances themselves, and ignore missing
 values. A categorical input has a weight or a count for each level. A hash maps each level to a row
@@ -39,9 +39,9 @@ from .learned import Learned, keep
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later variance is less than a fifth, the values before the later
-# half are forgotten. This removes outliers at the start, values in larger units, and values at an
-# earlier level. For a time stamp that grows steadily, the later variance is a quarter, so no value
-# is forgotten. The moments of the later half are in separate rows.
+# half are forgotten. So outliers at the start, values in larger units, and values at an earlier
+# level are forgotten. For a time stamp that grows steadily, the later variance is a quarter, so no
+# value is forgotten. The moments of the later half are in separate rows.
 
 
 # An input varies if its sum of squared deviations is larger than this.
@@ -149,15 +149,15 @@ class Discriminants(Record):
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
     # Number and positions of the categorical inputs. The three arrays of levels hold the weights of
-    # both regressions and the total weight of samples. They have a row per hash and a column per
-    # class.
+    # both regressions and the total weight of samples. The three arrays have a row per hash and a
+    # column per class.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # For the last sample, if there are categories: its inputs (NaN for categories), and the index
-    # at which the row of each level starts (-1 if missing).
+    # For the last sample, if there are categories: its inputs (NaN for categories), and the start
+    # of each level's row (-1 if missing).
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
     # Total weight of the samples with each of these levels.
@@ -216,7 +216,7 @@ class Discriminants(Record):
         return found
 
 
-# Functions for categorical inputs. They are compiled for models that have such inputs.
+# Functions for categorical inputs, compiled only for models that have categorical inputs.
 
 
 @separate
@@ -455,7 +455,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # This is the calculation of `squared_distance`.
+        # The same calculation as in `squared_distance`.
         centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
         squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
         known = (precisions > 0.0)[:, None]
@@ -476,7 +476,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
         if share == 0.0:
             return [small, large, np.zeros_like(counts)]
-        # This is the calculation of `level_evidence`.
+        # The same calculation as in `level_evidence`.
         of_classes = self.learned["class_counts"][:, 1 + i]
         rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
         return [small, large, np.log(rates / share)]

@@ -1,9 +1,9 @@
 """Detection of drifts by the errors of a model: ADWIN, and a check that errors increase.
 
-ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram. It
-drops the oldest values while some cut splits the window into two parts whose means differ by more
-than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the window is
-empty after a drift.
+ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram.
+ADWIN drops the oldest values while some cut splits the window into two parts whose means differ by
+more than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the window
+is empty after a drift.
 """
 
 import math

@@ -4,16 +4,16 @@ If expert e gives class k the probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The last expert is the fixed share of the others (Herbster and Warmuth 1998). It finds the best
-expert within a few samples after a change, when the exponents are still wrong.
+The last expert is the fixed share of the others (Herbster and Warmuth 1998). The fixed share finds
+the best expert within a few samples after a drift, when the exponents are still wrong.
 
 AdaGrad learns the exponents a_e on the log loss (Duchi, Hazan and Singer 2011): steps shrink with
-the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. It is
-1 at first, and grows if all experts are underconfident.
+the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. The
+sum is 1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
-multiplied by w / W, because the bound of the fixed share assumes weights of at most 1.
+multiplied by w / W, because the share's bound assumes weights of at most 1.
 """
 
 import math
@@ -61,7 +61,7 @@ class Experts(Record):
     # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # For the last sample: the experts' predictions and their logarithms (a row per expert), the
-    # pool's prediction, and the probability that each expert gave the label.
+    # pool's prediction, and each expert's probability of the label.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")
@@ -188,11 +188,11 @@ class Mixture(Learned[Experts]):
 # f. So p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
 # p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
 # a_ef along the path. The contributions of all features add up to the change of F, because the
-# integrand is linear in the a_ef. They are the Aumann-Shapley values (Aumann and Shapley 1974;
-# integrated gradients, Sundararajan, Taly and Yan 2017).
+# integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
+# Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
 
 
-# A quadrature on (0, 1). It has positions close to 0 and 1, where probabilities may be near 0.
+# A quadrature on (0, 1), with positions close to 0 and 1, where probabilities may be near 0.
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
 POSITIONS = np.sin(_ANGLES) ** 2
@@ -202,7 +202,7 @@ LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 def shared_out(parts: Floats, change: Floats) -> Floats:
     """Return `parts`, corrected so that they add up to `change` along the first axis.
 
-    The corrections are errors of rounding and quadrature. They are proportional to the sizes of
+    The corrections are errors of rounding and quadrature, and are proportional to the sizes of
     parts.
     """
     sizes = np.abs(parts)

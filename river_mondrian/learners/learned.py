@@ -152,4 +152,4 @@ class Learned(OwnsArrays, Generic[R]):
         self.show()
 
     def _check(self) -> None:
-        """Refuse a restored record with inconsistent numbers."""
+        """Refuse a restored record with inconsistent values."""

@@ -1,6 +1,6 @@
 """Support vectors: stored samples, and weighted sums of their kernels with a new sample.
 
-`SparseSupports` stores the values that are not 0. It has the Laplace and the Gaussian kernel.
+`SparseSupports` has the Laplace and the Gaussian kernel, and stores the values that are not 0.
 `CellSupports` stores the cells of an isolation kernel.
 """
 

@@ -1,7 +1,7 @@
 """Random binning: the cell of a sample in a random grid, and the table of known cells.
 
 A cell is a bin in each feature. The value 0 is always in bin 0. So the features outside bin 0
-determine the cell, and a new feature does not change it. Two independent 64-bit sums over the
+determine the cell, and a new feature does not change the cell. Two independent 64-bit sums over the
 features outside bin 0 are the cell's code, which identifies the cell. The table uses open
 addressing.
 """
@@ -24,7 +24,7 @@ from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, V
 # The column of all cells that are not in the table.
 UNKNOWN = 0
 
-# Numbers of bins are clipped to this size, so that they fit 64-bit integers.
+# Bin numbers are clipped to this size, so that they fit 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.

@@ -53,9 +53,9 @@ class Outputs(Record):
 class MapRecord(Record):
     """A feature map; each subclass adds fields.
 
-    `transform` maps a sample. It returns DONE, or the first input that is not finite in single
-    precision; then the outputs are undefined. It changes no state of the map, so predictions may
-    call it.
+    `transform` maps a sample. `transform` returns DONE, or the first input that is not finite in
+    single precision; in this case the outputs are undefined. `transform` changes no state of the
+    map, so predictions may call it.
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
@@ -305,7 +305,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
-    # Number of lifetimes. Their outputs are stored one after the other. A learner mixes lifetimes
+    # Number of lifetimes, whose outputs are stored one after the other. A learner mixes lifetimes
     # by its loss.
     n_lifetimes = 1
 

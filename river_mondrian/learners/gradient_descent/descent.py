@@ -115,7 +115,7 @@ class GradientDescent(Record):
 
 
 class Loss(enum.IntEnum):
-    """Losses, with their numbers in kernels."""
+    """The losses, as integers for kernels."""
 
     # One score for two classes, with a target of 0 or 1.
     HINGE = 0
@@ -256,7 +256,8 @@ def best_score(learner: GradientDescent) -> int:
 
 # A step against the gradients: w = w - rate * gradient * Phi(x) (Ting et al. 2021, Algorithm 2).
 #
-# This is line 6 of the algorithm, with alpha c = -rate times the derivative of the loss by f(x).
+# The step is line 6 of the algorithm, with alpha c = -rate times the derivative of the loss by
+# f(x).
 
 
 @exact_inlined

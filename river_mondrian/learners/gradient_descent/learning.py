@@ -34,9 +34,9 @@ LEAST_COMPLEMENT = 1e-16
 # its cells. Words are updated with the loss of the words' score, as in a linear model alone. Cells
 # are updated with the loss of the sum, so they learn the remaining error.
 #
-# Words that first occur in the same sample have equal weights up to a factor. They share a slot, as
-# columns do, until another sample updates them. So the many words that occur once need almost no
-# memory.
+# Words that first occur in the same sample have equal weights up to a factor. These words share a
+# slot, as columns do. A word leaves the shared slot when another sample updates the word. So the
+# many words that occur once need almost no memory.
 #
 # A word's value is its rarity times the square root of its entry. The root is used because a word
 # that occurs four times is hardly more informative than a word that occurs once. The rarity is

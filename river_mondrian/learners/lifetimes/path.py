@@ -49,7 +49,7 @@ class LifetimePath:
         The terminal lifetime.
     cuts
         Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
-        The points of the cell whose feature is above the place move to a new cell, with the next
+        The points of the cell whose "feature" is above "place" move to a new cell, with the next
         unused number. At lifetime 0, cells 0 to M - 1 are the whole space in each of the M
         partitions.
     weights
@@ -339,12 +339,12 @@ def lifetime_path(
         Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. The
         lifetime is per unit of the features.
     y
-        Targets of the training rows. Their mean is subtracted before learning and added to
+        Targets of the training rows. The mean target is subtracted before learning and added to
         predictions.
     lifetime_max
         The terminal lifetime.
     X_val
-        Validation rows. They do not affect the cuts.
+        Validation rows, which do not affect the cuts.
     y_val
         Targets of the validation rows.
     X_test
@@ -356,9 +356,9 @@ def lifetime_path(
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target, for the marginal likelihood (delta^2
-        in the paper, where the prior variance of a weight is 1). None integrates it out under the
-        prior 1 / variance.
+        Variance of the noise in the marginal likelihood, in squared units of the target (delta^2 in
+        the paper, for weights of prior variance 1). None integrates it out under the prior 1 /
+        variance.
     learners
         The learners to run.
     sgd_passes

@@ -5,7 +5,7 @@ for these targets. A linear regression predicts y - p from e_i and y_i - p. If t
 uninformative, the prediction is p. If p is uninformative, the prediction may become the last
 target.
 
-Two regressions forget at different rates. They learn by recursive least squares with a ridge of 1.
+Two regressions with different forgetting rates learn by recursive least squares, with a ridge of 1.
 Differences are in units of their mean size and clipped at `FAR`. If the error of a sample exceeds
 the mean size of errors, the sample's weight is divided by the ratio. So absolute errors are nearly
 minimized. The last target is a third prediction.

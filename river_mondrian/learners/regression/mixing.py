@@ -5,9 +5,9 @@ Experts are mixed in four ways:
 - A fixed share (Herbster and Warmuth 1998) uses Student densities around the experts' predictions.
   The width of a density is the mean size of the expert's recent errors.
 - A product update (Cesa-Bianchi, Mansour and Stoltz 2007) uses the gradient of the absolute error.
-- Two regressions of the targets on the predictions are shrunk towards the share. One minimizes
-  squared errors. The other minimizes absolute errors: it divides each squared error by the error's
-  size.
+- Two regressions of the targets on the predictions are shrunk towards the share. The first
+  minimizes squared errors. The second minimizes absolute errors: it divides each squared error by
+  the error's size.
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
@@ -44,7 +44,7 @@ FREEDOM = 3.0
 # Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
 LAST_SHARE_RATE = 0.01
-# The width of a density is the mean size of about N_OF_LATE recent errors. It is at least
+# The width of a density is the mean size of about N_OF_LATE recent errors. The width is at least
 # LEAST_WIDTH times the mean size of the differences between successive targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6

@@ -1,8 +1,8 @@
 """The records of the ridge regressions.
 
 A *design* is a set of columns computed from the inputs, with sums of the columns' products over the
-samples. Ridge regressions on the columns are solved from these sums. There are two designs. One is
-in use, and the other is made from stored rows.
+samples. Ridge regressions on the columns are solved from these sums. Of the two designs, one is in
+use, and the other is made from stored rows.
 """
 
 from ...checks import LARGEST_SIZE
@@ -50,7 +50,7 @@ N_HELD = 4
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
 # Number of rows in the ring of the latest rows. Largest number of measured rows from the ring, and
-# from the whole past. Largest number of measured rows on which waves are examined.
+# from the whole stream. Largest number of measured rows on which waves are examined.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
@@ -63,7 +63,7 @@ MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 
-# These replace a second input: the column is the first input, or its excess over the knot.
+# Values in place of a second input: the column is the first input, or its excess over the knot.
 ITSELF, BEND = -1, -2
 
 # Stages of the unused design.
@@ -155,7 +155,7 @@ class Design(Record):
 
 
 class Candidate(Record):
-    """A proposed column (see `Design`). Its score is the reduction of squared errors."""
+    """A proposed column (see `Design`), with the reduction of squared errors as its score."""
 
     first: Int64
     second: Int64
@@ -175,7 +175,7 @@ class Ridges(Record):
     active: Int64 = stored(Bounds(0, 1))
     stage: Int64 = stored(Bounds(IDLE, REPLAYING))
     # Progress in this stage: inputs measured, waves drawn, or rows replayed. Number of samples, and
-    # of rows of the whole past, at the start of measuring or replaying. Random state.
+    # of rows of the whole stream, at the start of measuring or replaying. Random state.
     cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64
@@ -185,7 +185,7 @@ class Ridges(Record):
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # For each regression: weights (in the design in use), number of samples at the next solution,
-    # mean size of recent errors, number of successive clipped errors.
+    # mean size of recent errors, successive clipped errors.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)
@@ -195,7 +195,7 @@ class Ridges(Record):
     n_held: Int64 = stored(Bounds(0, N_HELD - 1))
     held: Float64s = sized(N_HELD, "capacity")
     held_weights: Float64s = sized(N_HELD)
-    # Rows of the whole past, one of every `stride` rows, and their number. A ring of the latest
+    # Rows of the whole stream, one of every `stride` rows, and their number. A ring of the latest
     # rows.
     n_kept: Int64
     stride: Int64 = stored(Bounds(1, LARGEST_SIZE))
@@ -203,7 +203,7 @@ class Ridges(Record):
     latest: Float64s = sized(N_LATEST, "row_length")
     # Errors of a regression on the measured rows.
     errors: Float64s = sized(2 * N_MEASURED)
-    # Capacities: inputs, columns, elements of a row, and rows of the whole past.
+    # Capacities: inputs, columns, elements of a row, and rows of the whole stream.
     room: Int64 = stored(Bounds(0, LARGEST_ROOM))
     capacity: Int64 = derived()
     row_length: Int64 = derived()
@@ -244,7 +244,7 @@ class Ridges(Record):
         return self.held.part(self.capacity * i, self.capacity)
 
     def kept_row(self, i: int) -> Float64s:
-        """Return the i-th row of the whole past."""
+        """Return the i-th row of the whole stream."""
         return self.kept.part(self.row_length * i, self.row_length)
 
     def latest_row(self, i: int) -> Float64s:

@@ -2,8 +2,8 @@
 
 Linear regressions are learned from all samples, from late samples and from the latest samples.
 Additive regressions also have bends and products of inputs, and the other regressions also have
-random waves. Both are learned from all samples and from late samples (`designs.py`). Inputs are in
-robust units and bounded. A column with a missing input has the column's mean.
+random waves. Both groups are learned from all samples and from late samples (`designs.py`). Inputs
+are in robust units and bounded. A column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Many outliers in a row are followed, because each outlier increases the maximum
@@ -96,7 +96,7 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     solve_due(ridges, ridges.designs[ridges.active])
 
 
-# Bytes for the rows of the whole past, and the least and the largest number of these rows.
+# Bytes for the rows of the whole stream, and the least and the largest number of these rows.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
 # After a new input, the next design begins within this many samples.
@@ -104,7 +104,7 @@ AFTER_NEW = 16
 
 
 def _kept_capacity(n_inputs: int) -> int:
-    """Return the number of rows of the whole past to keep, a power of 2."""
+    """Return the number of rows of the whole stream to keep, a power of 2."""
     fitting = KEPT_BYTES // (8 * (records.FIRST_INPUT + n_inputs))
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
 

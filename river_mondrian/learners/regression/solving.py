@@ -15,7 +15,7 @@ from .records import Design, Ridges
 
 # Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
-# One of every `stride` rows of the whole past is kept. The stride is doubled when the memory is
+# One of every `stride` rows of the whole stream is kept. The stride is doubled when the memory is
 # full. The latest rows are kept in a ring. Measured rows are from both stores, at most N_MEASURED
 # from each.
 #
@@ -40,7 +40,7 @@ def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> 
 
 @exact_inlined
 def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
-    """Store a sample in the ring and, once in `stride` samples, in the rows of the whole past."""
+    """Store a sample in the ring and, once in `stride` samples, in the rows of the whole stream."""
     i = ridges.n_samples
     fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
@@ -67,7 +67,7 @@ def n_measured_of(ridges: Ridges) -> int:
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
-    """Return the j-th measured row: first rows of the whole past, then the latest rows."""
+    """Return the j-th measured row: first rows of the whole stream, then the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
         return ridges.kept_row(j * ridges.kept_before // n)

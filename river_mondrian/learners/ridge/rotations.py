@@ -1,10 +1,10 @@
 """Learning and predicting with the posterior of ridge regression on a feature map.
 
 With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
-section 4.2.1). The posterior is stored as a lower triangle T with T' T = A, a Cholesky factor, and
-a vector z with T' z = Phi' y. So the weights w of the posterior mean solve T w = z. Row j of T
-holds the entries of columns 0 to j. Rows are stored one after another. A new column only adds a
-row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
+section 4.2.1). The posterior is stored as a lower triangle T, the Cholesky factor with T' T = A,
+and a vector z, for which T' z = Phi' y. So the weights w of the posterior mean solve T w = z. Row j
+of T holds the entries of columns 0 to j. Rows are stored one after another. A new column only adds
+a row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
 
 Givens rotations add a sample to the rows, from the last row that it touches to the first: A_new = A
 + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a running
@@ -15,7 +15,7 @@ mean may depend on whether the variance is computed, too. Only `solve`, which co
 may use any order.
 
 A column gets a row with the first sample whose value in the column is not 0. The intercept, if
-there is one, has row 0. Its prior is flat, so its diagonal begins at 0.
+there is one, has row 0. The intercept's prior is flat, so its diagonal begins at 0.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 def add_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
-    """Add a mapped sample with a weight above 0. Its columns already have rows."""
+    """Add a mapped sample, whose columns already have rows, with a weight above 0."""
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)

@@ -1,29 +1,30 @@
 """Removal of samples from the posterior of ridge regression, and windows.
 
 Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
-`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y). It replaced the
-sample (v, y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in the
-same order, from the last row that v touches to the first. The sine is s = v_j / t_j, and the
+`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y). `rotate` replaced
+the sample (v, y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in
+the same order, from the last row that v touches to the first. The sine is s = v_j / t_j, and the
 cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. This is the
 mixed form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on
 Downdating the Cholesky Factorization, section 3). Learning had added the square of the remaining y
 to the residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
-at row j with diagonal t_j. It adds an error of |z_j| eps or |y| eps to z. Such errors of different
-samples are independent, so their squares add up. Each removed sample adds an error of |y_left|
-times the error of z to the residual, and the sizes of these errors add up. If an error may reach
-`SHARE` of the square of a row's diagonal, or of the residual, all held samples are learned again.
-The posterior then equals a refit. This happens when a heavy sample or an outlier is removed, and
+at row j with diagonal t_j. The error of z is |z_j| eps or |y| eps. Such errors of different samples
+are independent, so their squares add up. Each removed sample adds an error of |y_left| times the
+error of z to the residual, and the sizes of these errors add up. If an error may reach `SHARE` of
+the square of a row's diagonal, or of the residual, all held samples are learned again. The
+posterior then equals a refit. A refit happens when a heavy sample or an outlier is removed, and
 otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
 This update propagates errors of T to z. These errors are as large as if targets were measured from
-a fixed value (`origin`) close to the shift at the last refit. They are counted with this size.
+a fixed value (`origin`) close to the shift at the last refit. `rotate_back` counts the errors with
+this size.
 
 Held samples are stored as their outputs, in slots. `order` is a circular list of all slots that
-begins at `head`. It has the slots of the held samples in order of arrival, then free slots.
+begins at `head`. The list has the slots of the held samples in order of arrival, then free slots.
 """
 
 import math
@@ -44,7 +45,7 @@ from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, s
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
-# Numbers beyond single precision are levels of categories.
+# Values beyond single precision encode levels of categories.
 LARGEST = float(np.finfo(np.float32).max)
 
 # Initial number of slots.
