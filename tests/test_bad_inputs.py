@@ -200,7 +200,7 @@ VALUE_ERRORS = [
 ]
 KEY_ERRORS = [
     (call(EXACT, "forget_one", GOOD, "w"), "no stored sample equals"),
-    (forget_what_is_lacking, "what a sample lacks is stored as the mean of that time"),
+    (forget_what_is_lacking, "a missing value is stored as the mean at that time"),
 ]
 
 # Bad arguments of constructors by class, and their errors. Those that all classes refuse are in

@@ -165,9 +165,9 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
 def test_ridges_that_do_not_add_up():
     growing, other_pool = rm.MondrianFeatures(4, seed=1), rm.IsolationFeatures(6, 4, pool_size=40)
     for one, other, params, match in (
-        (fourier(2), fourier(1), {}, "the features have other arguments"),
+        (fourier(2), fourier(1), {}, "the features have different arguments"),
         (fourier(None), fourier(None), {}, "without a seed"),
-        (fourier(), binning(), {}, "the features are of"),
+        (fourier(), binning(), {}, "the features are of different classes"),
         (growing, growing, {}, "MondrianFeatures depend on the order"),
         (None, None, {}, "IsolationFeatures are drawn from samples"),
         (fourier(), fourier(), {"window": 9}, r"no common order.*window=9"),

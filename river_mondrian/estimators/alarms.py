@@ -183,7 +183,7 @@ class Alarms(Model, base.AnomalyDetector):
         except TypeError:
             is_sound = False
         if not is_sound:
-            refuse(self, "_alarms", self._alarms, "but each should be of a sample learned")
+            refuse(self, "_alarms", self._alarms, "but each should belong to a learned sample")
 
     # Learning.
 

@@ -312,11 +312,11 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     check_lifetime_size(lifetime)
     names, samples = _matrix("X", X, None)
     if len(samples) == 0:
-        raise ValueError("X must have a row")
+        raise ValueError("X must have at least one row")
     one = isinstance(x, Mapping)
     if one:
         if names is None:
-            raise ValueError("x may be a mapping only where X is a frame")
+            raise ValueError("x may be a mapping only if X is a frame")
         if set(x) != set(names):
             raise ValueError(f"x must have the features {names!r}, got {list(x)!r}")
         x = [check_value(name, x[name]) for name in names]

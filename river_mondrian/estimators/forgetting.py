@@ -256,7 +256,7 @@ class ForgettingForest(WindowForest):
         keys = []
         for i, sample in enumerate(samples):
             if self._prepared_to_forget(*sample) is None:
-                raise KeyError(f"row {i} has a feature, a label or a weight that no sample has had")
+                raise KeyError(f"row {i} has a feature, label or weight that no learned sample has")
             keys.append((self._grown().key(), *sample[1:]))
         counts = Counter(keys)
         for i, (key, sample) in enumerate(zip(keys, samples, strict=True)):
@@ -287,5 +287,5 @@ class ForgettingForest(WindowForest):
         if put is None or not self._take_out(self._grown(), put):
             text = f"no stored sample equals {dict(x)!r} with y = {y!r}, weight {w!r}"
             if self.directions is not None and not values.keys() >= self._features.places.keys():
-                text += "; with directions, what a sample lacks is stored as the mean of that time"
+                text += "; with directions, a missing value is stored as the mean at that time"
             raise KeyError(text)

@@ -71,14 +71,14 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
         if type(one) not in (DensityForest, RidgeRegressor):
             raise TypeError(f"only DensityForest and RidgeRegressor can be merged, got {told(one)}")
     if type(a) is not type(b):
-        raise TypeError(f"models of one class can be merged, got {type(a)} and {type(b)}")
+        raise TypeError(f"only models of one class can be merged, got {type(a)} and {type(b)}")
     made, other = copy.deepcopy(a), copy.deepcopy(b)
     for name, value in made._arguments().items():
         its = other._arguments()[name]
         # Functions are equal only if they are the same object.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
-            raise ValueError(f"equal models are merged, but {name} is {value!r} and {its!r}")
+            raise ValueError(f"arguments must be equal, but {name} is {value!r} and {its!r}")
     if isinstance(made, DensityForest):
         _merge_densities(made, other)
     else:
@@ -110,9 +110,9 @@ def _stored(value: Any) -> tuple[str, list[bytes]]:
 
 def _merge_densities(made: DensityForest, other: DensityForest) -> None:
     if made.origin is None:
-        raise ValueError("trees without an origin begin at the first sample: give both origin=")
+        raise ValueError("trees without an origin begin at the first sample: set the same origin=")
     if made.seed is None:
-        raise ValueError("without a seed each model draws its own partition: make both with seed=")
+        raise ValueError("without a seed each model draws its own partition: set the same seed=")
     if made._grows:
         raise ValueError(f"the lifetime must be a number, got lifetime={made.lifetime!r}")
     for model in (made, other):
@@ -122,7 +122,7 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
         lacks = np.flatnonzero(trees.n_values < trees.n_samples).tolist()
         if lacks:
             name = model.feature_names[lacks[0]]
-            raise ValueError(f"a sample lacked {name!r}: its mean so far depends on the order")
+            raise ValueError(f"a sample lacked {name!r}: the mean so far depends on the order")
     if other._trees is None:
         return
     if made._trees is None:
@@ -141,7 +141,7 @@ def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
         return
     columns = _join_maps(made, other)
     if made._next is not None or other._next is not None or other._current is None:
-        raise ValueError("a map is being rebuilt: it depends on the samples")
+        raise ValueError("models cannot be merged while a feature map is being rebuilt")
     if made._current is None:
         made._features = other._features
         made._current = other._current
@@ -155,23 +155,25 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
     """Add the columns of another map to a map; return their new numbers."""
     features, its = made._features, other._features
     if type(features) is not type(its):
-        raise ValueError(f"the features are of {type(features).__name__} and {type(its).__name__}")
+        raise ValueError(f"the features are of different classes: {features!r} and {its!r}")
     if isinstance(features, Pooled):
         if features._pool is not None or its._pool is not None or _differ(features, its):
             name = type(features).__name__
-            raise ValueError(f"{name} are drawn from samples: give both the same, with a full pool")
+            raise ValueError(
+                f"{name} are drawn from samples: give both models one map, with a full pool"
+            )
         return np.arange(its._map.n_columns)
     if not isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
         raise ValueError(f"{type(features).__name__} depend on the order of the samples")
     mine, theirs = features._made_anew(), its._made_anew()
     if _differ(mine, theirs):
-        raise ValueError(f"the features have other arguments: {mine!r} and {theirs!r}")
+        raise ValueError(f"the features have different arguments: {mine!r} and {theirs!r}")
     if features._map is None or its._map is None:
         return np.zeros(0, np.int64)
     here: Any = features._know()
     there: Any = its._map
     if here.seed != there.seed:
-        raise ValueError("without a seed each model draws its own features: make both with seed=")
+        raise ValueError("without a seed each model draws its own features: set the same seed=")
     index = features._reader.index
     new = [name for name in its._reader.index.names if name not in index.places]
     features._reader._use(index.with_more(new), None)
@@ -205,13 +207,13 @@ def check_parts(model: Any, n_parts: int) -> None:
         names = "MondrianForestClassifier and MondrianForestRegressor"
         raise TypeError(f"only {names} have trees that learn independently, got {told(model)}")
     if model.max_nodes is not None:
-        why = "together they decide when samples are stored no more"
+        why = "together they decide when to stop storing samples"
         raise ValueError(f"trees with max_nodes do not learn apart: {why}, got {model.max_nodes!r}")
     if model.window is not None:
         given = f"window={model.window!r}; all trees forget a sample together"
         raise ValueError(f"trees with a window do not learn apart, got {given}")
     if not 1 <= n_parts <= model.n_estimators:
-        raise ValueError(f"{model.n_estimators} trees have no {n_parts} parts")
+        raise ValueError(f"{model.n_estimators} trees cannot be divided into {n_parts} parts")
 
 
 def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:

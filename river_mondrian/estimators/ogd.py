@@ -68,7 +68,7 @@ class OnlineGradientDescent(FeatureLearner):
             check_numbering(self, "_words", self._words)
             names = self._features._reader.index.names
             if list(self._words)[: len(names)] != names:
-                refuse(self, "_words", names, "but they begin with the map's features")
+                refuse(self, "_words", names, "but they should begin with the map's features")
         for weights in (self._current, self._next):
             if weights is not None:
                 n = self._n_scores

@@ -205,7 +205,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         super().__setstate__(state)
         n, *pasts = self._past if len(self._past) == 3 else (None,)
         if type(n) is not int or not all(_is_past(past, self.shingle) for past in pasts):
-            checks.refuse(self, "_past", self._past, "but it is a number and what was before")
+            checks.refuse(self, "_past", self._past, "but it should be a number and two pasts")
 
     # Learning.
 

@@ -241,7 +241,7 @@ class RidgeRegressor(TargetLearner):
             left = [k for k in self._places_of(values, target, weight) if k not in gone]
             if not left:
                 text = f"row {i} with y = {target!r}, weight {weight!r}"
-                raise KeyError(f"{text} equals no stored sample, or fewer samples than rows")
+                raise KeyError(f"{text} is not stored, or not as often as in the rows")
             gone.add(left[0])
         latest_first = sorted(gone, reverse=True)
         for part in pieces(len(latest_first), progress):
