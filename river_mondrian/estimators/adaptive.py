@@ -17,8 +17,8 @@ from .adapting import AdaptingForest, Detector, watch_for
 class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
-    The default choice for classification: a Mondrian forest[^1] without parameters to tune. It
-    differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
+    The default choice for classification: a Mondrian forest[^1] without parameters to tune. The
+    forest differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
     samples, and it mixes several models. The algorithm:
 
     - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process. Features
@@ -265,7 +265,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         y
             The labels of the rows, by position.
         w

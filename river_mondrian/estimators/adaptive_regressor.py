@@ -26,8 +26,8 @@ class AdaptiveMondrianForestRegressor(
     """Adaptive Mondrian forest regressor.
 
     The default choice for regression with intervals: a Mondrian forest[^1] without parameters to
-    tune. It differs from the exact `MondrianForestRegressor`: its splits use targets, it removes
-    old samples, and it mixes several models. The algorithm:
+    tune. The forest differs from the exact `MondrianForestRegressor`: its splits use targets, it
+    removes old samples, and it mixes several models. The algorithm:
 
     - To split a block of samples, `n_candidates` cuts are drawn. A cut's feature is drawn in
       proportion to the block's side and to the feature's gain in earlier trees. Half of the cuts
@@ -293,7 +293,7 @@ class AdaptiveMondrianForestRegressor(
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         y
             The targets of the rows, by position.
         w

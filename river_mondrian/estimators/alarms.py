@@ -230,7 +230,7 @@ class Alarms(Model, base.AnomalyDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of learned rows on stderr.
 

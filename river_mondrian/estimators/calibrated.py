@@ -273,7 +273,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are absent features.
+            nulls and NaN are missing values.
         y
             The targets or labels of the rows, by position.
         **kwargs

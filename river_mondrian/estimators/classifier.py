@@ -277,7 +277,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         y
             The labels of the rows, by position.
         w

@@ -90,11 +90,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Rate at which cells are cut. Two samples x and y are in one cell with probability
         exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto", lifetimes
         are rates per width of a feature, and the density is a mixture over the lifetimes 64, 32,
-        16, ... The mixture weights a lifetime by its likelihood of the samples so far. A number
-        above 0 is a rate per unit of the features. A frozen `scipy.stats` distribution is sampled
-        once for each tree. A function of the number of samples returns the lifetime, and must not
-        decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the estimator
-        consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
+        16, ... The weight of a lifetime depends on how well it predicts the samples so far. A
+        number above 0 is a rate per unit of the features. A frozen `scipy.stats` distribution is
+        sampled once for each tree. A function of the number of samples returns the lifetime, and
+        must not decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the
+        estimator consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. It approximates the kernel density estimate with the Laplace
@@ -347,7 +347,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`. After Ctrl-C, each row has been

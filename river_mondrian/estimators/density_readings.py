@@ -53,7 +53,7 @@ class DensityReadings(Model):
         return self._read(x, LOG_DENSITY, -math.inf)
 
     def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
-        """Return an output of the trees for a sample, such as SCORE; `before` before any sample."""
+        """Return an output of the trees for a sample, or `before` if nothing has been learned."""
         with self._lock:
             trees = self._trees
             if trees is None:
@@ -153,7 +153,7 @@ class DensityReadings(Model):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -184,7 +184,7 @@ class DensityReadings(Model):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -209,7 +209,7 @@ class DensityReadings(Model):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -233,7 +233,7 @@ class DensityReadings(Model):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         progress
             Whether to show the number of completed rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.

@@ -369,7 +369,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         y
             The targets of the rows, by position.
         w

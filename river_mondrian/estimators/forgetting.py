@@ -231,7 +231,7 @@ class ForgettingForest(WindowForest):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         y
             The labels or targets of the rows.
         w

@@ -232,9 +232,9 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         """Return the contribution of each feature to the predicted probability of each label.
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
-        cut's feature. If the sample is outside a node's box, the change is shared among the
-        features in which the sample is outside, in proportion to the distances. An explanation
-        takes some tens of milliseconds for 10 trees.
+        cut's feature. If the sample is outside a node's box, the change is shared among features,
+        in proportion to the distances from the box in each feature. An explanation takes some tens
+        of milliseconds for 10 trees.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class ClassifiesRows(NumbersLabels):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -87,7 +87,7 @@ class ClassifiesRows(NumbersLabels):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.

@@ -196,7 +196,7 @@ class NearestNeighborDetector(ScoringDetector):
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         progress
             Whether to show the number of learned rows on stderr.
 
@@ -327,7 +327,7 @@ class NearestNeighborDetector(ScoringDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of scored rows on stderr.
 

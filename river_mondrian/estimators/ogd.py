@@ -241,7 +241,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -423,7 +423,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing.
+            Values are numbers; nulls and NaN are missing values.
         y
             The labels of the rows, by position.
         w

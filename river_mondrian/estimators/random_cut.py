@@ -110,8 +110,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     group of similar samples far from the others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
-    n), where n is the number of stored samples. r is 1 for a sample that the first cut separates
-    from all others. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
+    n), where n is the number of stored samples. A sample that the first cut separates from all
+    others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
     was computed before its sample was learned. So a score of .99 means that one of 100 recent
     samples was as anomalous. Between two values of r, the score is interpolated linearly. Beyond
     the largest r, the score tends to 1. The first 32 samples are not ranked, or fewer if
@@ -261,7 +261,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`. After Ctrl-C, each row has been
@@ -406,7 +406,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing.
+            nulls and NaN are missing values.
         progress
             Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`.
@@ -466,7 +466,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         - "displacement": the collusive displacement[^1], from 0 to n; larger for rarer samples.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
-          `score_one` is its rank.
+          `score_one` is the rank of this score.
         - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
         - "density": the share of the stored samples that are in the cell of the sample x at time 2.
           With many trees, this share tends to the mean of exp(-2 |x - y|_1) over the stored samples
@@ -492,9 +492,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """Return the contribution of each feature to the score.
 
         If a cut separates only the sample, the displacement is shared among the features in which
-        the sample is outside the box of the other samples. The shares are proportional to the
-        distances. The displacement by a cut closer to the root is attributed to the cut's feature.
-        An explanation takes some milliseconds for 50 trees.
+        the sample is outside the other samples' box. The shares are proportional to the distances.
+        The displacement by a cut closer to the root is attributed to the cut's feature. An
+        explanation takes some milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

@@ -355,7 +355,7 @@ class MondrianForestRegressor(
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing.
+            NaN are missing values.
         y
             The targets of the rows, by position.
         w
