@@ -168,7 +168,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return [part for part in (self._reader, self._pool, self._map, self) if part is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
-        """Return whether `_observe` has nothing to do for a sample."""
+        """Return whether a sample needs no call of `_observe`."""
         return False
 
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:

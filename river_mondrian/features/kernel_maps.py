@@ -388,11 +388,11 @@ class IsolationFeatures(Pooled, CellFeatures):
     tree: random axis-parallel cuts separate its points until each point is alone. Points that
     coincide share the first point's cell.
 
-    The map learns `pool_size` samples; then it is final. Until then, it is rebuilt each time the
-    number of samples has doubled, from 2 on. A partition isolates a quarter of the samples, but at
-    most `n_cells`. Calls of `learn_one` build the map, and a long build is spread over several
-    calls. Only the build of Voronoi diagrams from a very large pool is a long call: about a second
-    for 100,000 samples.
+    The map learns `pool_size` samples; then it is final. Until then, the map is rebuilt each time
+    the number of samples has doubled, from 2 on. A partition isolates at most a quarter of the
+    samples. Calls of `learn_one` build the map, and a long build is spread over several calls. Only
+    the build of Voronoi diagrams from a very large pool is a long call: about a second for 100,000
+    samples.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class ByFeature(FeatureMap):
 
     @abc.abstractmethod
     def _make(self, seed: int) -> RowPerFeature:
-        """Return the map without any feature."""
+        """Return a new map without features."""
 
     def _know(self) -> RowPerFeature:
         """Create the map if there is none, add the reader's new features, and return the map."""

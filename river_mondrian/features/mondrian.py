@@ -157,13 +157,13 @@ class MondrianFeatures(kinds.CellFeatures):
     In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
     numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
 
-    If the lifetime is a distribution, the kernel is a mixture. At distance h, it is (rate / (rate +
-    h))^shape for a gamma distribution. For a uniform distribution on [a, b], it is (exp(-a h) -
-    exp(-b h)) / (h (b - a)). `limit_kernel` returns the mixture.
+    If the lifetime is a distribution, the kernel is a mixture. At distance h, the kernel is (rate /
+    (rate + h))^shape for a gamma distribution. For a uniform distribution on [a, b], the kernel is
+    (exp(-a h) - exp(-b h)) / (h (b - a)). `limit_kernel` returns the mixture.
 
     The time per sample is proportional to the number of partitions and to their depth. Memory grows
     only with the cells: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample
-    that opens a cell in few of many partitions needs 4 more bytes per partition.
+    that opens a cell in only a few of many partitions needs 4 more bytes per partition.
 
     Examples
     --------
@@ -379,7 +379,7 @@ class MondrianFeatures(kinds.CellFeatures):
         Returns
         -------
         The limit kernel, in closed form for a fixed lifetime and for gamma, exponential and uniform
-        distributions. For other distributions, it is integrated numerically.
+        distributions. For other distributions, the limit is integrated numerically.
 
         Raises
         ------

@@ -5,7 +5,7 @@ regression takes small steps, the other large steps. AdaGrad trains both regress
 and Singer 2011), with one sum of squared gradients for all weights of a regression. Naive Bayes
 assumes normal inputs with the same variances in all classes, so its log-odds are linear, too.
 
-The discriminants read raw inputs, estimate means and variances themselves, and ignore missing
+The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. A categorical input has a weight or a count for each level. A hash maps each level to a row
 of a table, so levels may share a row (Weinberger et al. 2009). A sample's weight multiplies the
 sample's gradients and its counts in means and variances. Outliers have a bounded effect on means
@@ -160,7 +160,7 @@ class Discriminants(Record):
     # of each level's row (-1 if missing).
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
-    # Total weight of the samples with each of these levels.
+    # For each level of the last sample: total weight of the samples with the level.
     level_totals: Float64s = transient("n_categories")
     # The last sample's inputs in standard deviations from their means: 0 if missing, 1 in column 0.
     # The inverses of the inputs' variances within classes: 0 if missing.
@@ -403,8 +403,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # Classes restart without values. Until they have values, the variance within classes is
-            # the input's variance.
+            # Classes restart without values. Until the classes have values, the variance within
+            # classes is the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -502,7 +502,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
         learned = self._zeros()
         for name, new in learned.items():
-            # Leave out inputs that an undone change had added.
+            # Leave out inputs of a change that was undone.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
             keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
@@ -516,7 +516,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
-            # A class with samples begins with one value more, as in `update_moments`.
+            # The count of a class with samples is larger by 1, as in `update_moments`.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     def follow_drift(self) -> None:

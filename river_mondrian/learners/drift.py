@@ -217,7 +217,7 @@ DEFAULTS = (0.002, 32, 5, 5, 10)
 
 
 class DriftWatch(Learned[Errors]):
-    """The memory of a model's errors and of ADWIN over them.
+    """The memory of a model's errors and of their drift detector.
 
     Parameters
     ----------

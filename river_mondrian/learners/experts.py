@@ -7,7 +7,7 @@ If expert e gives class k the probability p_ek, the pool predicts
 The last expert is the fixed share of the others (Herbster and Warmuth 1998). The fixed share finds
 the best expert within a few samples after a drift, when the exponents are still wrong.
 
-AdaGrad learns the exponents a_e on the log loss (Duchi, Hazan and Singer 2011): steps shrink with
+AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink with
 the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. The
 sum is 1 at first, and grows if all experts are underconfident.
 

@@ -73,8 +73,8 @@ def log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-# Log-odds of the quantiles of coverage 0 and of each level. Between them, thresholds are linear in
-# the log-odds.
+# Log-odds of the quantiles of coverage 0 and of each level. Between two levels, thresholds are
+# linear in the log-odds.
 PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 

@@ -96,7 +96,7 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
 
 @exact_inlined
 def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
-    """Return a cell's slot, or the empty slot for it."""
+    """Return a cell's slot, or the empty slot where the cell belongs."""
     mask = np.uint64(n_slots - 1)
     place = int(np.int64(np.uint64(code.first) & mask))
     while True:

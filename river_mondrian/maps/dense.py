@@ -141,9 +141,9 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
     The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel,
     |x|_2^2 for the Gaussian kernel. Both arguments may include features that no row has. The loop
-    visits only the features at which the row is not 0. The other features add `size` minus the sum
-    over the visited features. The difference is exactly 0 if all non-zero values of x are at
-    visited features.
+    visits only the features at which the row is not 0. In the distance, the other features count as
+    `size` minus the sum over the visited features. The difference is exactly 0 if all non-zero
+    values of x are at visited features.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0

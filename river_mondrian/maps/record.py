@@ -469,7 +469,9 @@ def outputs_of(out: Array) -> Memory[Outputs]:
 
 
 class RowPerFeature(CompiledMap):
-    """A map with a row of random numbers for each feature. The seed and the name determine a row.
+    """A map with a row of random numbers for each feature.
+
+    The seed and the feature's name determine the row.
 
     Parameters
     ----------

@@ -168,7 +168,7 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 @exact_inlined
 def differentiate(learner: GradientDescent) -> None:
-    """Write the gradients by the scores. With several scores, the target is a class's number."""
+    """Write the loss's derivatives by the scores. With several scores, the target is a class."""
     scores, gradients, n_scores = learner.scores, learner.gradients, learner.n_scores
     target, weight = learner.target, learner.weight
     if n_scores == 1:
@@ -189,7 +189,7 @@ def compared_loss(learner: GradientDescent) -> float:
 
     For classes, the loss is 1 for a mistake and 0 otherwise. With several scores, the target is the
     class's number. The prediction is a mistake if the score of another class is at least as large
-    as the target's.
+    as the target's score.
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
@@ -287,7 +287,7 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
     for k in range(n_scores):
         slope = value * gradients[k]
         squares[k] += slope * slope
-        # Without `eps` the first step may be 0 / 0.
+        # Without `eps`, the first step may be 0 / 0.
         weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
@@ -339,7 +339,7 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # Columns that no earlier sample has moved: their common slot, the last column, their number.
+    # Columns that no earlier sample has updated: their common slot, the last column, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

@@ -23,7 +23,7 @@ RATE_OF_SHARES = 0.125
 # Largest exponent, so that no share vanishes.
 LARGEST_LOSS = 50.0
 
-# Least probability and least complement of a probability before a logarithm.
+# Least probability, and least complement of a probability, of which a logarithm is computed.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
@@ -97,7 +97,7 @@ def descend_words(learner: GradientDescent) -> None:
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # Words that no earlier sample has moved: their common slot, the last word, their number.
+    # Words that no earlier sample has updated: their common slot, the last word, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -123,7 +123,7 @@ def descend_words(learner: GradientDescent) -> None:
             for k in range(n_scores):
                 weights[k] = factor * old[k]
             slots[place], factors[place], slot = own, 1.0, own
-        # A word that does not share its slot may still have the factor of its first move.
+        # A word that does not share its slot may still have the factor of its first update.
         factor = factors[place]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
@@ -173,8 +173,8 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 # mixed by Herbster and Warmuth's fixed share. Each sample multiplies a learner's share of the
 # prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction of
 # all shares is spread evenly, so that another lifetime can dominate after a drift. The loss for
-# classes is 1 for a mistake and 0 otherwise. By log loss, overconfident learners at long lifetimes
-# would get small shares, although they make fewer mistakes.
+# classes is 1 for a mistake and 0 otherwise. With the log loss, overconfident learners at long
+# lifetimes would get small shares, although they make fewer mistakes.
 
 
 @exact_inlined

@@ -4,11 +4,12 @@ The learner keeps the inverse of the smaller of two matrices, and the marginal l
 
 With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I, the second
 moments of the cells (`Primal`). The weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row
-and a column from A and appends two. The paper updates a Cholesky factor. This module updates the
-inverse: a rank-one step removes the cell, and bordering by two columns inserts its parts.
+and a column from A, and appends two rows and two columns. The paper updates a Cholesky factor. This
+module updates the inverse: a rank-one step removes the cell, and bordering by two columns inserts
+its parts.
 
-Otherwise the smaller matrix is K = Phi Phi^T + delta2 I, the kernels of the points (`Dual`).
-Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
+With at least as many cells as learned points, the smaller matrix is K = Phi Phi^T + delta2 I, the
+kernels of the points (`Dual`). Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
 import math
@@ -190,7 +191,7 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
-    """Follow the latest cut, of cell `number`, and return the change of ln det A."""
+    """Update for the latest cut, which split cell `number`; return the change of ln det A."""
     # The upper part has the last number: the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
@@ -269,7 +270,7 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 
 @batch_kernel
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
-    """Follow the latest cut, of cell `number`, and return the change of ln det K.
+    """Update for the latest cut, which split cell `number`; return the change of ln det K.
 
     The kernels between points of the cell's two parts decrease by 1 / M. With the indicators e and
     f of both parts, K becomes K - (e f^T + f e^T) / M.

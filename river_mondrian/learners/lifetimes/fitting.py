@@ -96,8 +96,8 @@ class SweepLearner(abc.ABC):
         """Predict all points after one or several cuts."""
 
 
-# Stochastic gradient descent along a sweep. After a cut, it continues from the current weights
-# (section 4.2.2).
+# Stochastic gradient descent along a sweep. After a cut, the descent continues from the current
+# weights (section 4.2.2).
 
 
 @batch_kernel

@@ -357,8 +357,8 @@ def lifetime_path(
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise in the marginal likelihood, in squared units of the target (delta^2 in
-        the paper, for weights of prior variance 1). None integrates it out under the prior 1 /
-        variance.
+        the paper, for weights of prior variance 1). None integrates the variance out under the
+        prior 1 / variance.
     learners
         The learners to run.
     sgd_passes

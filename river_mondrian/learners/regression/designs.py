@@ -1,14 +1,14 @@
 """Construction of designs from stored rows while the stream continues.
 
 The construction of a design is spread over several calls of bounded time. Inputs are measured,
-columns are chosen, waves are drawn, and rows are replayed, the latest rows first. Then the design
-replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows have been
-dropped, a design is made only if the units of inputs have changed.
+columns are chosen, waves are drawn, and rows are replayed, the latest rows first. Then the new
+design replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows
+have been dropped, a design is made only if the units of inputs have changed.
 
-Bends and products are ranked by how much of the linear regression's errors they explain. The part
-that a bend's input explains is subtracted. A wave is drawn several times, and the wave that
-explains most of the additive regression's errors is kept. Most inputs of waves are drawn with
-probabilities proportional to the scores of their columns.
+Bends and products are ranked by their reduction of the linear regression's squared errors. The
+reduction by a bend excludes the reduction by its input alone. For each added wave, several random
+waves are drawn, and the wave that reduces the additive regression's squared errors most is kept.
+Most inputs of waves are drawn with probabilities proportional to the scores of their columns.
 """
 
 import math
@@ -340,7 +340,7 @@ def add_wave(ridges: Ridges, design: Design) -> None:
         design.n_columns = c + 1
 
 
-# Most operations for designs in a call, and the least number of rows that the call replays.
+# Largest number of operations for designs in a call, and least number of rows that a call replays.
 BUDGET = 150_000
 LEAST_ROWS = 4
 # Number of samples before the first design, and from the first to the second design.
@@ -354,7 +354,7 @@ ROWS_AT_ONCE = 64
 
 @exact_separate
 def replay(ridges: Ridges, design: Design) -> None:
-    """Add the next row to the sums, the latest rows first, before they are overwritten."""
+    """Add the next row to the sums. The latest rows come first, before the ring overwrites them."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
     is_late = i < n

@@ -191,7 +191,7 @@ class Ridges(Record):
     scales: Float64s = sized(N_PLAIN)
     n_large: Int64s = sized(N_PLAIN, bounds=Bounds(0, LARGEST_SIZE))
     # Held samples: their number, columns and weights. The sums `ALL` and `LATE` of the design in
-    # use do not yet contain their products.
+    # use do not yet contain the products of held samples.
     n_held: Int64 = stored(Bounds(0, N_HELD - 1))
     held: Float64s = sized(N_HELD, "capacity")
     held_weights: Float64s = sized(N_HELD)
@@ -244,7 +244,7 @@ class Ridges(Record):
         return self.held.part(self.capacity * i, self.capacity)
 
     def kept_row(self, i: int) -> Float64s:
-        """Return the i-th row of the whole stream."""
+        """Return the i-th kept row of the whole stream."""
         return self.kept.part(self.row_length * i, self.row_length)
 
     def latest_row(self, i: int) -> Float64s:

@@ -54,11 +54,11 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     Parameters
     ----------
     residual
-        Sum of squared standardised residuals.
+        Sum of squared standardized residuals.
     freedom
         Number of residuals.
     noise_variance
-        Variance of the noise; None integrates it out under the prior 1 / variance.
+        Variance of the noise; None integrates the variance out under the prior 1 / variance.
 
     """
     if noise_variance is not None:
@@ -269,7 +269,7 @@ class Posterior(Weights):
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the index of an invalid input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise's variance. Without `with_variance`, the variance is
+        The variance is in units of the noise variance. Without `with_variance`, the variance is
         infinite.
         """
         given = sample, self.compiled.outputs, with_variance
@@ -280,7 +280,7 @@ class Posterior(Weights):
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> Floats:
-        """Return mapped samples' means, and variances in units of the noise's; shape (n, 2)."""
+        """Return means, and variances in units of the noise variance, of mapped samples, (n, 2)."""
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())

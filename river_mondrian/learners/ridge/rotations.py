@@ -1,14 +1,14 @@
 """Learning and predicting with the posterior of ridge regression on a feature map.
 
 With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
-section 4.2.1). The posterior is stored as a lower triangle T, the Cholesky factor with T' T = A,
-and a vector z, for which T' z = Phi' y. So the weights w of the posterior mean solve T w = z. Row j
-of T holds the entries of columns 0 to j. Rows are stored one after another. A new column only adds
-a row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
+section 4.2.1). The posterior is stored as a lower triangle T and a vector z. T is a Cholesky
+factor, T' T = A, and z satisfies T' z = Phi' y. So the weights w of the posterior mean solve T w =
+z. Row j of T holds the entries of columns 0 to j. Rows are stored one after another. A new column
+only adds a row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
 
-Givens rotations add a sample to the rows, from the last row that it touches to the first: A_new = A
-+ phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a running
-inverse. `windows` removes samples.
+Givens rotations add a sample to the rows, from the last row that the sample touches to the first:
+A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
+running inverse. `windows` removes samples.
 
 Learning and predicting keep sums in the written order. Otherwise, compilers may reorder sums, and a
 mean may depend on whether the variance is computed, too. Only `solve`, which computes the weights,
@@ -297,7 +297,7 @@ def predict_sample(
 ) -> tuple[float, float]:
     """Return the mean and the variance of a mapped sample's target.
 
-    The variance is in units of the noise's variance. Without `with_variance`, the variance is
+    The variance is in units of the noise variance. Without `with_variance`, the variance is
     infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
