@@ -24,7 +24,7 @@ class CompiledCode(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """Return what compiling requires: the package's dependencies, with a fixed numba."""
+        """Return the dependencies of compiling: the package's dependencies, with a fixed numba."""
         if not WANTED:
             return []
         project = tomllib.loads((Path(self.root) / "pyproject.toml").read_text())["project"]

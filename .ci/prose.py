@@ -40,14 +40,14 @@ def docstrings() -> Iterator[tuple[str, str]]:
     """Yield the public docstrings, and the sources of the examples with their comments."""
     for path in sorted(set(paths())):
         text = getattr(pydoc.locate(path), "__doc__", None) or ""
-        # Without the names of parameters.
+        # The names of parameters are removed.
         yield path, re.sub(r"^ *[\w, ]+$", "", text, count=0, flags=re.MULTILINE)
     for example in sorted((ROOT / "examples").glob("*.py")):
         yield str(example.relative_to(ROOT)), example.read_text()
 
 
 def main() -> int:
-    """Print the marks found, and return 1 if there are any."""
+    """Print the unclear words and long sentences, and return 1 if there are any."""
     found = []
     for name, text in [*pages(), *docstrings()]:
         for mark, plainer in MARKS.items():

@@ -71,7 +71,7 @@ def run(text, model, samples):
 
 
 def show_compiling(text):
-    """Show on stderr which functions are compiled; if not on a terminal, only every tenth."""
+    """Show on stderr which functions are compiled; in a log, only every tenth function."""
     logger, handler = logging.getLogger("river_mondrian"), logging.StreamHandler()
     every = 1 if sys.stderr.isatty() else 10
     handler.terminator = "\r" if every == 1 else "\n"

@@ -62,7 +62,7 @@ class Schema:
         self.features, self.labels = frozenset(features), frozenset(labels)
 
     def values(self, x: Any) -> dict[str, float]:
-        """Check and return a sample's values without missing values, which are null."""
+        """Check a sample, and return its values without missing values (null)."""
         if not isinstance(x, dict):
             raise Refused(422, f"x must be an object from feature to number, got {x!r:.80}")
         found = {}
@@ -79,7 +79,7 @@ class Schema:
         return found
 
     def sample(self, given: Any) -> tuple[dict[str, float], str]:
-        """Check and return a sample and its label."""
+        """Check and return a sample and the sample's label."""
         if not isinstance(given, dict) or given.keys() != {"x", "y"}:
             raise Refused(422, f"a sample must be an object with x and y, got {given!r:.80}")
         y = given["y"]

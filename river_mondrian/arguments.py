@@ -128,7 +128,7 @@ COUNTS = (
     "n_ready n_shards save_every in_flight max_restarts"
 )
 FLAGS = "skip_anomalies scale rescale split_pure autoregressive fit_intercept linear trusted"
-# Checks of parameters that mean the same in all classes.
+# Checks of parameters that have the same meaning in all classes.
 RULES: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(COUNTS.split(), lambda name, value: check_integer(name, value, 1)),
     **dict.fromkeys(FLAGS.split(), check_flag),
@@ -184,9 +184,10 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
 
 
 def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
-    """Return the lifetime after each of `more` samples; `lifetime` is a function of their number.
+    """Return the lifetime after each of the next `more` samples, after `n` samples.
 
-    `last` is the lifetime after the `n` samples before them. Lifetimes may not decrease.
+    `lifetime` maps a number of samples to a lifetime; lifetimes may not decrease. `last` is the
+    lifetime after `n` samples.
     """
     found = []
     for i in range(n + 1, n + more + 1):
@@ -254,8 +255,8 @@ def coefficients(
 def isotropic_scale(d: int) -> float:
     """Return c for which E[c |<u, v>|] = |v|_2, with u uniform on the unit sphere in d dimensions.
 
-    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball. c is the inverse
-    of the factor in Equation 9 of O'Reilly and Tran.
+    The factor is c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball.
+    Equation 9 of O'Reilly and Tran has the factor 1 / c.
     """
     return math.sqrt(math.pi) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
 
@@ -265,7 +266,7 @@ def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray
 
     Returns
     -------
-    An array, shape (n, d), of rows u with the norm d kappa_d / (2 kappa_(d-1) n). As n grows,
+    An array U, shape (n, d), whose rows have the norm `isotropic_scale(d) / n`. As n grows,
     exp(-lifetime |U (x - y)|_1) tends to exp(-lifetime |x - y|_2).
 
     """
@@ -313,7 +314,7 @@ def level_kernel(lifetime: float) -> float:
 def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
 
-    If two samples differ in `n_levels` categories, it is the mean of exp(-lifetime h)
+    If two samples differ in `n_levels` categories, the result is the mean of exp(-lifetime h)
     level_kernel(lifetime)^n_levels. If `n_levels` is 0, the mean has a closed form for a fixed
     lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Other means are
     integrated numerically.

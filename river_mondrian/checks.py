@@ -29,7 +29,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     extra
         The extra of river-mondrian that installs the dependency.
     purpose
-        The part of the package that needs the module; the error message begins with it.
+        Beginning of the error message: the part of the package that needs the module.
 
     Raises
     ------
@@ -183,11 +183,11 @@ def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> No
 def check_ascending_rows(
     owner: object, what: str, places: NDArray[Any], starts: NDArray[np.int64]
 ) -> None:
-    """Refuse places that do not ascend within each row; `starts` has been checked."""
+    """Refuse `places`, column indices, that do not ascend in each row; `starts` must be valid."""
     if len(places) < 2:
         return
     rises = places[1:] > places[:-1]
-    # The first place of a row may be smaller than the last place of the previous row.
+    # The first index of a row may be smaller than the last index of the previous row.
     begins = starts[(starts > 0) & (starts < len(places))]
     rises[begins - 1] = True
     if not rises.all():

@@ -43,7 +43,7 @@ def _lower_distance(builder: Any, x: Any) -> Any:
 
 
 def _lower_exponent(context: Any, builder: Any, x: Any) -> Any:
-    # In 32 bits: LLVM can convert vectors of 32-bit integers to floats.
+    # The exponent has 32 bits, because LLVM can convert vectors of 32-bit integers to floats.
     shifted = builder.lshr(_lower_distance(builder, x), _WORD(_MANTISSA_BITS))
     biased = builder.trunc(shifted, _HALF)
     return builder.sitofp(builder.sub(biased, _HALF(_BIAS)), _DOUBLE)

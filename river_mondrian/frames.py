@@ -45,7 +45,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     ------
     TypeError
         If a column holds a value that is neither a number nor a level, or mixes numbers and levels.
-        Also if levels are not allowed, or do not agree with the known feature.
+        Also if a column holds levels without `features`, or its kind differs from the known
+        feature's kind.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.
@@ -135,7 +136,7 @@ def _check_frame(X: Any) -> None:
 
 
 def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Hashable], Floats]:
-    """Return the names of an array's columns, and its values."""
+    """Return the names of an array's columns, and the array's values."""
     if isinstance(X, np.matrix):
         # A column of an `np.matrix` has two dimensions.
         X = np.asarray(X)
@@ -181,11 +182,11 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether a column is read at once, whether it is a category, and the check of values.
+    """Return whether a column is read at once, whether it is a category, and a check of values.
 
-    The second result is None for an unknown feature, whose first value decides. `may_be` is whether
-    the column's type is a type of levels. Truth values are numbers if the known feature is not a
-    category.
+    The second result is None for an unknown feature, whose first value decides. The third result is
+    a function that checks a value. `may_be` is whether the column's type is a type of levels. Truth
+    values are numbers if the known feature is not a category.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -307,7 +308,7 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
 def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
 ) -> Floats:
-    """Return the number of each row; check that it is from `least` to `most`."""
+    """Return the checked numbers of the rows, which must be from `least` to `most`."""
     # Usually all values are floats, which are checked at once.
     if set(map(type, values)) == {float}:
         found = np.array(values)

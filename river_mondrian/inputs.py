@@ -101,7 +101,7 @@ def check_value(name: Hashable, value: Any) -> float:
         If the value is infinite or larger than single precision holds.
 
     """
-    # Floats are usual; tests against abstract classes are slow.
+    # Most values are floats, and tests against abstract classes are slow.
     number = value if type(value) is float else number_of(value)
     if number is None:
         remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
@@ -196,7 +196,7 @@ def check_value_or_level(name: Hashable, value: Any) -> float:
 
 
 def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-    """Return a mapping's checked values that are not missing; `levels` allows levels."""
+    """Return a mapping's checked values that are not missing; refuse levels unless `levels`."""
     check = check_value_or_level if levels else check_value
     x = as_dict(x)
     check_names(x)
@@ -205,7 +205,7 @@ def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, fl
 
 
 def _warn(text: str) -> None:
-    """Warn at the line of the user: the innermost line outside of this package and of River."""
+    """Warn at the user's line of code, the innermost line outside this package and River."""
     level, frame, packages = 1, sys._getframe(), ("river_mondrian", "river")
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         level, frame = level + 1, frame.f_back
@@ -271,13 +271,13 @@ def check_level(name: Hashable, value: Any) -> Level:
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
     """Return a checked value as a level if its feature is a category, else as a number.
 
-    A category reads truth values and the numbers 0 and 1 as levels. Other features read both as
-    numbers. `where` ends the error message.
+    A category reads truth values and the numbers 0 and 1 as levels. Other features read truth
+    values, 0 and 1 as numbers. `where` ends the error message.
 
     Raises
     ------
     TypeError
-        If the value does not have the feature's kind.
+        If the value is a number but the feature is a category, or the reverse.
 
     """
     if (value >= LEAST_LEVEL) is is_category or value != value:
@@ -333,8 +333,8 @@ def gap_of(name: Hashable, missing: Any) -> float:
 class FeatureIndex:
     """The known features, and the place of each feature in a vector.
 
-    A feature is known from its first value that is not missing. It is a category if this value is a
-    level. New features of one sample are ordered by name.
+    A feature is known from its first value that is not missing. The feature is a category if this
+    value is a level. New features of one sample are ordered by name.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ class FeatureIndex:
             pack_into = struct.Struct(f"{len(self.names)}d").pack_into
             # Bound arguments and a plain view halve the time of a call.
             self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
-        # Set last: after an interruption the next call binds again.
+        # `_vector` is set last, so that the next call binds again after an interruption.
         self._vector = vector
 
     @property
@@ -459,7 +459,7 @@ class FeatureIndex:
                 if values is None:
                     return False
             if self._has_zeros and math.isnan(sum(values)):
-                # A NaN may have to be written as 0.
+                # A missing value may have to be written as 0.
                 return False
             self._put(*values)
         except (KeyError, TypeError, struct.error, OverflowError):
@@ -541,7 +541,7 @@ class FeatureIndex:
 
 def _check_finite(what: str, value: Any) -> float:
     if type(value) is float and math.isfinite(value):
-        # Floats are usual; tests against abstract classes are slow.
+        # Most values are floats, and tests against abstract classes are slow.
         return value
     number = None if value is None else number_of(value)
     if number is None:

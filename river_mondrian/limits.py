@@ -14,14 +14,14 @@ FAR = 1024.0
 # Least number of features for which samples may be sparse.
 MANY_FEATURES = 256
 
-# Values from this to twice this are codes of levels of categories.
+# Codes of categories' levels are from this number to twice this number.
 LEAST_LEVEL = 2.0**200
 
 # Largest target and weight of a sample: sums of squared targets times weights stay finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
-# Smaller weights are raised to this where sums of weights are in single precision.
+# Least weight where sums of weights are in single precision; smaller weights are raised to it.
 LEAST_WEIGHT = 1e-30
 
 # Largest window whose points and rows the kernels of trees can number (see
@@ -31,8 +31,8 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more. The kernel's docstring says whether the answer is a class, the place of a
-# bad input, or the number of a tree that needs memory.
+# An answer is 0 or more. The kernel's docstring defines the answer: a class, the place of a bad
+# input, or the number of a tree that needs memory.
 
 
 # The call is complete.
@@ -41,8 +41,8 @@ DONE = -1
 NO_ROOM = -2
 # There is no memory for a stored point: the caller allocates memory and calls again.
 NO_POINT_ROOM = -4
-# The caller must first allocate a point or refresh ranges, for example. Then it calls again or
-# completes the call.
+# The caller must first allocate a point or refresh ranges, for example. Then the caller calls again
+# or completes the call.
 WAITS = -5
 # The budget was spent before the kernel was done.
 BUDGET_SPENT = -7

@@ -115,7 +115,7 @@ _ReentrantLock: Any = type(threading.RLock())
 class ModelLock(_ReentrantLock):  # type: ignore[misc]
     """A reentrant lock that is neither pickled nor copied: pickles and copies get a new lock.
 
-    It is reentrant, since a mapping that a model reads may call the model.
+    The lock is reentrant because a mapping that a model reads may call the model.
     """
 
     __slots__ = ()
@@ -190,7 +190,7 @@ class Model(ClonesWhole):
 
     Kernels write to a model's memory, so two models must never share memory. A subclass is a
     dataclass whose fields are its parameters. Public methods hold `_lock` while they run. Methods
-    for one sample use `with self._lock`; others are decorated with `locked`.
+    for one sample use `with self._lock`; other methods are decorated with `locked`.
     """
 
     # Attributes that are not part of the learned state.
@@ -214,10 +214,10 @@ class Model(ClonesWhole):
     def warmup(cls, progress: bool = True, **arguments: Any) -> None:
         """Compile or load the kernels of learning and predicting before the first sample.
 
-        A model learns about 500 single samples and an array of samples, and predicts. It is also
-        pickled and loaded. Other kernels are compiled at their first use: for weights other than 1,
-        `forget_one`, strings, truth values, text, `explain_one`, `feature_importances`, pictures
-        and `gram`.
+        A model learns about 500 single samples and an array of samples, and predicts. The model is
+        also pickled and loaded. Other kernels are compiled at their first use: for weights other
+        than 1, `forget_one`, strings, truth values, text, `explain_one`, `feature_importances`,
+        pictures and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.
@@ -296,7 +296,8 @@ class Model(ClonesWhole):
         memo[id(self)] = made
         with self._lock:
             self._enter()
-            # Set one by one: attributes that are written to `__dict__` take longer to read.
+            # Attributes are set one by one, because attributes that are written to `__dict__` take
+            # longer to read.
             for name, value in copy.deepcopy(self._state(), memo).items():
                 setattr(made, name, value)
             self._leave()

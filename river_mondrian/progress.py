@@ -12,7 +12,7 @@ import numpy as np
 from .arguments import check_flag
 from .inputs import Floats
 
-# Rows between two updates; they take from a few milliseconds to a tenth of a second.
+# Number of rows between two updates: a few milliseconds to a tenth of a second of work.
 PIECE = 1024
 # Seconds between two lines of text on a terminal, where a line replaces the line before, and in a
 # log.

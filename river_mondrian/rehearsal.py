@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# After this many samples, forests have redrawn their trees; later they renew widths.
+# Number of samples after which forests have redrawn their trees. Later, forests renew widths.
 N_CHANGES = 256
-# After this many samples, the feature maps that `warmup` makes have their points.
+# Number of samples after which the feature maps that `warmup` makes have their points.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# Forests of this many features have light nodes, which need further kernels.
+# Number of features for which forests have light nodes, which need further kernels.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Prefixes of the methods `..._one` and `..._many` that do not change a model.
@@ -127,7 +127,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
         model.learn_many(rows, np.array([_target(model, y) for _, y in given[:N_ROWS]]))
     else:
         model.learn_many(rows)
-    # Includes rows that have not been learned.
+    # The model also predicts rows that it has not learned.
     rows = _array(given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):

@@ -99,7 +99,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
     rows
         The rows.
     shared
-        The record that the rows share; its fields may be bounds.
+        The record that the rows share; fields of this record may be bounds.
 
     Raises
     ------
@@ -153,7 +153,7 @@ class Walk(Record):
 
 @batch_kernel
 def follow(walk: Walk) -> int:
-    """Visit all rows reached from the roots; return -1, or the place of a wrong edge in `edges`."""
+    """Visit all rows reached from the roots; return -1, or the index of a wrong reference."""
     edges, order, parents, sizes = walk.edges, walk.order, walk.parents, walk.sizes
     n_rows, n_edges = walk.n_rows, walk.n_edges
     i, n = 0, walk.n_roots
@@ -194,7 +194,7 @@ class Followed(NamedTuple):
     sizes: dict[str, NDArray[np.int64]]
 
     def met(self, table: str) -> NDArray[np.bool_]:
-        """Return a mask of the rows of a table that have been met."""
+        """Return a mask of the rows of a table that references have reached."""
         return np.asarray(self.parents[table] != UNMET, np.bool_)
 
 
@@ -206,7 +206,7 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Refuse restored tables if a reference leads to no row, or several lead to the same row.
+    """Refuse restored tables if a reference leads to no row, or several references to one row.
 
     Parameters
     ----------

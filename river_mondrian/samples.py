@@ -96,7 +96,7 @@ class SampleReader:
         return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Return a mapping as a vector, with NaN for absent features; `levels` allows levels."""
+        """Return a mapping as a vector, NaN for absent features; refuse levels unless `levels`."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins

@@ -6,8 +6,8 @@ if no logging is set up. During `warmup`, compilation is expected, so the level 
 compiled function is logged at level DEBUG.
 
 Numba creates many long-lived objects. The garbage collector would search all objects of the process
-several times, which takes a tenth of the time of compilation. During compilation it searches only
-young objects.
+several times, which takes a tenth of the time of compilation. During compilation, the collector
+searches only young objects.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Context manager in which this thread may compile without a warning; shows progress."""
+        """Let this thread compile without a warning in a `with` block; optionally show progress."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown

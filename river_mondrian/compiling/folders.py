@@ -16,10 +16,10 @@ import numba
 
 _config: Any = numba.config
 
-# A folder is removed if no process has used it for this many days,
+# A folder is removed if no process has used it for this many days.
 UNUSED_DAYS = 30
 
-# or if this many other folders have been used since.
+# A folder is also removed if this many other folders have been used since its last use.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.

@@ -9,7 +9,7 @@
 - `merged`: a helper that becomes lines of its caller before type inference.
 
 Most decorators have a twin, `exact_...`, whose sums keep the order of the source. An exact kernel
-calls only exact helpers, since other helpers keep their flags within it. With
+calls only exact helpers, because other helpers keep their flags within the kernel. With
 `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
 """
 
@@ -46,8 +46,8 @@ _njit: Any = numba.njit
 
 COMPILES = not getattr(config, "DISABLE_JIT", 0)
 
-# Functions that only kernels call have no entry point for Python, because it would double the time
-# of compilation.
+# Functions that only kernels call have no entry point for Python, because an entry point would
+# double the time of compilation.
 _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 _FAST = {"fastmath": FASTMATH}
 
@@ -267,7 +267,9 @@ class Instance:
     Parameters
     ----------
     function
-        The function. taken Numba's types of the arguments.
+        The function.
+    taken
+        Numba's types of the arguments.
     packaged
         Whether to load the function from the package instead of compiling it.
 

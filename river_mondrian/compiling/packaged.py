@@ -2,7 +2,7 @@
 
 The code is compiled for the oldest supported processor of an architecture, without loss of speed.
 The file `index.json` in the folder of the code lists the versions and settings of its compilation.
-If any of these differs from this process, no packaged code is used, and kernels are compiled.
+If one of these differs in this process, no packaged code is used, and kernels are compiled.
 """
 
 import json

@@ -2,16 +2,16 @@
 
 The first sample of a region is its *pivot*. On each side of the pivot in each dimension, cuts occur
 independently, at the rate of one per unit of length and time. So, in D dimensions, each of the 2 D
-sides has an independent process of cuts, drawn from the region's key (`regions`). The first cut
-between a sample x and the pivot occurs at a time after the region's beginning that is distributed
-as Exp(|x - pivot|_1). The space that this cut separates from the pivot's cell is a new region. The
-new region begins at the time of the cut, and its partition is an independent Mondrian process. At
-time 0 the whole space is the region of the first sample.
+sides has an independent process of cuts, drawn from the region's key (`regions`). The time from the
+region's beginning to the first cut between a sample x and the pivot is distributed as Exp(|x -
+pivot|_1). The space that this cut separates from the pivot's cell is a new region. The new region
+begins at the time of the cut, and its partition is an independent Mondrian process. At time 0 the
+whole space is the region of the first sample.
 
-A tree stores 32 bytes for each region, regardless of the number of features. It stores nothing for
-samples that are not pivots, or for cells without samples. A cell's sides are computed on request
-from the cuts on all sides of the pivots on the path (`walks.reveal`). The pivot of a region is
-known before any cut is drawn in the region. Hence the partition is distributed like the Mondrian
+A tree stores 32 bytes for each region, regardless of the number of features. A tree stores nothing
+for samples that are not pivots, or for cells without samples. A cell's sides are computed on
+request from the cuts on all sides of the pivots on the path (`walks.reveal`). The pivot of a region
+is known before any cut is drawn in the region. Hence the partition is distributed like the Mondrian
 process of the whole space, although it depends on the samples and their order. In a region without
 samples, a point has the cell that it would have as the region's pivot.
 
@@ -23,7 +23,7 @@ trees with the same key can be added (`walks.add_regions`). A tree stores each r
 a sample's region.
 
 With a matrix U of cut directions, trees cut U x along its axes (`regions.lift`). Volumes are
-volumes in the space of x (`walks`).
+measured in the space of x (`walks`).
 
 Samples can be removed (`walks.walk`). A region is kept as long as it has samples. The pivot is kept
 as long as the region, even if the pivot has been removed as a sample. Removal does not change the

@@ -6,11 +6,11 @@ sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
-Here n_mg(x) is the number of samples in the cell of x in tree m, M the number of trees, n the
-number of samples and d the number of dimensions. For f_0, the last cell that x shares with samples
-in each tree counts as if it held one sample. So the density is above 0 everywhere. The weight of a
-level is the product of its densities at the past samples, each before it was learned. Recent
-samples have larger exponents.
+Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
+trees, samples and dimensions. For f_0, the last cell that x shares with samples in each tree counts
+as if it held one sample. So the density is above 0 everywhere. The weight of a level is the product
+of its densities at the past samples, each before it was learned. Recent samples have larger
+exponents.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*: (surprise - median) / deviation,
 with the median of past surprises and their mean deviation from it. The level with the highest
@@ -103,7 +103,7 @@ class PivotForest(PivotPartition):
     log_levels: Float64s = transient()
     # By level: the number of samples in the current sample's cells, summed over trees.
     totals: Float64s = transient()
-    # The sample of a call for one sample.
+    # The sample to be learned or predicted, in calls for one sample.
     inputs: Float64s = transient()
     # A sample whose missing values are replaced by means, and the number of new regions that the
     # sample needs.
@@ -139,10 +139,11 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
     With n_m samples in the cell of tree m, which has the volume V_m, and M trees, the density is
 
-        sum_m n_m / V_m / (n M) (Equation 13), or (1 / n) sum_m n_m / sum_m V_m
+        sum_m n_m / V_m / (n M)  (Equation 13).
 
-    for the Laplace estimator (the last equation of Section 5 before the proof of Theorem 5.1, whose
-    factors 1 / M cancel). Factoring out the largest term avoids overflow and underflow.
+    The Laplace estimator is (1 / n) sum_m n_m / sum_m V_m, the last equation of Section 5 before
+    the proof of Theorem 5.1; its factors 1 / M cancel. Factoring out the largest term avoids
+    overflow and underflow.
     """
     largest, counts = -math.inf, 0.0
     for t in range(n_trees):
@@ -208,7 +209,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @exact_inlined
 def learn_usual(forest: PivotForest) -> None:
-    """Update the running statistics of each level by its surprise at a sample."""
+    """Update the running statistics of each level by the level's surprise at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -343,8 +344,8 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
-        # The score is 1 / (1 + exp(m)), where exp(m) is the number of samples that the density
-        # implies for a cell of mean volume.
+        # The score is 1 / (1 + exp(m)). The density implies exp(m) samples in a cell of mean
+        # volume.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))
@@ -355,7 +356,7 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    # Rarity is the largest rarity of the levels in the range.
+    # The score uses the largest rarity of the levels in the range.
     rarity, n_used = 0.0, 0
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]

@@ -10,7 +10,7 @@ from .. import records as rec
 from ..compiling.kernels import exact_inlined, exact_separate
 from ..elementary import mixed, state_after, uniform_of
 
-# Number for no region or no sample.
+# Number that stands for no region or no sample.
 NONE = -1
 
 # Lifetimes are positive.
@@ -27,7 +27,7 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """A region of the space that a cut separated from the cell of its parent's pivot."""
+    """A region of the space that a cut separated from the cell of the parent region's pivot."""
 
     # Key of the cut; all draws of the region are functions of this key.
     key: rec.Int64
@@ -110,7 +110,7 @@ class PivotPartition(rec.Record):
     # Values of the features at the origin, the pivot of the whole space. Empty if pivots are
     # samples.
     origin: rec.Float64s
-    # Values along a tree's directions of the current sample, and of the current region's pivot.
+    # The current sample and the current region's pivot, as values along a tree's directions.
     along: rec.Float64s = rec.transient()
     around: rec.Float64s = rec.transient()
     trees: rec.Array[PivotTree]
@@ -136,8 +136,8 @@ class PivotPartition(rec.Record):
     n_shares: rec.Int64
     shares: rec.Float64s
     counts: rec.Float64s = rec.transient()
-    # The time until which the current sample shares a cell with other samples; infinity if it
-    # always does.
+    # The time until which the current sample shares a cell with other samples; infinity if there is
+    # no end.
     shared_until: rec.Float64 = rec.transient()
 
 
@@ -253,11 +253,11 @@ def free_region(partition: P, row: int) -> None:
 # Poisson process of rate 1. This process is drawn in blocks of distances. The first block is [0,
 # b), and each further block is as long as all blocks before it. In a block, a cut matters only if
 # it is nearer to the pivot than all earlier cuts. So only such cuts are drawn, with exponential
-# times and uniform places. The processes of different blocks and sides are independent.
+# times and uniform distances. The processes of different blocks and sides are independent.
 
 
-# Indices of a key's draws: the key of the next block, the time and place of a cut, and the key of
-# the next cut in the block. The keys of the sides begin at `PER_SIDE`.
+# Indices of a key's draws: key of the next block, time and distance of a cut, key of the next cut
+# in the block. The keys of the sides begin at `PER_SIDE`.
 NEXT_BLOCK = 0
 CUT_TIME = 3
 CUT_PLACE = 5

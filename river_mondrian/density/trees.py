@@ -162,16 +162,16 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The most units of work of one kernel call, which takes some tenths of a second. For a row in a
-# tree, each value costs one unit, the walk `ROW_WORK`, and the volume of an oblique cell
-# `VOLUME_WORK`.
+# The most units of work of one kernel call, which takes some tenths of a second. A row in a tree
+# costs `ROW_WORK` units, and one unit for each value. The volume of an oblique cell costs
+# `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# The largest lifetime of a mixture, and the shares of all lifetimes. Lifetimes are per width of a
-# feature (see `ENDS`). Each lifetime is half of the next lifetime. At the smallest lifetime,
-# samples share cells even with a million features.
+# The largest lifetime of a mixture, and the shares of all lifetimes. Lifetimes refer to features
+# divided by their widths (see `ENDS`). Each lifetime is half of the next lifetime. At the smallest
+# lifetime, samples share cells even with a million features.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
@@ -183,13 +183,15 @@ ENDS = (0.05, 0.95)
 
 
 class PivotTrees(rec.OwnsArrays):
-    """Trees of regions with densities.
+    """Trees of regions, with density estimates.
 
     Parameters
     ----------
     lifetimes
         The lifetime of each tree; None if several lifetimes are mixed and features' rates are
         estimated from the samples.
+    n_trees
+        Number of trees.
     seed
         Seed of the trees' keys.
     n_inputs
@@ -343,7 +345,11 @@ class PivotTrees(rec.OwnsArrays):
         return found
 
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
-        """Learn checked rows before the next renewal, at a lifetime for each row or None."""
+        """Learn checked rows, all before the next renewal.
+
+        `lifetimes` has a lifetime for each row, shape (rows,). If `lifetimes` is None, each tree
+        keeps its lifetime.
+        """
         n_before, start = self.n_samples, 0
         while start < len(rows):
             given = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
@@ -359,7 +365,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_at_once(self) -> int:
-        """Number of rows that a kernel may learn in one call, so that it returns soon."""
+        """Number of rows that a kernel may learn in one call, so that the call returns soon."""
         return min(self._rows_at_once, self.rows_until_renewal or sys.maxsize)
 
     @property

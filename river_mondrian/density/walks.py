@@ -1,4 +1,4 @@
-"""Walks to a sample's region: to add, remove or count it, and to reveal its cell.
+"""Walks to a sample's region, which add, remove or count the sample, or compute its cell.
 
 `walk` changes or reads the counts on the path. `reveal` computes the cell from the cuts on all
 sides of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
@@ -158,7 +158,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         g = write_counts(partition, tree, g, cut_time, count)
         if count > 0:
             partition.shared_until = cut_time
-        # The walk continues beyond the cut, if there is a region or if the sample begins one.
+        # The walk continues beyond the cut if there is a region, or if the sample begins a region.
         has_next = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
         if change == ADD and cut.exists and not has_next:
             made = begin_region(partition, cut.key, cut_time, stored, child)
@@ -396,8 +396,8 @@ def triangle_area(
 ) -> float:
     """Return the signed area of the triangle between an edge of a face and a point.
 
-    The faces i and j share the edge. The point is `height` times (x, y, z), the unit normal of face
-    i: the foot of the perpendicular from the origin to the plane of face i.
+    The faces i and j share the edge. The unit normal of face i is (x, y, z). The point, `height`
+    times (x, y, z), is the foot of the perpendicular from the origin to the plane of face i.
     """
     shared = along_normal(faces, j, x, y, z)
     a = faces[FACE * j] - shared * x
@@ -455,7 +455,7 @@ def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
 
 @exact_inlined
 def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
-    """Return the volume of the pyramid over a face whose tip is the origin."""
+    """Return the volume of the pyramid with a face as its base and the origin as its tip."""
     x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
     size = math.sqrt(x * x + y * y + z * z)
     if size == 0.0:
@@ -500,8 +500,8 @@ def log_polytope_volume(
             faces[stride * j + k] = directions[j * n_inputs + k] / width if k < n_inputs else 0.0
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
-    # In the coordinates R y, relative to the point inside and in units of the sides, the cell is
-    # about equally wide in all dimensions.
+    # In the coordinates R y, centred at the point inside and in units of the sides, the widths of
+    # the cell are similar.
     log_unit = orthogonalize(faces, n_inputs, n_dims)
     if log_unit == -math.inf:
         return LEAST_LOG

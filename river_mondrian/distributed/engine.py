@@ -122,7 +122,7 @@ def learn_dataset(
 ) -> Any:
     """Make a model learn the rows of a `ray.data.Dataset`, such as Parquet files.
 
-    If the model can be merged (see `merge`), workers learn in parallel: each worker learns some of
+    If the model can be merged (see `merge`), workers learn in parallel. Each worker learns some of
     the rows, and then the workers' models are merged. Any other model learns in the calling
     process, in the order in which Ray reads the batches. A `ShardedForest` passes the batches to
     its workers.

@@ -146,7 +146,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            A mapping with the key, or from which the function `key` returns the key.
+            The sample: a mapping that contains the key, or to which the function `key` is applied.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            A mapping with the key, or from which the function `key` returns the key.
+            The sample: a mapping that contains the key, or to which the function `key` is applied.
         *target
             The label or target, if the prototype is supervised.
         **given
@@ -289,7 +289,7 @@ class _KeyedWorker:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples up to the first bad sample; return their number and its error."""
+        """Learn samples up to the first bad sample; return their number and this sample's error."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)

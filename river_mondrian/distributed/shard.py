@@ -62,7 +62,7 @@ class Known:
     # Reading of samples, which does not change the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
-        """Return a frame as a narwhals frame (an array as itself), and its rows."""
+        """Return a narwhals frame, or the array itself, and the block of its rows."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
         self.features.agree(names, columns)
         return frame, Block(names, columns)
@@ -284,7 +284,7 @@ class Crew:
     engine
         Object that starts, calls and ends workers, such as a `RayEngine`.
     paths
-        The files with the shards, saved at position 0.
+        The files with the shards, saved before the first block.
     known
         The state of the forest.
     law
@@ -376,7 +376,7 @@ class Crew:
                 return found
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
-        """Restart a worker from its file, and mark the blocks after the file as not sent."""
+        """Restart a worker from its file, and mark the blocks that the file lacks as not sent."""
         while True:
             member.deaths += 1
             self.n_restarts += 1

@@ -449,7 +449,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The current prior_variance, prior_rate and noise_variance; empty without them."""
+        """The current prior_variance, prior_rate and noise_variance; empty if there are none."""
         with self._lock:
             state = self._state
             if isinstance(state, Crew):

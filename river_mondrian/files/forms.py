@@ -417,7 +417,7 @@ class Decoder:
     def _river(self, tree: dict[str, Any]) -> Any:
         cls = foreign.river_class(tree["river"])
         found = cls.__new__(cls, *self.decode(tree["arguments"]))
-        # The object is entered first, because the state may refer to the object.
+        # The object is registered first, because the state may refer to the object.
         self._met[tree["number"]] = found
         foreign.put_state(found, self.decode(tree["state"]))
         return found

@@ -206,21 +206,21 @@ def save(
     path
         Path of the file. An existing file is replaced.
     extra
-        A dict with further data, such as the position in a stream; None for no data. It may contain
-        numbers, strings, lists, tuples, mappings and NumPy arrays.
+        A dict with further data, such as the position in a stream; None for no data. The dict may
+        contain numbers, strings, lists, tuples, mappings and NumPy arrays.
 
     Raises
     ------
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
-        part. A label or the name of a feature must be a str, int, float, bool, bytes, None, a NumPy
-        scalar, or a tuple of such values. A drift detector of your own cannot be stored, because
-        its state would be lost.
+        part. Labels and names of features must be of type str, int, float, bool or bytes, None,
+        NumPy scalars, or tuples of such values. A drift detector of your own cannot be stored,
+        because its state would be lost.
 
     Notes
     -----
     A parameter that is code (a function, a distribution or a loss of your own) is not stored. Pass
-    it to `load` by name.
+    such a parameter to `load` by name.
 
     Examples
     --------

@@ -199,7 +199,7 @@ def name_lines(
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the least and the largest value; if they are equal, two values around them."""
+    """Return the least and the largest value; if they are equal, two values around this value."""
     known = values[~np.isnan(values)]
     if not len(known):
         return 0.0, 1.0

@@ -51,7 +51,7 @@ def progressive(
         If a curve holds neither checkpoints nor pairs.
     ValueError
         If checkpoints hold several metrics, or lack the requested metric. Also if checkpoints are
-        in a list, because they then all hold the final state of the metric.
+        in a list, because all checkpoints of a list hold the final state of the metric.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def intervals(
     TypeError
         If a prediction is not a distribution, a target is not a number, or `levels` is not a list.
     ValueError
-        If a level is not between 0 and 1, or lengths differ.
+        If a level is not between 0 and 1, or the lengths of the lists differ.
 
     Examples
     --------
@@ -250,7 +250,7 @@ LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
 def _apart(
     numbers: NDArray[np.int64], scores: NDArray[np.float64], width: float, height: float
 ) -> list[tuple[int, float]]:
-    """Return the samples with the largest scores whose labels do not overlap."""
+    """Return pairs (number, score) of samples with large scores whose labels do not overlap."""
     kept: list[tuple[int, float]] = []
     order = np.argsort(-scores, kind="stable")
     for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True):
@@ -456,7 +456,7 @@ def weights(
 
 
 def _group_of(name: str) -> str | None:
-    """Return the group of a known expert; an unknown expert is its own group."""
+    """Return the group of a known expert; the group of an unknown expert is its name."""
     of_classes = name if name in _OF_CLASSES else name.rpartition(", ")[2]
     if of_classes in _OF_CLASSES:
         return _OF_CLASSES[of_classes]

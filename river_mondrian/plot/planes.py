@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Largest numbers of ends of branches for which texts are written below them, and are horizontal.
+# Largest number of ends of branches with text below, and largest number with horizontal text.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3
@@ -29,10 +29,10 @@ MARGIN = 0.05
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch shows a block of samples: it begins at the time of the cut
-    that separated the block, and forks at the time of the cut that splits the block. A leaf is a
-    dot. A triangle is an omitted subtree; the text below has its numbers of leaves and samples. The
-    colour of dots and triangles shows a classifier's most frequent class, or a regressor's mean.
+    Time runs downwards from 0. A branch shows a block of samples. The branch begins when a cut
+    separates the block, and forks when a cut splits the block. A leaf is a dot. A triangle is an
+    omitted subtree; the text below has its numbers of leaves and samples. The colour of dots and
+    triangles shows a classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     shown = [i for i, node in enumerate(nodes) if max_depth is None or node.depth <= max_depth]
     ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
     forks = sorted({*shown} - {*ends})
-    # Ends are side by side, and forks in between.
+    # Ends are side by side, and a fork is in the middle of its children.
     across = {end: float(place) for place, end in enumerate(ends)}
     for i in reversed(forks):
         across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0

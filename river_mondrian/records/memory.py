@@ -176,7 +176,7 @@ class Memory(Generic[R]):
             setattr(self.records[0], name, getattr(owner, name))
 
     def settle(self) -> None:
-        """Complete an interrupted call of `own`, if it has set the field."""
+        """Complete an interrupted call of `own`, if the call has set the field."""
         if self._owning is not None:
             key, name, i, array = self._owning
             if getattr(self.records[i], name).address == address_of(array):
@@ -271,8 +271,8 @@ _EMPTY = _table_of([])
 class ChunkedRows:
     """Growing tables whose rows consist of 32-bit words.
 
-    Growth adds a chunk. So no row is copied, the time of a call does not depend on the size of the
-    table, and at most one chunk of a table is unused. Only a table's first chunk starts small and
+    Growth adds a chunk. So no row is copied, and the time of a call does not depend on the size of
+    the table. At most one chunk of a table is unused. Only a table's first chunk starts small and
     grows by copying.
 
     Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
@@ -307,7 +307,7 @@ class ChunkedRows:
 
     @property
     def chunks(self) -> list[list[NDArray[np.int32]]]:
-        """The chunks of each table. All but the first have `CHUNK_ROWS` rows."""
+        """The chunks of each table. All chunks but the first have `CHUNK_ROWS` rows."""
         return [chunks for chunks, _, _ in self._tables]
 
     def holder(self, table: int) -> object:
@@ -435,7 +435,7 @@ class ChunkedRows:
                 chunk[:, words] = bits
 
     def copied(self) -> ChunkedRows:
-        """Return a copy."""
+        """Return an independent copy of the tables."""
         return self.resized(self.width, [(0, 0, self.width)])
 
     @property

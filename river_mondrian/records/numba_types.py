@@ -272,10 +272,10 @@ _OWN_CODE: dict[Any, Any] = {function: ("kernels", function) for function in (ma
 
 
 def typed(*functions: Any) -> Callable[[F], F]:
-    """Return a decorator of a rule for the types of calls of some functions in kernels.
+    """Return a decorator that registers a rule for the types of calls of `functions` in kernels.
 
-    The rule gets the types of the arguments. It returns the signature, or None if numba must find
-    the signature.
+    The rule gets the types of the arguments. The rule returns the signature, or None if numba must
+    find the signature.
     """
 
     def register(rule: F) -> F:

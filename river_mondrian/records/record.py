@@ -12,8 +12,8 @@ a kernel over the base class uses the methods of the subclass, without a choice 
 
     left: Int32 = stored(Ref("nodes"))
 
-declares that the field refers to a row of a table; `Bounds` declares its range. Stored records are
-checked by these declarations (see `restored`).
+declares that the field refers to a row of a table. `Bounds` declares the range of a field. Stored
+records are checked by these declarations (see `restored`).
 
 A field is *state* unless it is marked. `transient()` marks data of one call. `derived()` marks data
 that the record's owner restores from other fields. Addresses are never state. Pickles hold the
@@ -36,7 +36,7 @@ import numpy as np
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
 # Number of bytes of a word and of an address. Fields are aligned to words, and positions in rows
-# count words.
+# are numbers of words.
 WORD_BYTES = 4
 ADDRESS_BYTES = 8
 
@@ -140,7 +140,7 @@ class Ref:
     finds
         The rows of `to` to which the field may refer; None for all.
     ends
-        Whether following stops at the row, so that its references are not followed.
+        Whether the references of the row are not followed.
     chain
         Name of the chain. Only fields of one chain are followed together. Fields of different
         chains may refer to the same row.
@@ -497,5 +497,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# If nothing is compiled: functions by the value in the field of the entry.
+# The functions of entries by the value of the field, if nothing is compiled.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
