@@ -248,7 +248,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             self._prepare(self._trees)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
-        """Learn the sample in the trees' `inputs`."""
+        """Learn the sample in `trees.inputs`."""
         found = 0
         # The first label of the stream cannot be predicted, so it is not a wrong prediction.
         if self._fed is not None and not (is_new and len(self._labels) == 1):

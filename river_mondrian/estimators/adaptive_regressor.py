@@ -237,7 +237,7 @@ class AdaptiveMondrianForestRegressor(
     def _learn(
         self, trees: AdaptiveTargetTrees, y: float, w: float, remembered: bytes | None
     ) -> None:
-        """Learn the sample in the trees' `inputs`."""
+        """Learn the sample in `trees.inputs`."""
         found = 0 if self._fed is None else self._feed(trees, trees.error(y))
         self._check_input(trees, trees.learn(y, w, False, found, remembered))
 

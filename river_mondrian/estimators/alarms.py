@@ -79,7 +79,7 @@ class Alarms(Model, base.AnomalyDetector):
     threshold
         A score at or above the threshold raises an alarm.
     average
-        Number of the latest samples whose surprise is averaged.
+        Number of the latest samples whose surprises are averaged.
     window
         Number of the latest averages among which an average is ranked.
     rest
@@ -399,7 +399,7 @@ def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
 
 
 def _n_learned(view: Any) -> int | None:
-    """Return the number of samples that a detector has learned; None if it does not count them."""
+    """Return the number of samples that a detector has learned; None if unknown."""
     last = final_of(view)
     found: int | None = getattr(last, "_n_mappings", None)
     return getattr(last, "n_samples", None) if found is None else found

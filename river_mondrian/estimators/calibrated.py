@@ -317,8 +317,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The lower and the upper end; both belong to the interval. They are infinite before the first
-        label, and if no finite interval has the coverage.
+        The lower and the upper end; both belong to the interval. Both ends are infinite before the
+        first label, and if no finite interval has the coverage.
 
         Raises
         ------

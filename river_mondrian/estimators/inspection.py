@@ -169,7 +169,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:
-        """Return the view of a tree for a picture."""
+        """Return the data from which a tree is drawn."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         cuts = [""] * len(nodes)
         for i, node in enumerate(nodes):
@@ -180,7 +180,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def _plane(self, tree: int, time: float) -> reading.Plane:
-        """Return a tree's partition of the plane at a time."""
+        """Return a tree's partition of the plane of two features at a time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         reading.check_plane(self.feature_names)
         # Margins, so that a box without width is visible as a line.

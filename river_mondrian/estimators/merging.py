@@ -152,7 +152,7 @@ def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
 
 
 def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]:
-    """Add the columns of another map to a map; return their new numbers."""
+    """Add the columns of another map to a map; return the new numbers of these columns."""
     features, its = made._features, other._features
     if type(features) is not type(its):
         raise ValueError(f"the features are of different classes: {features!r} and {its!r}")

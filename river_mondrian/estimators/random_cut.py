@@ -248,7 +248,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
                 self._learn_new(joined, self._learn_written)
 
     def _learn_written(self, trees: displacement.CutTrees) -> None:
-        """Learn the sample in the trees' vector."""
+        """Learn the sample in `trees.vector`."""
         self._check_input(trees, trees.learn())
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:

@@ -287,7 +287,7 @@ class MondrianForestRegressor(
                 self._learn(trees, y, w, horizons)
 
     def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
-        """Learn the sample in the trees' `inputs`; `horizons` may have the next lifetime."""
+        """Learn the sample in `trees.inputs`; `horizons` has the next lifetime, or is None."""
         if horizons is not None:
             trees.forest.next_horizon = horizons[0]
         bad = trees.learn(y, w)
