@@ -280,7 +280,7 @@ class Posterior(Weights):
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> Floats:
-        """Return means, and variances in units of the noise variance, of mapped samples, (n, 2)."""
+        """Return mapped samples' means and variances (see `predict`), shape (n, 2)."""
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
