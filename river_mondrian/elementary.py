@@ -134,7 +134,7 @@ FEW = 128
 
 @inlined
 def largest_of(values: Float64s, n: int) -> float:
-    """Return the largest of `n` numbers, by four maxima that the processor updates in parallel."""
+    """Return the largest of `n` numbers; the processor updates four maxima in parallel."""
     first = second = third = fourth = -math.inf
     whole = n - n % 4
     for k in range(0, whole, 4):

@@ -135,7 +135,7 @@ class Edges(NamedTuple):
 
 
 class Walk(Record):
-    """Rows of several tables, numbered consecutively, with their references and the rows met."""
+    """Rows of several tables, numbered consecutively, their references, and the rows reached."""
 
     n_rows: Int64
     # `edges`: the `n_edges` references of each row. A reference is NOTHING, WRONG or its target's

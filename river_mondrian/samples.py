@@ -143,9 +143,9 @@ class SampleReader:
     def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
         """Return a mapping's entries, sorted by their places in a dictionary.
 
-        If `adds`, unknown words with values are added to the dictionary: they get the next places
-        in the order of their names. After an interruption, the dictionary may hold words that no
-        learned sample has.
+        If `adds`, unknown words with values are added to the dictionary, at the next places, in the
+        order of their names. After an interruption, the dictionary may hold words that no learned
+        sample has.
         """
         x = as_dict(x)
         sample = self.read_sparse(x, places)

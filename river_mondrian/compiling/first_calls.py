@@ -71,7 +71,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Let this thread compile without a warning in a `with` block; optionally show progress."""
+        """Allow this thread to compile in a `with` block without a warning; may show progress."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown

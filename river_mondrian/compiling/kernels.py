@@ -213,7 +213,7 @@ class _OfKernels(CPUDispatcher):
     """A function without an entry point for Python: calls from Python raise an error."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise a TypeError."""
+        """Raise a TypeError, because only kernels may call the function."""
         raise TypeError(
             f"only kernels can call {self.py_func.__qualname__}: it has no entry point for Python"
         )
