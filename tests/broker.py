@@ -16,7 +16,7 @@ TOKEN = "a token"
 
 
 def missing():
-    """Return why the service cannot run here, or "" if it can."""
+    """Return the reason why the service cannot run here, or "" if there is none."""
     for name in ("fastapi", "uvicorn", "redis", "httpx"):
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed: pip install river-mondrian[service]"
@@ -32,7 +32,7 @@ def free_port():
 
 
 def wait_until(is_so, seconds=300.0):
-    """Wait at most `seconds` until a condition holds; return the last value of the condition."""
+    """Wait up to `seconds` for a condition to hold; return the last value of the condition."""
     ends = time.monotonic() + seconds
     while True:
         found = is_so()
@@ -68,7 +68,7 @@ def broker(folder):
 
 
 class Service:
-    """The service in a process of its own, which can be killed and restarted."""
+    """The service in a separate process, which can be killed and restarted."""
 
     def __init__(self, url, state, features, labels, *more, cores=None):
         self.port = free_port()
@@ -85,7 +85,7 @@ class Service:
             os.sched_setaffinity(self.process.pid, self.cores)
 
     def metrics(self):
-        """Return the metrics of the service, or {} while it does not answer."""
+        """Return the metrics of the service, or {} while the service does not answer."""
         import httpx
 
         try:

@@ -1,4 +1,4 @@
-"""Functions of several test modules, for samples, models, kernels, errors and child processes."""
+"""Functions for several test modules: samples, models, kernels, errors and child processes."""
 
 import inspect
 import os
@@ -27,7 +27,7 @@ HANGS = 300.0
 def fed(model, samples):
     """Let a model learn samples (mappings, or tuples with target and weight); return the model.
 
-    A model without targets learns the mappings alone.
+    An unsupervised model learns only the mappings.
     """
     takes_targets = not isinstance(model, base.AnomalyDetector | base.Transformer)
     for sample in samples:
@@ -46,7 +46,7 @@ def progressive(model, samples):
 
 
 def accuracy(model, samples, start=0):
-    """Return the accuracy from sample `start` on; each sample is predicted, then learned."""
+    """Return the accuracy from sample `start` on; each sample is predicted before it is learned."""
     pairs = zip(progressive(model, samples), samples, strict=True)
     return np.mean([found == y for found, (_, y) in pairs][start:])
 
@@ -57,7 +57,7 @@ def weights_of(n, seed):
 
 
 def restored(model):
-    """Return a copy of a model by its pickle, which has passed all checks."""
+    """Return a copy of a model by its pickle; unpickling runs all checks."""
     return pickle.loads(pickle.dumps(model))
 
 
@@ -75,7 +75,7 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
 
 
 def has_probabilities(model):
-    """Return whether a classifier predicts probabilities, which the hinge loss does not give."""
+    """Return whether a classifier predicts probabilities; with the hinge loss it does not."""
     return getattr(model, "loss", None) != "hinge" and not isinstance(model, rm.DualOGDClassifier)
 
 
@@ -118,7 +118,7 @@ def learn_rows(trees, X, y, weights=None):
 
 
 def as_kernel(helper, decorator=kernel):
-    """Return a kernel that calls a helper with the same arguments; Python cannot call helpers."""
+    """Return a kernel that calls a helper, because Python cannot call helpers."""
     function = getattr(helper, "py_func", helper)
     names = ", ".join(inspect.signature(function).parameters)
     made = {"helper": helper, "__name__": __name__}
@@ -144,7 +144,7 @@ def refused(model, text=""):
 
 
 def assert_one_law(first, second, level):
-    """Compare the distributions of two samples of rows of numbers, each column at a level."""
+    """Compare the distributions of two samples of rows, each column at a level."""
     for one, other in zip(np.transpose(first), np.transpose(second), strict=True):
         values = np.unique([*one, *other])
         if len(values) == 1:
@@ -165,7 +165,7 @@ def run(*arguments, inherited=os.environ, **environ):
 
 
 def forked(call):
-    """Return the id of a child process, which makes a call and exits with its result."""
+    """Fork a child process that makes a call and exits with the result; return its id."""
     child = os.fork()
     if child:
         return child

@@ -1,9 +1,9 @@
-"""Set-up of all test modules: fixtures, and the selection and order of tests."""
+"""Set-up of all test modules: fixtures, selection and order of tests."""
 
 import os
 from collections import Counter
 
-# This import precedes the kernels, so that their allocations can fail.
+# This import must precede the kernels, so that their allocations can fail.
 from attack import allocations
 from hypothesis import HealthCheck, settings
 from inline_workers import engine
@@ -12,18 +12,18 @@ from small_package import installed, processes
 __all__ = ["allocations", "engine", "installed", "processes"]
 
 IS_NIGHTLY = os.environ.get("TEST_SEEDS") == "all"
-# Slow machines do not fail tests, and the suite has the same examples each time.
+# Tests have no deadline, so slow machines pass. Examples are the same in each run.
 settings.register_profile(
     "suite", deadline=None, derandomize=not IS_NIGHTLY, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
 
-# Files that compile in processes or modes of their own, the slowest first.
+# Files that compile in separate processes or modes, the slowest first.
 LONG = ["test_modes", "test_extending", "test_warmup", "test_packaged"]
 
 
 def pytest_generate_tests(metafunc):
-    """Run each test with a `seed` for three seeds, unless the test names its own seeds."""
+    """Run each test that has an argument `seed` for three seeds, unless it names its seeds."""
     marks = metafunc.definition.iter_markers("parametrize")
     if "seed" in metafunc.fixturenames and not any("seed" in mark.args[0] for mark in marks):
         metafunc.parametrize("seed", range(3))

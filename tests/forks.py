@@ -1,8 +1,8 @@
-"""A process that has compiled with numba, and forks a child for each run in a fresh process.
+"""A process that has imported and used numba, and forks a child for each request.
 
-A new interpreter takes more than a second to start, import numba and find its functions. The
-process reads one request per line: a number, then the arguments of `run`. Each child writes its
-answer in one line.
+Forks are fast: a new interpreter takes more than a second to start and import numba. The process
+reads one request per line: a number, then the arguments of `run`. Each child writes its answer in
+one line.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from river_mondrian.compiling import folders
 
 
 def run(place, environ, steps):
-    """Run steps and return the kernels' results; any other name of a step is a kernel's."""
+    """Run steps, and return the results of kernels; a step with an unknown name calls a kernel."""
     os.environ.clear()
     os.environ.update(environ)
     numba.config.reload_config()

@@ -1,6 +1,6 @@
-"""Call every public class with random events of all kinds; only documented errors may be raised.
+"""Call all public classes with random events; only documented errors may be raised.
 
-Run it with `RIVER_MONDRIAN_CHECKS=1`: then a wrong index inside a kernel raises.
+With `RIVER_MONDRIAN_CHECKS=1` a wrong index inside a kernel raises an error.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor, rm.AdaptiveMondrianF
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
-# Classes that store a part of the samples.
+# Classes that store some of the samples.
 HOLDERS = (rm.NearestNeighborDetector, rm.RandomCutForest)
 UNSUPERVISED = (*MAPS, rm.Alarms, rm.DensityForest, *HOLDERS)
 
@@ -37,7 +37,7 @@ Random = random.Random
 Row = dict[Any, Any]
 
 
-# Values of arguments that are always drawn, if a class has the argument; then of all others.
+# Values of arguments that are always drawn, and then of arguments that are sometimes drawn.
 SIZES = {"n_estimators": [1, 2, 5], "n_candidates": [1, 5, 20], "n_partitions": [1, 5, 20]}
 SIZES |= {"n_cells": [2, 4], "pool_size": [4, 64, 200], "n_landmarks": [2, 5, 20]}
 SIZES |= {"n_components": [None, 1, 2, 20]}
@@ -73,7 +73,7 @@ CHOICES = SIZES | {
 
 
 def drawn(cls: Any, rng: Random) -> Any:
-    """Draw a model of a class; draw again while the arguments contradict each other."""
+    """Draw a model of a class; contradictory arguments are drawn again."""
     names = inspect.signature(cls).parameters
     while True:
         given = {
@@ -99,7 +99,7 @@ CLASSES = [
     for name in rm.__all__
     if isinstance(cls := getattr(rm, name), type)
     and issubclass(cls, base.Base)
-    # Wrappers have no kernels.
+    # Wrappers are excluded, because they have no kernels.
     and not issubclass(cls, base.Wrapper)
 ]
 
@@ -108,7 +108,7 @@ CLASSES = [
 
 
 def categories_of(model: Any, rng: Random) -> set[Any]:
-    """Draw the categorical features, if a model accepts them."""
+    """Draw the names of categorical features, if a model accepts categories."""
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
     takes_levels = isinstance(own, (*FORESTS, rm.MondrianFeatures, *HOLDERS))
@@ -131,7 +131,7 @@ def draw_sample(
         elif chance < 0.9:
             x[name] = math.nan
     if rng.random() < 0.002:
-        # Widths must follow a change of units.
+        # The unit of a feature changes, which renews its width.
         units[rng.choice(NAMES)] = rng.choice([1e-3, 1.0, 50.0])
     y = rng.randrange(n_labels)
     if rng.random() < 0.001:
@@ -186,7 +186,7 @@ def assert_probabilities(p: dict[Any, float]) -> None:
 
 
 def check(model: Any, x: Row, rng: Random) -> None:
-    """Check a model's results for a sample that it has just learned."""
+    """Check the results of a model for a sample that it has just learned."""
     if isinstance(model, MAPS):
         mapped = model.transform_one(x)
         assert all(map(math.isfinite, mapped.values()))
@@ -218,7 +218,7 @@ def check(model: Any, x: Row, rng: Random) -> None:
 
 
 def drive(model: Any, n: int, rng: Random) -> Counter[str]:
-    """Drive a model by `n` events."""
+    """Apply `n` random events to a model; return the counts of events."""
     seen: Counter[str] = Counter()
     n_labels = rng.choice([1, 2, 2, 5, 100])
     categories, units = categories_of(model, rng), Row()
@@ -271,7 +271,7 @@ def call_functions(rng: Random) -> Counter[str]:
 
 
 def run(events: int, seed: int) -> dict[str, Counter[str]]:
-    """Drive models of all classes in turn; return the counts of events of each class."""
+    """Apply random events to models of all classes in turn; return the counts by class."""
     rng = random.Random(seed)
     seen: dict[str, Counter[str]] = {cls.__name__: Counter() for cls in CLASSES}
     seen["functions"] = Counter()

@@ -12,12 +12,12 @@ class Worker:
 
 
 class InlineEngine:
-    """Runs a worker's call at once, in this process.
+    """Engine that runs a worker's call at once, in this process.
 
     Parameters
     ----------
     deaths
-        Maps the number of a call to "before" or "after": the worker dies before or after the call.
+        By the number of a call, "before" or "after": the worker dies before or after this call.
     code
         Parameters that files cannot store.
 

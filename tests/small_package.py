@@ -13,7 +13,7 @@ import river_mondrian
 
 PACKAGE = Path(river_mondrian.__file__).parent
 
-# A small package: the kernel's code depends on four files.
+# The code of the kernels depends on all four files.
 SOURCES = {
     "__init__.py": "",
     "constants.py": "FACTOR = 2\n",
@@ -53,7 +53,7 @@ def second(x):
 
 
 class Processes:
-    """Processes that have imported numba, but no module of the package."""
+    """Server of child processes that have imported numba, but not the package."""
 
     def __init__(self):
         command = [sys.executable, Path(__file__).with_name("forks.py")]
@@ -90,7 +90,7 @@ def processes():
 
 
 class Installation:
-    """A copy of the package for separate processes."""
+    """A copy of the small package for separate processes."""
 
     def __init__(self, processes, place, cache_home):
         self.processes, self.place = processes, place
@@ -105,7 +105,7 @@ class Installation:
         for name, text in sources.items():
             path = self.package / name
             path.write_text(text)
-            # An unpacked archive has fixed times, so the time never shows a change.
+            # Unpacked archives have fixed times, so the time of a file must not matter.
             os.utime(path, (1e9, 1e9))
 
     def start(self, *steps, **environ):

@@ -1,6 +1,6 @@
-"""Small models of all kinds for the tests of files, and their golden files.
+"""Small models of all kinds, for tests of files and for golden files.
 
-`python tests/stored_models.py` writes the golden files of a format once, when it is final.
+`python tests/stored_models.py` writes the golden files of a format, once the format is final.
 """
 
 import json
@@ -15,10 +15,10 @@ from test_configurations import CELLS, CONFIGURATIONS, FOURIER
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
 
-# Whether the newest format is final and has golden files; before that it may still change.
+# Whether the newest format is final and has golden files; otherwise it may still change.
 FORMAT_IS_FINAL = True
 
-# The folder has a folder of golden files for each format.
+# Golden files, in a folder per format.
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -37,7 +37,7 @@ def watched(detector, **params):
     return lambda: Adaptive(2, drift_detector=detector, **params, seed=1)
 
 
-# Models whose files hold arrays that no file of `CONFIGURATIONS` holds.
+# Models whose files have arrays that no file of `CONFIGURATIONS` has.
 OWN = {
     "adaptive, weights": lambda: fed(Adaptive(2, n_candidates=3, seed=1), WEIGHTED),
     "adaptive, ADWIN": watched(drift.ADWIN(grace_period=5), window=1000),
@@ -77,10 +77,10 @@ OWN = {
         FOURIER, optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
 }
-# One model is left out: its lifetime is a function, which no file can store.
+# Files cannot store the lifetime of the excluded model, which is a function.
 MODELS = {name: make for name, make in CONFIGURATIONS.items() if name != "means, growing"} | OWN
 
-# Models with golden files: at least one of each class that an earlier version has written.
+# Models with golden files, at least one of each class that earlier versions could save.
 IN_GOLDEN = ["alarms", "adaptive", "adaptive regressor", "adaptive, weights", "classifier"]
 IN_GOLDEN += ["classifier, weights", "classifier, wide", "classifier, levels"]
 IN_GOLDEN += ["adaptive, levels", "regressor", "density", "density, mixed", "random cuts"]

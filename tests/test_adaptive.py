@@ -1,4 +1,4 @@
-"""Tests of the adaptive forest: parts against twins, distributions, drift, bounded memory."""
+"""Tests of the adaptive forest's trees: statistics, posteriors, cuts, and their distribution."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
 
 
 def begin_building(trees):
-    """Begin to build a tree of all samples, and stop any other build."""
+    """Start to build a tree of all samples, and stop any other build."""
     trees._follow(trees.schedule._replace(role=IDLE, jobs=(LONG,)))
     trees._follow(trees.schedule.next_job(trees.n_samples))
     trees._begin(trees.schedule.slot)
@@ -68,7 +68,7 @@ def long_slots(trees):
 
 
 def posteriors(trees, slot, x):
-    """Return the posteriors of one tree, with the shape (N_POSTERIORS, classes)."""
+    """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
     forest = trees.forest
     path = Array.over(StatisticsEntry, np.zeros(PATH_LENGTH * StatisticsEntry.SIZE, np.uint8))
     found = np.zeros(forest.n_sums(), dtype=np.float32)
@@ -89,7 +89,7 @@ def posteriors(trees, slot, x):
 def test_posteriors_of_a_built_tree_are_the_twins(
     forgets, seed, classes, dense, weighted, monkeypatch
 ):
-    """The twins have the same nodes and all samples."""
+    """The references get the same nodes and all samples."""
     monkeypatch.setattr(adaptive_trees, "MOST_DENSE", dense)
     X, y = draw(250, seed, classes=classes)
     weights = weights_of(250, seed) if weighted else None
@@ -114,20 +114,21 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
 @settings(max_examples=50)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
-    """Cuts come in any order: duplicates, conflicts, inserted parents, split leaves."""
+    """Cuts occur in any order: duplicates, conflicts, inserted parents, split leaves."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2)).astype(np.float32).astype(float)
     X = X[rng.integers(0, max(1, n * places // 6), n)]
     y = rng.integers(0, 3, n).tolist()
     y[0] = 2
     weights = weights_of(n, seed) if weighted else [1.0] * n
-    # A root that does not forget keeps that property when it moves to another depth.
+    # The root forgets here, because a root without forgetting would differ from the replay after it
+    # gets a parent.
     trees = grown(X, y, n_trees=1, n_candidates=3, seed=seed, forgets=True, weights=weights)
     (slot,) = long_slots(trees)
     read = trees.read(0)
     seen = naive.replay(read, X, y, 3, True, weights)
     tree = trees.trees[slot]
-    # Rows in preorder, in which `read` numbers nodes.
+    # Rows are visited in preorder, as `read` numbers nodes.
     waiting, number = [tree.root], 0
     while waiting:
         ref = waiting.pop()
@@ -135,7 +136,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
             row = tree.nodes.row(ref)
             own = row.statistics(tree)
             counts = seen[number].counts
-            # Sums of weights that are integers are exact.
+            # Sums of integer weights are exact.
             rel = 1e-5 if weighted else 0.0
             known = np.array([own.numbers_of(k).words.view()[::BLOCK] for k in range(3)])
             np.testing.assert_allclose(known[:, 0], counts[0], rtol=rel)
@@ -157,7 +158,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
 
 
 def test_memories_hold_no_subnormal_number():
-    """Some processors compute with subnormal numbers 100 times as slowly, so tiny counts are 0."""
+    """Subnormal numbers take some processors 100 times as long, so tiny counts become 0."""
     y = [0, 1] * 30 + [2, 3] * 300
     trees = grown(np.random.default_rng(0).random((len(y), 2)), y, n_candidates=3, forgets=True)
     found = []
@@ -198,7 +199,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("m", [1, 7])
 def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
-    """A dimension's share of the candidates is that of its side, rounded; places are uniform."""
+    """Dimensions get candidates in proportion to their sides, rounded; positions are uniform."""
     lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
     upper = np.array([1.0, 2.0, 1.5, 0.5], dtype=np.float32)
     tree, candidates = Memory(Tree)[0], Memory(Candidate, m)
@@ -234,7 +235,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
 
 
 def shape_of(read):
-    """Return summaries of a tree that depend on its distribution."""
+    """Return summaries of a tree whose distributions are compared."""
     root, n_leaves = read[0], sum(node.is_leaf for node in read)
     below = min((node.time for node in read if node.depth == 2), default=9.9)
     return [root.time, root.dim, n_leaves, max(node.depth for node in read), below]

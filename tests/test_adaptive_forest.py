@@ -115,7 +115,7 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
 
 
 def test_missing_values_leave_probabilities(seed):
-    """On a coarse grid, with half the values missing, a sample's path down a tree changes."""
+    """On a coarse grid with half of the values missing, the path of a sample changes over time."""
     rng = np.random.default_rng(seed)
     model = Adaptive(3, drift_detector=drift.NoDrift(), seed=seed)
     for _ in range(900):
@@ -144,7 +144,7 @@ def test_a_feature_that_is_often_missing_can_be_the_best():
     ("n_estimators", "window", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
 )
 def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every):
-    """There are more trees than can be built in time, and drifts before recent trees are due."""
+    """Some settings have more trees than can be built in time, or frequent drifts."""
     rng = np.random.default_rng(0)
     model = Adaptive(n_estimators, window=window, drift_detector=drift.NoDrift(), seed=1)
     for i, (a, b, c) in enumerate(rng.random((3 * window, 3)).tolist()):
@@ -154,7 +154,7 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every)
             trees.forget_before(80)
         in_use = trees.trees.words["role"] != forest.IDLE
         assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
-    # Each tree has learned every sample since its first one, once.
+    # Each tree has learned each sample since its first sample once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
     n_long = (trees.trees.words["role"] == forest.LONG).sum()
@@ -190,7 +190,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
-    """A copy runs out of room for rows at other samples, which must not delay a tree."""
+    """A copy reserves memory for rows at other samples, which must not delay a tree."""
     rng, n_classes = random.Random(seed), 30
     model, other = fed([]), fed([])
     for i in range(1200):
@@ -227,7 +227,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
-    """Threads may still read the trees, so calls that change the trees wait for these threads."""
+    """After an interruption threads may still read the trees, so later changes wait for them."""
     data = stream(700)
     model = fed(data[:400], n_jobs=2)
     same = copy.deepcopy(model)
@@ -240,7 +240,7 @@ def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
     monkeypatch.setattr(Future, "result", interrupted)
     raises(error, None, lambda: model.predict_many(pd.DataFrame([x for x, _ in data[:N_ASKED]])))
     jobs = model._trees._jobs
-    # The caller's thread has the other part.
+    # The calling thread predicts the other part.
     assert len(jobs) == 1
     for one in (model, same):
         common.fed(one, data[400:])

@@ -1,4 +1,4 @@
-"""Tests of the adaptive regressor's public interface, on streams, drifts and late labels."""
+"""Tests of the adaptive regressor's public interface: streams, drifts and late targets."""
 
 import common
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tests of the adaptive forest for targets: its parts against twins, and distributions."""
+"""Tests of the adaptive regressor's trees: means, cuts, fences and lags against references."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=N
 
 
 def read_all(trees, X, weights=None):
-    """Yield each tree of all samples: its slot, its nodes, and the twin's means of each node."""
+    """Yield the slot, the nodes and the reference's means of each tree of all samples."""
     for number, slot in enumerate(trees.schedule.of_role(LONG)):
         read = trees.read(number)
         targets = trees.column("points", "targets")[:, trees.trees[slot].learns]
         yield slot, read, naive.replay(read, X, targets, weights or [1.0] * len(X))
 
 
-# Means, and the predictions that trees read from them.
+# Means, and the trees' predictions from means.
 
 
 @pytest.mark.parametrize(("rebuilt", "weighted"), [(False, False), (True, False), (True, True)])
 def test_means_are_those_of_a_replay(rebuilt, weighted, seed):
-    """The late means of a tree that grows depend on the order of its cuts."""
+    """Late means of growing trees depend on the order of cuts, so only built trees are compared."""
     X, y = draw(370, seed)
     weights = weights_of(370, seed) if weighted else [1.0] * 370
     trees = grown(X, y, seed=seed, weights=weights)
@@ -81,7 +81,7 @@ def test_means_are_those_of_a_replay(rebuilt, weighted, seed):
 
 
 def test_late_means_of_equal_samples_are_those_of_a_replay():
-    """A tree of equal samples is one leaf, so no cut changes its late mean."""
+    """A tree of equal samples is one leaf, so no cut affects the late mean."""
     X, y = np.zeros((40, 3)), draw(40, 1)[1]
     for _, (leaf,), (twin,) in read_all(grown(X, y), X):
         assert leaf.late_mean == pytest.approx(twin.late_mean, rel=1e-5)
@@ -135,7 +135,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("extends", [0, 1])
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
-    """An extended tree has this distribution at any time, another tree only after its build."""
+    """Extended trees have this distribution at any time, other trees after they are built."""
     X, y = draw(24, 7, dims=2)
     n = 600
     trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
@@ -150,7 +150,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
 
 
 def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
-    """A sample outside of all boxes goes to a leaf, and splits it."""
+    """A sample outside of all boxes goes to a leaf, which is split."""
     X, y = draw(128, 2)
     trees = grown(X, y, seed=2)
     before = {slot: read for slot, read, _ in read_all(trees, X)}
@@ -214,7 +214,7 @@ def test_fences_are_renewed_next_when_they_are(n):
 
 
 def wild(n, seed):
-    """Return targets of which some are wild; a series of them has another level."""
+    """Return targets with wild values, and with a run at another level."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=n)
     y[rng.choice(n, n // 40, replace=False)] *= 10.0 ** rng.integers(1, 8)

@@ -1,4 +1,4 @@
-"""Tests of alarms against a plain twin: averages, ranks, novel values, rests, budgets, state."""
+"""Tests of alarms against a reference: averages, ranks, novel values, rests, budgets, state."""
 
 import math
 import pickle
@@ -17,7 +17,7 @@ from river_mondrian import Alarms, NearestNeighborDetector
 
 
 class Told(base.AnomalyDetector):
-    """A detector whose score is the feature "score", as a rank."""
+    """Detector whose score is the feature "score"."""
 
     def __init__(self):
         self.n_samples = 0
@@ -30,7 +30,7 @@ class Told(base.AnomalyDetector):
 
 
 def told(n, seed, d=2):
-    """Return samples with uniform scores, a few runs of high scores, and values that jump."""
+    """Return samples with uniform scores, some runs of high scores, and values that jump."""
     rng = np.random.default_rng(seed)
     scores = rng.random(n)
     for start in rng.integers(0, n, size=6):
@@ -51,14 +51,14 @@ def run(alarms, samples):
 
 
 def nearly_constant(n, level):
-    """Return samples whose value changes by .01 % and, near the end, by a half."""
+    """Return samples whose value changes by .01 %, and near the end by 50 %."""
     scores = np.random.default_rng(2).random(n).tolist()
     steps = [1.0 + 1e-4 * (i // 100) + 0.5 * (n - 50 < i < n - 40) for i in range(n)]
     return [{"a": level * step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
 def changing_half_the_time(n):
-    """Return samples of a value that changes at every other sample, and one higher value."""
+    """Return samples whose value changes at every other sample, with one higher value."""
     scores = np.random.default_rng(3).random(n).tolist()
     steps = [(i + 1) // 2 % 2 + 8.0 * (i == n - 100) for i in range(n)]
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
@@ -119,7 +119,7 @@ def test_pipelines_and_other_detectors():
     _, (found,) = run(alarms, [{"a": 5.0, "hour": 30}])
     assert found.novel == ("a",)
     assert set(found.features) == {"a"}
-    # The detectors given as arguments have learned nothing.
+    # The detectors passed as arguments have not learned.
     assert list(views[0].steps.values())[-1].n_samples == 0
 
 

@@ -1,4 +1,4 @@
-"""Tests of the Numenta benchmark's score against cases calculated by hand."""
+"""Tests of the score of the Numenta benchmark against cases calculated by hand."""
 
 import math
 
@@ -31,7 +31,7 @@ COST = 100.0 / 2.0 * 0.11
 
 # Only the first detection in a window counts.
 DETECTED = [([], 0.0), ([40], 100.0), ([45], LATE), ([45, 46, 49], LATE), ([40, 45], 100.0)]
-# A false detection costs less just after a window, and the full cost before or far after it.
+# A false detection just after a window costs less than one before or far after the window.
 DETECTED += [([40, 30], 100.0 - COST), ([40, 49 + 3], 100.0 + COST * curve(3 / 9))]
 # Detections in the first part of a series do not count.
 DETECTED += [([40, 90], 100.0 - COST), ([40, *range(15)], 100.0), ([40, 15], 100.0 - COST)]
@@ -60,7 +60,7 @@ def test_the_best_threshold_is_one_for_all_series():
     scores[[40, 30]] = 0.9, 0.4
     other = np.zeros(100)
     other[[40, 30]] = 0.5, 0.6
-    # Thresholds .9, .6, .5 and .4.
+    # The scaled totals of four thresholds, calculated by hand.
     found = [at([series()] * 2, [scores, other], STANDARD, t) for t in (0.9, 0.6, 0.5, 0.4)]
     threshold, most = best([series()] * 2, [scores, other], STANDARD)
     assert (threshold, most) == (0.5, pytest.approx(max(found)))

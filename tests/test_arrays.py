@@ -58,8 +58,8 @@ def test_an_array_gives_an_array(pair):
         found = getattr(of_array, name)(X)
         wanted = getattr(of_frame, name)(pd.DataFrame(X))
         if not isinstance(found, np.ndarray):
-            # A feature map returns all its columns; its frame has only columns with a value other
-            # than 0.
+            # For arrays a feature map returns all columns, but for frames only the columns with
+            # values other than 0.
             assert found.shape[1] >= wanted.shape[1]
             found = found[:, np.unique(found.indices)].toarray()
         assert isinstance(found, np.ndarray)
@@ -79,7 +79,7 @@ def test_before_any_learning(name):
         assert len(found) == 4
 
 
-# Labels that NumPy would convert are objects.
+# NumPy would convert labels of mixed types, so their type is object.
 LABELS = [("U", ["a", "b"]), ("i", [3, 4]), ("b", [False, True]), ("O", [(1, 2), (3, 4)])]
 LABELS += [("O", pair) for pair in ([1, "a"], [True, 2], [2**63, -1], ["a\0", "b"], [2**64, 1])]
 
@@ -117,7 +117,7 @@ def test_kinds_of_arrays(given, like):
 
 
 def with_a_gap(kind):
-    """Return numbers of a pandas type that has nulls, with a null among them."""
+    """Return a series of a nullable pandas type, with a null."""
     frame = pd.DataFrame(np.arange(12).reshape(4, 3), columns=list("abc")).astype(kind)
     frame.iloc[2, 1] = pd.NA
     return frame

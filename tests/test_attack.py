@@ -1,7 +1,7 @@
-"""An interruption at any moment leaves a model as before the call or as after it.
+"""Tests that an interruption leaves a model in its state before or after the call.
 
-The suite attacks one moment of each mechanism. With `ATTACK_EVERY` all moments are attacked, at one
-of that many lines.
+The suite attacks one event of each mechanism. With `ATTACK_EVERY=n` all events are attacked, at
+every n-th line.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from river_mondrian import OGDRegressor
 from river_mondrian.model import Steps
 
 JUDGE = Judge(moments.looks, moments.go_on, every=31)
-# An explanation runs about ten thousand lines, most of which are the same for each expert.
+# An explanation runs about ten thousand lines, mostly the same lines for each expert.
 SELDOM = Judge(moments.looks, moments.go_on, every=500)
 
 
-# One moment of each mechanism, for the suite.
+# One event of each mechanism, for the suite.
 EXACT = ["first sample", "first weight late", "wider sets", "full window, new features"]
 EXACT += ["end of the warm-up", "end of a renewal, category"]
 REGRESSOR = ["third choice", "lifetime, doubling", "setting aside, between"]
@@ -67,7 +67,7 @@ def test_exceptions_and_failing_allocations_in_learning(kind, moment):
 
 @pytest.mark.parametrize("kind", ["ridge", "ogd", "binning"])
 def test_steps_may_be_repeated_after_the_last_one(kind, monkeypatch):
-    """An interruption may come after the last step and before the model records its end."""
+    """An interruption may come between the last step and the record of its end."""
     n, params, call = moments.MOMENTS[kind]["15 samples"]
     state = pickle.dumps(moments.forest(kind, n, **params))
     model, other = pickle.loads(state), pickle.loads(state)
@@ -113,7 +113,7 @@ BATCHES = [
 
 @pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
 def test_an_exception_at_any_line_of_learning_many(kind, n):
-    """The model has learned a number of whole rows, and `n_samples` is this number."""
+    """The model has learned each row completely or not at all, and `n_samples` counts the rows."""
     state = pickle.dumps(moments.forest(kind, n))
     assert 0 in JUDGE.lines_of_many(state, moments.learn_rows, len(moments.FRAME))
 
@@ -126,7 +126,7 @@ def test_memory_of_kernels_can_be_made_to_fail():
 
     call()
     n = count_allocations(call)
-    # The last allocation is made in the kernel, for the rows that lack a value.
+    # The kernel makes the last allocation, for rows without a value.
     assert n > 0 and fail_allocation(call, n) and len(found) == 2
     call()
     assert found[0] == found[1] == found[2]
@@ -171,7 +171,7 @@ class Refusing(optim.losses.Squared):
 
 @pytest.mark.parametrize("kind", ["mondrian", "fourier", "binning"])
 def test_a_loss_that_raises_an_error_raises_it_once(kind):
-    """The sample counts in `n_samples`, and makes no step."""
+    """The sample counts in `n_samples`, but the weights stay."""
     model, other = (OGDRegressor(moments.forest(kind, 0), Refusing()) for _ in range(2))
     for i, (x, y, _) in enumerate(moments.samples(40)):
         if i == 20:
@@ -185,7 +185,7 @@ def test_a_loss_that_raises_an_error_raises_it_once(kind):
 
 
 def test_a_loss_that_raises_in_replays():
-    """Each new map learns the stored samples again, and a sample's error is raised once there."""
+    """Each new map learns the stored samples again, which raises the error of a sample once."""
     model, n_errors = OGDRegressor(moments.forest("isolation", 0), Refusing()), 0
     for i, (x, y, _) in enumerate(moments.samples(60)):
         try:
@@ -193,13 +193,13 @@ def test_a_loss_that_raises_in_replays():
         except ValueError:
             n_errors += 1
         assert model.n_samples == i + 1
-    # The first error comes with the sample, the others with the next two maps.
+    # The first error is from the sample itself, and the others are from the next two maps.
     assert n_errors == 3
     model.predict_one(moments.ASKED[0])
 
 
 def test_a_signal_is_not_taken_for_the_error_of_a_loss():
-    """A handler may raise any error while the loss is computed; the step is then still made."""
+    """A signal handler may raise any error during the computation of the loss; the step is kept."""
     raised, gives_up = [], pytest.raises(TimeoutError)
 
     class Interrupted(Refusing):

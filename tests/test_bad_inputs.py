@@ -1,4 +1,4 @@
-"""Tests of bad inputs and their errors, as tables to be read."""
+"""Tests of the errors for bad inputs, as tables."""
 
 import copy
 import functools
@@ -48,7 +48,7 @@ def learn(*arguments, **more):
 
 
 def sharded(*arguments):
-    """Return a call in which a sharded forest learns its first rows, all in this process."""
+    """Return a call in which a sharded forest learns its first rows in this process."""
     return lambda: ShardedForest(rm.MondrianForestClassifier(2, seed=1)).learn_many(*arguments)
 
 
@@ -77,7 +77,7 @@ def save(*arguments, **more):
 
 
 def forget_what_is_lacking():
-    """Remove a sample that lacks a feature whose mean has changed since it was learned."""
+    """Remove a sample without a feature whose mean has changed since the sample was learned."""
     model = rm.MondrianForestClassifier(1, directions=2, seed=1)
     rows = np.random.default_rng(1).random((300, 2))
     model.learn_many(rows, [0, 1] * 150)
@@ -93,9 +93,9 @@ CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
 
-# Calls by the type of their error, with its message. Constructors are tested by ARGUMENTS and
-# tests/test_contract.py. Calls for one sample are tested by tests/test_contract.py and
-# tests/test_configurations.py.
+# Calls and the messages of their errors, by type of the error. ARGUMENTS and tests/test_contract.py
+# test constructors. tests/test_contract.py and tests/test_configurations.py test calls with one
+# sample.
 TYPE_ERRORS = [
     (call(EXACT, "debug_one", None), "a sample must be a mapping"),
     (call(EXACT, "explain_one", 3), "a sample must be a mapping"),
@@ -203,8 +203,8 @@ KEY_ERRORS = [
     (forget_what_is_lacking, "a missing value is stored as the mean at that time"),
 ]
 
-# Bad arguments of constructors by class, and their errors. Those that all classes refuse are in
-# tests/test_contract.py.
+# Bad arguments of constructors by class, and their errors. tests/test_contract.py has the arguments
+# that all classes refuse.
 ARGUMENTS = {
     EXACT: [
         ({"lifetime": stats.norm()}, "lifetime must not be negative.*-inf"),
@@ -289,7 +289,7 @@ def test_what_is_wrong_is_named(error, make, message):
 
 
 def test_an_index_of_other_labels_is_no_matter():
-    # The index was reset after rows were chosen, so labels match the rows by position.
+    # The index was reset after the selection of rows, so labels match rows by position.
     rows, labels = X[5:15], LABELS[5:15].reset_index(drop=True)
     model, same = rm.MondrianForestClassifier(2, seed=1), rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(rows, labels)

@@ -1,6 +1,6 @@
-"""Tests of the compiled cache: code is never older than a source, and failures cost a warning.
+"""Tests of the cache of compiled code: dependencies, failures, and removal of folders.
 
-They cover what compiled code depends on, and which folders of code are removed.
+Cached code is never older than its sources, and failures of the cache cause a warning.
 """
 
 import errno
@@ -58,7 +58,7 @@ def test_comments_docstrings_and_formatting_compile_nothing(installed):
     assert installed.run(*steps) == ([6, 5], 0, [])
     installed.install(changed(kernels=REWRITTEN, constants="# A comment.\nFACTOR = 2\n"))
     assert installed.run(*steps) == ([6, 5], 2, [])
-    # A string that is not a docstring is part of the code.
+    # A string that is not a docstring belongs to the code.
     installed.install(changed(kernels=REWRITTEN, constants="FACTOR = 2\nNAME = 'A string.'\n"))
     assert installed.run(*steps) == ([6, 5], 0, [])
 
@@ -79,7 +79,7 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     assert key(a="A = 1  # One.\n") == first
     assert meaning.mock_calls[2:] == [mock.call(b"A = 1  # One.\n")]
     assert key(a="A = 2\n") != first and key(a="A = 1\n") == first
-    # A file that Python cannot parse is compared byte by byte.
+    # Files that Python cannot parse are compared byte by byte.
     assert len({first, key(a="A = \n"), key(a="A = # One.\n")}) == 3
     key(a="A = 1\n")
     content = known.read_bytes()
@@ -90,7 +90,7 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     known.unlink()
     known.mkdir()
     assert key() == first
-    # The key belongs to the contents that were read.
+    # The cache key belongs to the file contents that were read.
     found = sources.Sources(root)
     (root / "a.py").write_text("A = 3\n")
     assert found.key(known) == first and not found.unchanged()
@@ -111,11 +111,11 @@ def test_sources_that_change_as_a_process_runs(installed):
     constants = str(installed.package / "constants.py")
     begin = ("import", "fake.compiled"), ("write", constants, "FACTOR = 3\n"), ("first", 3)
     back = ("write", constants, SOURCES["constants.py"])
-    # Code from a process that has read two versions is stored for neither.
+    # A process that has read two versions of a file stores no code.
     assert installed.run(*begin, back, ("second", 3)) == ([9, 8], 0, [])
     assert not installed.entries()
     assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
-    # This process does not read code from disk, either.
+    # This process reads no code from disk, either.
     assert installed.run(*begin) == ([9], 0, [])
 
 
@@ -124,7 +124,7 @@ def test_sources_that_change_as_a_process_runs(installed):
 def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, variable, kind):
     home, blocked = tmp_path / "home", tmp_path / "file"
     environ = {"HOME": str(home), "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": ""}
-    # No user can create a file below a file, not even the superuser.
+    # Even the superuser cannot create a file below a file.
     bad = blocked / "below" if kind == "blocked" else tmp_path / "not there"
     if variable != ".cache":
         environ[variable] = str(bad)
@@ -178,7 +178,7 @@ def test_a_damaged_entry_is_compiled_anew(installed, how):
     assert installed.run() == ([6], 0, [])
     (entry,) = installed.entries()
     damage(entry, how)
-    # The superuser can read an entry without permissions.
+    # The superuser can read a file without permissions.
     is_read = how == "unreadable" and os.access(entry, os.R_OK)
     assert installed.run() == ([6], int(is_read), [])
     if how != "folder":
@@ -195,13 +195,13 @@ def test_code_that_calls_a_function_which_is_not_there_is_refused():
 
 def test_what_else_code_depends_on(installed):
     assert installed.run() == ([6], 0, [])
-    # A switch of the package, which is read at import.
+    # A switch of the package, read at import.
     assert installed.run(FAKE_ADDED="5") == ([11], 0, [])
     # Options of numba, set in the environment or by a program.
     assert installed.run(NUMBA_BOUNDSCHECK="1") == ([6], 0, [])
     assert installed.run(("set", "BOUNDSCHECK", 1), ("first", 3)) == ([6], 1, [])
     assert installed.run(("set", "LOOP_VECTORIZE", 0), ("first", 3)) == ([6], 0, [])
-    # Options have separate entries, and other options change nothing.
+    # Each combination of options has separate code; further options have no effect.
     assert installed.run(FAKE_ADDED="5") == ([11], 1, [])
     assert installed.run(NUMBA_NUM_THREADS="1") == ([6], 1, [])
 
@@ -235,7 +235,7 @@ def test_functions_that_look_alike(installed):
     assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not warned
     assert len(installed.entries()) == 6
     assert installed.run(*steps[::-1]) == (values[::-1], 6, [])
-    # The code of the helper is unknown here, and may differ in the next process.
+    # The cache cannot know the code of the helper, which may differ in the next process.
     for _ in range(2):
         assert installed.run(("seventh", 1.0)) == ([8.0], 0, [])
     assert len(installed.entries()) == 6
@@ -285,7 +285,7 @@ def test_recompiling_forgets(installed):
     assert len(installed.entries()) == 2
     (entry,) = installed.folders()[0].glob("kernels.first-*")
     damage(entry, "empty")
-    # The kernel forgets the types with which the process has called it.
+    # The kernel forgets the signatures of earlier calls.
     assert installed.run(("first", 2.5), ("recompile", "first"), ("first", 2.5))[0] == [5.0, 5.0]
     assert not entry.exists()
 
@@ -311,7 +311,7 @@ def test_a_new_folder_has_old_ones_removed(tmp_path):
         folders.use(folder)
     assert not unused.exists()
     assert sorted(base.iterdir()) == sorted([*made, *new[:2], foreign])
-    # If there are too many folders, the one unused for longest is removed.
+    # If there are too many folders, the least recently used folder is removed.
     folders.use(made[-1])
     for folder in new[2:]:
         folders.use(folder)

@@ -22,7 +22,7 @@ LEVELS = quantile_tracking.LEVELS
 
 
 class Point(base.Regressor):
-    """Predicts the feature "p"."""
+    """Regressor that predicts the feature "p"."""
 
     def predict_one(self, x):
         return x.get("p", 0.0)
@@ -33,7 +33,7 @@ class Point(base.Regressor):
 
 
 class Odds(base.Classifier):
-    """Predicts the features as probabilities."""
+    """Classifier that predicts the features as probabilities."""
 
     @property
     def _multiclass(self):
@@ -47,7 +47,7 @@ class Odds(base.Classifier):
 
 
 def follow(model, samples, predict, delay=0):
-    """Return the prediction of each sample, which is learned after `delay` later ones."""
+    """Return the prediction of each sample, which is learned after `delay` later samples."""
     found = []
     for i, (x, _) in enumerate(samples):
         found.append(predict(model, x))
@@ -76,11 +76,11 @@ def labels(n=600, seed=0, k=4):
     return found
 
 
-# The twin.
+# The reference.
 
 
 def follow_twin(twin, samples, predicted, delay):
-    """Return the twin's prediction of each sample from the model's prediction."""
+    """Return the reference's prediction of each sample from the model's prediction."""
     waiting, found = [], []
     for i, (x, _) in enumerate(samples):
         own, known = twin.predict(predicted(x))
@@ -97,7 +97,7 @@ def test_intervals_are_the_twins(coverage, delay):
     samples = numbers()
     found = np.array(follow(rm.Calibrated(Point()), samples, intervals(coverage), delay))
     ends = np.array(follow_twin(NaiveInterval(coverage), samples, lambda x: x["p"], delay))
-    # Where thresholds cross, the wider interval is predicted.
+    # If thresholds of two coverages cross, the wider interval is predicted.
     assert (found[:, 0] <= ends[:, 0] + 1e-9).all()
     assert (found[:, 1] >= ends[:, 1] - 1e-9).all()
     assert np.isclose(found, ends, rtol=1e-12, atol=1e-12).all(axis=1).mean() > 0.9
@@ -122,7 +122,7 @@ def test_sets_are_the_twins(kind, delay):
 
 
 def play(model, ask, choose, n, delay, **known):
-    """Return predictions and targets; `choose` selects a target from a prediction."""
+    """Return predictions and targets; `choose` returns a target for a prediction."""
     found, targets = [], []
     for t in range(n):
         found.append(ask(model, known | {"t": t}))
@@ -157,7 +157,7 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     tail, bound = (1.0 - coverage) / 2.0, max(1850, 25 * (delay + 1)) / n
     assert (y < low).mean() <= tail + bound
     assert (y > high).mean() <= tail + bound
-    # The bound is far wider than the miscoverage on these streams.
+    # On these streams the miscoverage is far below the bound.
     if delay == 0:
         assert ((low <= y) & (y <= high)).mean() >= coverage - 0.1
 
@@ -168,7 +168,7 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     [
         lambda t, found, exact: "c",
         lambda t, found, exact: "abc"[t // 400 % 3],
-        # The least probable class outside of the set.
+        # The label is the least probable class outside of the set.
         lambda t, found, exact: next((k for k in "cba" if k not in found), "a"),
     ],
 )
@@ -178,7 +178,7 @@ def test_sets_hold_on_any_sequence(choose, delay):
 
     n = 4000
     sets, labels = play(rm.Calibrated(Odds()), ask, choose, n, delay, a=0.7, b=0.2, c=0.1)
-    # Probabilities are constant, so thresholds stop at a few values.
+    # Probabilities are constant, so only a few thresholds are possible.
     for own in zip(*sets, strict=True):
         held = np.mean([label in found for label, found in zip(labels, own, strict=True)])
         assert held >= 0.9 - max(320, 12 * (delay + 1)) / n
@@ -215,7 +215,7 @@ def test_late_labels_in_river(delay):
     plain = evaluate.progressive_val_score(iter(samples), Point(), metrics.MAE(), delay=delay)
     assert mae.get() == plain.get()
     assert not model._waiting
-    # River reveals a label before the next prediction, and the last labels in order.
+    # River reveals a label before the next prediction, and reveals the last labels in order.
     twin, known = NaiveInterval(0.9), []
     for i in range(len(samples) + delay):
         if i >= delay:
@@ -230,7 +230,7 @@ def test_labels_in_any_order_and_equal_samples():
     model = rm.Calibrated(Point())
     for x, _ in samples:
         model.predict_one(x)
-    # Samples are copied, as by a message queue.
+    # A message queue would also pass copies of samples.
     fed(model, pickle.loads(pickle.dumps(samples[::-1])))
     assert not model._waiting
     for y in range(5):
@@ -377,7 +377,7 @@ KINDS = RIVERS | {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_copies_give_equal_intervals_and_sets(name, tmp_path):
-    """Predictions that wait for their labels are copied, too. No state is shared."""
+    """A copy includes the predictions that wait for labels, and shares no state."""
     model = rm.Calibrated(KINDS[name](), by_class=name == "classes")
     is_classifier, models = isinstance(model, base.Classifier), [model]
     samples = labels(120) if is_classifier else numbers(120)

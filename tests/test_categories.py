@@ -1,4 +1,4 @@
-"""Tests of categories: the places of levels, their distribution, accepted and refused values."""
+"""Tests of categories: positions of levels, their distribution, accepted and refused values."""
 
 import enum
 import itertools
@@ -47,7 +47,7 @@ def samples(n, seed=0, missing=0.1):
 
 
 def learn(name, model, pairs):
-    """Let a model learn samples, with weights of some kinds; return the model."""
+    """Let a model learn samples (some kinds with weights); return the model."""
     weights = (1.0, 1.5, 2.0) if name == "weights" else (1.0,)
     return fed(model, [(*pair, w) for pair, w in zip(pairs, itertools.cycle(weights))])
 
@@ -66,14 +66,14 @@ def test_places_are_the_twins(level, feature):
 
 
 def test_places_are_uniform_and_independent(seed):
-    """The test covers levels, trees and features, at level 1e-4 for each of 7 tests."""
+    """Positions are uniform over levels, trees and features; each of 7 tests has level 1e-4."""
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
     categories = Categories(states)
     places = categories.finish()
     at = itertools.product(range(300), (0, 1), map(level_of, map(str, range(12))))
     grid = np.array([place_of(places, *one) for one in at]).reshape(300, 2, 12)
     assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4
-    # Levels of a feature, features of a tree, and consecutive trees.
+    # Positions of the levels of a feature, over the features of a tree, and over trees.
     pairs = (grid[:, :, :-1], grid[:, :, 1:]), (grid[:, 0], grid[:, 1]), (grid[:-1], grid[1:])
     for first, second in ((one.ravel(), other.ravel()) for one, other in pairs):
         cells = np.histogram2d(first, second, 4, [[0, 1], [0, 1]])[0]
@@ -84,7 +84,7 @@ def test_places_are_uniform_and_independent(seed):
 @pytest.mark.parametrize("kind", ["exact", "weights", "gaussian", "mean", "features"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
-    """With one tree, results are equal digit for digit; the twin computes the places."""
+    """Positions computed by the reference, given as numbers, lead to equal results bit for bit."""
     states = np.random.SeedSequence(seed).generate_state(1, dtype=np.uint64).view(np.int64)
     (key,) = naive.keys(states)
     places = {"color": 0, "is_new": 1}
@@ -113,7 +113,7 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
 
 
 def frames(pairs):
-    """Return frames of the samples, by backend and types of columns."""
+    """Return frames of the samples, by backend and column types."""
     rows = [x for x, _ in pairs]
     plain = pd.DataFrame(rows).astype({"size": float})
     columns = {name: [x[name] for x in rows] for name in rows[0]}
@@ -233,7 +233,7 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
 
 
 def test_levels_of_other_types():
-    """NumPy's types equal Python's, an enum of strings its strings; objects are refused by name."""
+    """NumPy's types equal Python's types, and enum members their strings; objects are refused."""
 
     class Job(str, enum.Enum):  # noqa: UP042
         CLERK = "clerk"
@@ -255,7 +255,7 @@ def test_limit_kernels_need_one_kind():
 
 @pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian"])
 def test_cuts_of_levels_can_be_read(name):
-    """A walk along a tree's frame and the places of levels ends at the leaf of `debug_one`."""
+    """The path by a tree's frame and the positions of levels ends at the leaf of `debug_one`."""
     model = learn(name, FORESTS[name](), samples(400, missing=0.0))
     for tree in range(2):
         frame = model.to_dataframe(tree)
@@ -274,7 +274,7 @@ def test_cuts_of_levels_can_be_read(name):
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
 def test_kernel_of_levels_is_the_limit(lifetime, seed):
-    """The share of 2,000 partitions that do not part two samples is binomial, at level 1e-5."""
+    """The number of 2,000 partitions that do not separate two samples is binomial (level 1e-5)."""
     n = 2000
     features = rm.MondrianFeatures(n, lifetime=lifetime, seed=seed)
     base = {"color": "red", "kind": "a", "size": 0.2}

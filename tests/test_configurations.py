@@ -1,4 +1,4 @@
-"""Guarantees of all classes on any stream, in configurations that run code of their own.
+"""Tests of guarantees of all classes, in configurations that run different code.
 
 Features, classes and weights other than 1 come late, and values are missing.
 """
@@ -70,7 +70,7 @@ MAPS = rm.NystromFeatures, rm.RandomFourierFeatures, rm.RandomBinningFeatures, r
 
 
 def named(names):
-    """Return a mark for tests of configurations; a configuration that calls BLAS is marked."""
+    """Return a parametrization by configurations, with a mark for configurations that call BLAS."""
     through_blas = {n for n in names if isinstance(CONFIGURATIONS[n](), MAPS) or "dense" in n}
     marks = {name: [pytest.mark.blas] if name in through_blas else [] for name in names}
     return pytest.mark.parametrize("name", [pytest.param(n, marks=marks[n]) for n in names])
@@ -130,9 +130,8 @@ def equal(one, other):
 def state(model, folder):
     """Return the content of a model's file, or its pickle if files cannot hold the model."""
     if isinstance(model, rm.RandomCutForest):
-        # Earlier samples are mappings, whose order does not matter. Pickling the whole model
-        # completes pending work. Each part has a pickle of its own, because equal types may be
-        # shared within a pickle.
+        # Earlier samples are mappings, whose order does not matter. Pickling the model completes
+        # pending work. Parts are pickled separately, because a pickle may share equal objects.
         own = pickle.loads(pickle.dumps(model))._trees
         parts = () if own is None else own.__getstate__().values()
         past = repr([sorted(x.items()) for x in model._past_now()])
@@ -146,7 +145,7 @@ def state(model, folder):
 
 
 def of_rows(found):
-    """Return a value or a mapping for each row, in the form of methods for one sample."""
+    """Return the results for rows in the form of the methods for one sample."""
     if isinstance(found, pd.DataFrame):
         return [{k: v for k, v in row.items() if v != 0.0} for row in found.to_dict("records")]
     return found.tolist()
@@ -161,7 +160,7 @@ def without_zeros(found):
 @of_frames
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path, monkeypatch):
-    # Frames have more rows than are learned at once.
+    # Frames have more rows than one block.
     monkeypatch.setattr(trees, "LEARNED_ROWS", 37)
     one = learn(CONFIGURATIONS[name]())
     if n_jobs > 1 and "n_jobs" not in one._get_params():
@@ -192,7 +191,7 @@ LAWS = ["regressor", "regressor, bounded", "ridge", "ridge, dense", "adaptive re
 
 @pytest.mark.parametrize("name", LAWS)
 def test_rows_have_the_laws_of_single_samples(name, monkeypatch):
-    # Mixtures outgrow their first number of components.
+    # Mixtures outgrow their initial number of components.
     monkeypatch.setattr(components, "FIRST_COMPONENTS", 1)
     model = learn(CONFIGURATIONS[name]())
     for frame in (FRAME, pl.from_pandas(FRAME)):
@@ -244,7 +243,7 @@ def test_copies_go_on_bit_for_bit(name, n, tmp_path):
 
 @configurations
 def test_memory_is_that_of_all_arrays(name):
-    """The objects add some kilobytes."""
+    """Python objects add some kilobytes to the arrays."""
     model = learn(CONFIGURATIONS[name]())
     arrays = sum(arrays_of(model, ()).values())
     assert 0 < model._raw_memory_usage - arrays < 0.02 * arrays + 16_000
@@ -350,7 +349,7 @@ FORGETTING += ["nearest neighbors", "ridge, window"]
 @pytest.mark.parametrize("n", [0, 300])
 def test_what_is_not_held_cannot_be_forgotten(name, n, tmp_path):
     model = learn(CONFIGURATIONS[name](), 0, n)
-    # The latest sample with all features.
+    # This is the latest sample with all features.
     i = max(i for i in range(n or N) if len(ROWS[i]) == 4)
     x, y, w = ROWS[i], targets(model)[i], WEIGHTS[i]
     near = x | {"a": x["a"] * (1.0 + 1e-6)}

@@ -1,4 +1,4 @@
-"""Guarantees of all public classes: arguments, bad samples, copies, numbers."""
+"""Tests of guarantees of all public classes: arguments, bad samples, copies, numbers."""
 
 import copy
 import math
@@ -117,7 +117,7 @@ def test_a_sample_that_is_no_mapping(name, n):
 
 
 def rewritten(model, old, new):
-    """Return the pickle of a model with `new` in place of `old`, and with the new checksum."""
+    """Return the pickle of a model with `new` in place of `old`, and with a new checksum."""
 
     class Rewritten:
         def __reduce_ex__(self, protocol):
@@ -154,7 +154,7 @@ def test_pickles_without_a_stamp_are_refused():
 @models
 @pytest.mark.parametrize("n", [3, 40])
 def test_models_own_all_arrays_that_they_write_to(name, n):
-    """Also where a pickler that is not Python's leaves arrays in memory of others."""
+    """Other picklers than Python's may leave arrays in memory that they own."""
     model, buffers = learned(name, n), []
     state = pickle.dumps(model.__getstate__(), 5, buffer_callback=buffers.append)
     for kind in (bytes, bytearray):

@@ -1,4 +1,4 @@
-"""Tests of the CUDA kernels: they compile, and run on the processor from the same source."""
+"""Tests of the CUDA kernels, which are also compiled from the same source for the CPU."""
 
 import ctypes
 import gc
@@ -27,18 +27,18 @@ runs_kernels = pytest.mark.skipif(
     reason="nearest.cu is run on the processor by g++ on Linux",
 )
 
-# Rows, features, pool points, partitions and cells: ends of tiles and of steps, and 1.
+# Numbers of rows, features, pool points, partitions and cells around the sizes of tiles, and 1.
 SHAPES = [(1, 1, 1, 1, 1), (65, 1, 300, 3, 40), (64, 16, 128, 5, 7), (31, 17, 129, 1, 60)]
 SHAPES += [(70, 7, 600, 11, 33), (2, 40, 257, 9, 1), (100, 33, 60, 4, 60)]
 
 
 def partitions(n_pool, t, psi, seed=0):
-    """Draw members without replacement."""
+    """Draw the members of partitions without replacement."""
     rng = np.random.default_rng(seed)
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
-# Rows from normal numbers, from the rows that are wild, and from a generator.
+# Functions that derive hard rows from normal rows.
 KINDS = {
     "normal": lambda normal, wild, rng: normal,
     "far from 0": lambda normal, wild, rng: 1.6e9 + 1e4 * normal,
@@ -50,7 +50,7 @@ KINDS = {
     "tiny": lambda normal, wild, rng: normal * rng.choice([1e-20, 1e-38, 1e-42], wild.shape),
     "outliers": lambda normal, wild, rng: normal * np.where(wild, 1e6, 1.0),
     "wild": lambda normal, wild, rng: normal * np.where(wild, 1e20, 1.0),
-    # Equally far from 0, up to the order of summation.
+    # Distances from 0 are equal, up to the order of summation.
     "permuted": lambda normal, wild, rng: rng.permuted(
         np.tile(1.0 / np.arange(1, normal.shape[1] + 1), (len(normal), 1)), axis=1
     ),
@@ -58,7 +58,7 @@ KINDS = {
 
 
 def rows_like(kind, n, d, rng):
-    """Return rows of a kind for which scores are hard to compute."""
+    """Return rows whose scores are hard to compute, by kind."""
     return KINDS[kind](rng.normal(size=(n, d)), rng.random((n, 1)) < 0.1, rng).astype(np.float32)
 
 
@@ -78,7 +78,7 @@ def install(monkeypatch):
 
 @pytest.fixture
 def cells_of(install):
-    """Return a function that computes cells by the kernels, and returns the simulated CuPy, too."""
+    """Return a function that returns cells by the kernels, and the simulated CuPy."""
 
     def cells(X, pool, members, **options):
         xp = install(device.cupy(**options))
@@ -88,14 +88,14 @@ def cells_of(install):
 
 
 def n_settled(xp):
-    """Return the number of pairs that the last scores left open."""
+    """Return the number of pairs that needed exact distances in the last call."""
     return int(xp.launched["decide"][-1].host[0])
 
 
 @runs_kernels
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells_of, kind):
-    # Splits of small pools then have several tiles.
+    # With this setting, splits of small pools have several tiles.
     monkeypatch.setattr(cuda, "SPLITS_LEAST", 1)
     for seed, (n, d, n_pool, t, psi) in enumerate(SHAPES):
         rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells
         X[::5] = pool[rng.integers(0, n_pool, len(X[::5]))]
         X[1::5] = 0.0
         members = partitions(n_pool, t, psi, seed)
-        # Threads run in ascending, descending and random order, with few and many splits.
+        # Orders of threads (ascending, descending, random), with few and many splits.
         got, _ = cells_of(X, pool, members, schedule=seed % 3, processors=1 + seed % 4 // 3)
         np.testing.assert_array_equal(got, naive.rounded_cells(X, pool, members))
 
@@ -113,7 +113,7 @@ def test_ties_of_whole_numbers_are_the_exact_twins_and_leave_nothing_open(cells_
     rng = np.random.default_rng(1)
     pool, X = (rng.integers(0, 3, (n, 5)).astype(np.float32) for n in (60, 40))
     members = partitions(60, 7, 11)
-    # Sums of such squares are integers, so ties are frequent, and the first of two points wins.
+    # Sums of squares are integers, so ties are frequent; the first of tied points is chosen.
     got, xp = cells_of(X, pool, members)
     assert got.tolist() == [naive.cells(x, pool, members.tolist()) for x in X]
     last = [naive.cells(x, pool, members[:, ::-1].tolist()) for x in X]
@@ -127,7 +127,7 @@ def test_near_ties_are_settled(cells_of, centre, spread):
     rng = np.random.default_rng(2)
     pool = (centre + spread * rng.normal(size=(400, 8))).astype(np.float32)
     members = partitions(400, 5, 40)
-    # The middle of two members: single precision cannot decide which of them is nearer.
+    # Rows halfway between two members, where single precision cannot decide which member is nearer.
     pairs = pool[members[0].reshape(-1, 2)].astype(np.float64)
     ends = pairs.transpose(1, 0, 2) + 1e-3 * spread * rng.normal(size=(20, 8))
     pool[members[0].reshape(-1, 2)] = ends.transpose(1, 0, 2)
@@ -153,7 +153,7 @@ def test_few_of_common_data_are_settled_whatever_the_outliers(cells_of):
 def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
     rng = np.random.default_rng(d)
     pool, X = ((unit * (5 + rng.normal(size=(n, d)))).astype(np.float32) for n in (20, 12))
-    # With one point per partition, the least score is the point's score.
+    # With one point per partition, the smallest score is the score of the point.
     _, xp = cells_of(X, pool, np.arange(20)[:, None])
     minima, row_bounds = (xp.launched["decide"][i].host for i in (0, 4))
     scores = minima.view(np.float32)[0, :, :, 0]
@@ -170,7 +170,7 @@ def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
             far = sum(value * value for value in k)
             found = Fraction(float(score)) + norm + g * far
             error = abs(found - naive.squared_distance(x, p))
-            # e of the derivation is E less 0.6 u.
+            # In the derivation in nearest.py, e is E - 0.6 u.
             assert error <= (relative - Fraction(0.6 * nearest.SINGLE)) * (norm + far) + least
 
 
@@ -181,8 +181,8 @@ def test_shared_memory_and_memory_of_the_device_change_nothing(cells_of):
     members = partitions(300, 13, 30)
     expected, xp = cells_of(X, pool, members)
     assert xp.launched["scan_tiles"][10] == 13
-    # 48 KiB hold the minima of 7 partitions. With 40 KB free, the kernels process a few rows at
-    # once.
+    # Memory of 48 KiB holds the minima of 7 partitions. With 40 KB free, kernels process a few rows
+    # at once.
     for options in ({"shared": 48 << 10}, {"free": 40_000}):
         got, xp = cells_of(X, pool, members, **options)
         assert xp.launched["scan_tiles"][10] == (6 if "shared" in options else 13)
@@ -298,7 +298,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     install(device.cupy())
     n = 1500 if planted else 200
     if planted:
-        # The tree, which reorders the points, is kept even if it is slow.
+        # The search tree reorders the points, so it is kept even if it is slow.
         monkeypatch.setattr(kernel_maps.diagrams.VoronoiMap, "_choose", lambda *_: None)
     rng = np.random.default_rng(8)
     X = rng.normal(size=(n + 200, 6))
@@ -311,7 +311,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     np.testing.assert_array_equal(there.cells_many(rows), expected)
     assert (there.to_csr(rows) != here.to_csr(rows)).nnz == 0
     assert there.cells_one(rows.iloc[3].dropna().to_dict()).tolist() == expected[3].tolist()
-    # A pickle holds nothing of the device, and a copy uses the device again.
+    # A pickle contains no device memory, and a copy uses the device again.
     assert id(there._map.members) in cuda._prepared
     again = pickle.loads(pickle.dumps(there))
     # Sizes exclude the checksum, which has four bytes or five.
@@ -340,7 +340,7 @@ def test_features_without_a_usable_device(install):
     features = learned(X, "cuda")
     stored = pickle.dumps(features)
     install(device.cupy(n_devices=0))
-    # A model that another machine has pickled maps single samples.
+    # A model that was pickled on a machine with a GPU maps single samples without a GPU.
     arrived = pickle.loads(stored)
     assert arrived.cells_one({"x0": 1.0}).shape == (20,)
     calls = lambda: IsolationFeatures(device="cuda"), lambda: arrived.cells_many(frame(X))

@@ -1,4 +1,4 @@
-"""Tests that damaged models are not restored, and that the error names the damaged place."""
+"""Tests that damaged models are not restored, and that the error names the damage."""
 
 import math
 import pickle
@@ -51,7 +51,7 @@ leaf = node_that(is_leaf)
 
 
 def put(find, **values):
-    """Return a function that damages a model: it sets fields of a record."""
+    """Return a function that damages a model by setting fields of a record."""
 
     def damage(model):
         for name, value in values.items():
@@ -79,7 +79,7 @@ def start_late(model):
 
 
 def scheduled(**values):
-    """Return a function that damages a model: it sets fields of the schedule."""
+    """Return a function that damages a model by setting fields of the schedule."""
 
     def damage(model):
         owner = trees_of(model)
@@ -102,7 +102,7 @@ def fewer_features(model):
 
 
 def number(find, place, value):
-    """Return a function that damages a model: it sets a number in an array."""
+    """Return a function that damages a model by setting a number in an array."""
     return lambda model: find(model).__setitem__(place, value)
 
 
@@ -158,7 +158,7 @@ def add_words(model):
 
 
 NODES = r"tree 0, nodes? \d+ (is damaged: |.*)"
-# The error names one of two references to a row, or one of the numbers that do not add up.
+# The error names one of two references to a row, or one of the counts that do not add up.
 EITHER, SUM = NODES + "(left|right) is", NODES + "(n_samples|dim) is"
 INNER = [
     (put(inner, left=40_000), EITHER),
@@ -187,7 +187,7 @@ WEIGHTS = [
 ]
 LINK = r"tree 1, points (\d+) is damaged: link is \1, which is no row of points, or one"
 COLUMNS = r"the trees have \d features and categories at .*, but \d and"
-# Damages and their errors, by the kind of model and the number of samples learned.
+# Damages and their errors, by kind of model and number of learned samples.
 DAMAGES = {
     ("classifier", 300): [
         *INNER,
@@ -315,7 +315,7 @@ def test_damage_is_refused(kind, damage, text):
     refused(model, text)
 
 
-# Values with which no model could be pickled.
+# A model with these values could not have been pickled.
 STATES = [
     ("adaptive", whole, "_fed", (), "_fed"),
     ("adaptive", whole, "_trees", "trees", "_trees"),
@@ -365,7 +365,7 @@ def test_a_pickle_without_a_checksum_is_of_what_only_others_store():
         model.__reduce_ex__(2)[0](kind, bytes(damaged), checksum)
 
 
-# Flips per class in the suite; `python tests/attack/bitflips.py` makes 2,000.
+# Number of flipped bits per class in the suite; `python tests/attack/bitflips.py` flips 2,000.
 FLIPS = 6
 
 

@@ -71,7 +71,7 @@ def keys(seed, n):
 
 
 def roots_of(projected, horizon, seed, n_trees, origin=None):
-    """Return trees of the twin that have learned samples along the directions."""
+    """Return the reference's trees that have learned samples along the directions."""
     roots, rates = [None] * n_trees, [1.0] * len(projected[0])
     for t, key in enumerate(keys(seed, n_trees)):
         for z in projected:
@@ -88,7 +88,7 @@ ALONG_AXES = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "lap
 )
 @pytest.mark.parametrize(("lifetime", "start"), [(1.5, False), (None, False), (1.5, True)])
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
-    """Trees are equal (with directions: polygons), and so are surprises outside of all cells."""
+    """Cells are equal (with directions, polygons), and so are densities outside of all cells."""
     is_oblique = dims == "oblique"
     n, dims = (20, 2) if is_oblique else (80, dims)
     matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]]) if is_oblique else np.eye(dims)
@@ -121,7 +121,7 @@ def test_forest_is_the_twin(dims, lifetime, start, estimator):
         assert forest.density_one(mapping(x)) == pytest.approx(expected, rel=rel)
         if expected > 0.0:
             continue
-        # The last cells with a sample count, as if one sample were in them.
+        # The last cells with a sample count as if they had one sample.
         empty += 1
         volumes = []
         for root in roots:
@@ -145,7 +145,7 @@ def growing(n):
 @pytest.mark.parametrize("lifetime", [1.5, growing, stats.uniform(1.4, 0.2)])
 @pytest.mark.parametrize("dims", [1, 3])
 def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime):
-    """The first sample may be far away, and trees may have grown to their lifetime."""
+    """The first sample may be far away, and trees may have reached their final lifetime."""
     rng = np.random.default_rng(dims)
     X = rng.normal(size=(20, dims))
     X[0] += 5.0
@@ -178,7 +178,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
         for first, second, h in [(x, y, 0.4), (far, near, 0.5), ({"a": 0.7, "b": 5.0}, x, 0.7)]:
             count = together(forest, first, second)
             levels.append(stats.binomtest(count, 1500, math.exp(-2.0 * h)).pvalue)
-        # The cell of a point whose new feature has an earlier sample's first value, 5.
+        # A sample without the new feature counts as if it had the feature's first value, 5.
         corners = cells(forest, {"a": -1.0, "b": 5.0})[1]
         for side in (corners[:, 1, 1] - 5.0, 5.0 - corners[:, 0, 1], corners[:, 1, 0] + 1.0):
             levels.append(stats.kstest(side, stats.expon(scale=0.5).cdf).pvalue)
@@ -188,7 +188,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
 
 
 def counts_agree(forest, asked, held):
-    """Check that each cell holds its sample, and that it counts the held samples inside."""
+    """Check that each cell contains its sample, and counts the stored samples inside."""
     held = np.array(held)
     for x in asked:
         z = np.array([x[name] for name in forest.feature_names])
@@ -242,7 +242,7 @@ def test_mean_over_trees_is_the_exact_density(dims, from_origin):
 
 
 def test_many_dimensions():
-    """Volumes that are products of many sides neither overflow nor underflow."""
+    """Products of many side lengths neither overflow nor underflow."""
     rng = np.random.default_rng(0)
     for unit in (1.0, 1e-9, 1e9):
         X = unit * rng.normal(size=(30, 50))
@@ -267,7 +267,7 @@ def test_exact_density_is_theorem_5_1():
         frame, asked = (kind({"b": Z[:, 0], "a": Z[:, 1]}) for Z in (X, queries))
         np.testing.assert_allclose(exact_density(frame, asked, 1.7), expected)
         assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected[0])
-    # At a sample E_2(0) = 1; far away the density becomes 0 without a warning.
+    # At a sample, E_2(0) = 1. Far away, the density becomes 0 without a warning.
     assert exact_density([[3.0]], [3.0], 2.0) == 2.0
     with np.errstate(all="raise"):
         assert exact_density([[3.0]], [1e6], 2.0) == 0.0
@@ -294,7 +294,7 @@ def polytope_volume(*arguments):
 @pytest.mark.blas
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_volumes_of_oblique_cells(dims):
-    """The volumes agree with a Monte Carlo estimate."""
+    """Volumes agree with a Monte Carlo estimate."""
     rng = np.random.default_rng(dims)
     for _ in range(5):
         directions = rng.normal(size=(dims + 3, dims))
@@ -313,7 +313,7 @@ def test_volumes_of_oblique_cells(dims):
 @pytest.mark.blas
 def test_volumes_of_cells_of_any_shape_and_size():
     square, ends = np.array([[2.0, 0.0], [0.0, 0.5]]), (np.array([-1.0, 0.0]), np.ones(2))
-    # A needle, then a square with its inner point in the middle and in a corner.
+    # Polygons: a needle, and a square with an inner point in the middle and in a corner.
     needle = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     tip = (np.array([0.0, 0.0, 1.9999]), np.array([1.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0]))
     assert polytope_volume(needle, *tip) == pytest.approx(0.5e-8, rel=1e-6)
@@ -366,7 +366,7 @@ def test_directions_that_have_no_volumes_are_refused():
 
 
 def test_names_that_do_not_compare():
-    """Comparing a NumPy scalar with a tuple compares it with each item."""
+    """NumPy compares a scalar with each item of a tuple, which must not matter."""
     names = [np.int64(1), ("a", "b"), (0, 5), "c", np.float64(2.5)]
     # Features of one sample are ordered by the names of their types, then by name.
     order = sorted(names, key=lambda name: (type(name).__name__, repr(name)))
@@ -379,7 +379,7 @@ def test_names_that_do_not_compare():
     assert found[0] == found[1]
 
 
-# Density forests as anomaly detectors of River: batches, missing values, scores, bad input.
+# Density forests as River's anomaly detectors: batches, missing values, scores, bad input.
 
 
 def test_a_new_feature_has_its_first_value_in_the_mean():
@@ -424,7 +424,7 @@ def test_a_lifetime_that_falls_changes_nothing():
 
 
 def test_a_mixture_is_the_twin():
-    """Levels, weights, rates of first deviations and rarities agree before the first renewal."""
+    """Levels, weights, rates and rarities agree before the first renewal."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 3)).round(1)
     X[:4, 1] = X[0, 1]
@@ -435,7 +435,7 @@ def test_a_mixture_is_the_twin():
         z = row.tolist()
         gaps = np.abs(row - X[0])
         rates = np.where((rates == 0.0) & (gaps > 0.0), 1.0 / np.maximum(gaps, 1e-9), rates)
-        # A feature in which all samples are equal separates none, at any rate.
+        # A constant feature separates no samples, whatever its rate.
         known = np.where(rates > 0.0, rates, 1.0).tolist()
         if n > 0:
             pairs = itertools.product(lifetimes, roots)
@@ -467,7 +467,7 @@ def test_a_mixture_is_the_twin():
 
 @pytest.mark.parametrize("estimator", [None, "forest", "laplace"])
 def test_the_default_needs_no_scaling(estimator):
-    """Other units give the same trees, and densities per unit of the features."""
+    """With other units, trees are the same, and densities are per unit of the features."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(700, 3))
     units = np.array([1.0, 1024.0, 2.0**-20])

@@ -18,10 +18,10 @@ from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
-# The level of each test of a distribution and each seed, divided by the number of tests.
+# Level for each test of a distribution; each test divides it by the number of its comparisons.
 LEVEL = 0.01
 SEEDS = range(6)
-# Figure 1 and Example 2.1: orthogonal to (1, 0), (0, 1) and (1, 1).
+# The directions of Figure 1 and Example 2.1 are (1, 0), (0, 1) and (1, 1).
 THREE_ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]])
 THREE = [{"a": a, "b": b} for a, b in THREE_ROWS.tolist()]
 
@@ -47,12 +47,12 @@ def grown(partitions, X, y, gamma, **params):
 @pytest.mark.parametrize("scale", [False, True])
 def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     rng = np.random.default_rng(3)
-    # After this many samples the trees have just been rebuilt, with new means.
+    # The trees are rebuilt with new means at this number of samples.
     X = 10.0 + rng.random((64, 3))
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
     trees = grown(Partitions(3, 2.0, directions, scale=scale, seed=5), X, [0] * len(X), 1.0)
-    # Without scaling, the first sample is the origin.
+    # Without scaling, the first sample is subtracted from all samples.
     offsets, factors = X[0], np.ones(3)
     if scale:
         offsets = np.nanmin(X, axis=0)
@@ -66,7 +66,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
             for t in range(3 if directions == 4 else 1)
         ]
         expected.append(np.concatenate(parts))
-    # The values of all stored samples that trees cut.
+    # The values that trees cut, for all stored samples.
     first, n = trees.forest.values_word, trees.forest.n_values
     stored = trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
     np.testing.assert_allclose(stored, expected, rtol=1e-6, atol=1e-6)
@@ -114,7 +114,7 @@ def test_a_later_feature_has_the_isotropic_kernels_mean_size(seed):
 
 @pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
 def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
-    """The number of cells that meet a grid, and the size of the central cell, are compared."""
+    """The test compares the number of cells that meet a grid, and the size of the central cell."""
     ticks = np.linspace(0.02, 0.98, 9)
     grid = np.array(list(itertools.product(ticks, ticks)))
     directions = [{"a": a, "b": b} for a, b in rows.tolist()]
@@ -184,7 +184,7 @@ def test_reading_oblique_trees():
     frame = model.to_dataframe()
     rows = model.cut_directions()
     assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
-    # The thresholds split the samples into the counts of the children.
+    # A threshold splits the samples into as many as the children have.
     root = frame.iloc[0]
     direction = rows[int(root["feature"].removeprefix("direction "))]
     heights = X @ [direction.get("a", 0.0), direction.get("b", 0.0)]
@@ -194,7 +194,7 @@ def test_reading_oblique_trees():
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
 
 
-# Limit kernels of partitions, against closed forms, integrals and twins.
+# Limit kernels of partitions, against closed forms, integrals and references.
 
 LIFETIMES = {"fixed": 1.5, "exponential": stats.expon(scale=1.2)}
 LIFETIMES |= {"uniform": stats.uniform(0.5, 2.0), "half normal": stats.halfnorm(scale=1.5)}

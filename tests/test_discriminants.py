@@ -1,4 +1,4 @@
-"""Tests of linear discriminants against their twin: what they learn, numbers of any size."""
+"""Tests of linear discriminants against their reference, also with huge and tiny numbers."""
 
 import math
 import pickle
@@ -15,7 +15,7 @@ from river_mondrian.records import Float64s
 
 
 class Kernels:
-    """The kernels over own memory, with room for some more classes and inputs."""
+    """The kernels on memory of this test, with room for more classes and inputs."""
 
     def __init__(self, n_classes, n_inputs, categories=()):
         self.memory = discriminants.LinearDiscriminants()
@@ -33,7 +33,7 @@ class Kernels:
         discriminants.learn(self.memory.record, Float64s.of(values), label, weight)
 
 
-# These levels have different rows in the inputs 1, 2 and 4.
+# A hash maps levels to rows; these levels have different rows in the inputs 1, 2 and 4.
 LEVELS = [f"grade {k}" for k in range(6)]
 
 

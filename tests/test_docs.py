@@ -17,7 +17,7 @@ import river_mondrian.distributed
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-# Tables of benchmarks have no code.
+# These pages have no code.
 PAGES = [page for page in PAGES if page.parent.name != "results"]
 CODELESS = {"benchmarks.md", "compiling.md", "costs.md", "concepts/forests.md"}
 CODELESS |= {"reproducibility.md", "choosing.md", "versions.md", "concepts/widths.md"}
@@ -29,7 +29,7 @@ PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem !
 
 
 def name_of(page):
-    """Return a page's path in the form that links have."""
+    """Return the path of a page as in links."""
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
 
 
@@ -37,7 +37,7 @@ def name_of(page):
 def test_the_code_of_a_page_runs(page, monkeypatch):
     mpl.use("Agg")
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    # The code runs in a module, because annotations of records are looked up there.
+    # The code runs in a module, because the annotations of records are looked up in the module.
     module = types.ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile("\n".join(blocks), str(page), "exec"), vars(module))
@@ -46,7 +46,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_has_no_outputs(path):
-    # The site runs notebooks when it is built, and shows their outputs.
+    # Notebooks are stored without outputs, because the site runs them when it is built.
     cells = json.loads(path.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
@@ -81,7 +81,7 @@ def rows_of(page, title):
 
 
 def rounded(figures):
-    """Return figures in the form of the pages, to three places."""
+    """Return figures as pages print them, with three digits."""
     return [f"{float(figure):.3f}".removeprefix("0") for figure in figures]
 
 

@@ -1,4 +1,4 @@
-"""Tests of the ADWIN kernel, which equals River's ADWIN after every value."""
+"""Tests that the ADWIN kernel equals River's ADWIN after each value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N = 4000 if COMPILES else 600
 
 @exact_kernel
 def update_all(errors: ours.Errors, values: Float64s, n: int, out: Float64s) -> None:
-    """Update by `n` values; write whether each shows a drift, then width, sum and variance."""
+    """Update by `n` values; write, after each value, drift, width, sum and variance."""
     for i in range(n):
         out[4 * i] = 1.0 if ours.update(errors, values[i]) else 0.0
         out[4 * i + 1] = errors.width
@@ -75,7 +75,7 @@ PARAMETERS = [
 @pytest.mark.parametrize("is_real", [False, True])
 @pytest.mark.parametrize("kind", RATES)
 def test_adwin_is_rivers(parameters, is_real, kind):
-    """A pickled copy gives the same results."""
+    """A copy from a pickle returns the same results."""
     n_drifts = widest = 0
     for seed in range(3):
         values = stream(seed, kind, is_real)
@@ -84,12 +84,12 @@ def test_adwin_is_rivers(parameters, is_real, kind):
         watch = restored(watch)
         np.testing.assert_array_equal(updated(watch, values[333:].copy()), expected[333:])
         n_drifts, widest = n_drifts + expected[:, 0].sum(), max(widest, expected[:, 1].max())
-    # Without wide windows and drifts the comparison would be empty.
+    # The comparison must cover wide windows and drifts.
     assert parameters or kind != "abrupt" or (widest > N / 16 and n_drifts >= 3)
 
 
 def test_values_far_apart():
-    """Sums are rounded, so a variance may be less than 0; infinity is an allowed value."""
+    """Rounding may make a variance negative; infinity is an allowed value."""
     rng = np.random.default_rng(0)
     values = rng.choice([1e-9, 1.0, 1e8, -1e12], N) * rng.random(N)
     for _ in range(2):
@@ -99,7 +99,7 @@ def test_values_far_apart():
 
 
 def test_only_increasing_errors_are_drifts():
-    """The definition with plain means is the reference."""
+    """The reference uses the definition with plain means."""
     errors = np.concatenate([stream(0, "constant", False) < 0, stream(1, "abrupt", True)])
     made, detector, drifts = DriftWatch(ADWIN, clock=8), drift.ADWIN(clock=8), 0
     seen, recent = [], 0.0
@@ -117,7 +117,7 @@ def test_only_increasing_errors_are_drifts():
 
 
 def test_who_detects():
-    """There is no detector, or a detector outside the kernel that has found `found`."""
+    """There is no detector, or a detector outside the kernel with the result `found`."""
     for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, ours.LEAST_KEPT)):
         made = DriftWatch(detector)
         assert watch_one.of()(made.record, 0.0, 0, 400) == 0
@@ -128,17 +128,17 @@ def test_who_detects():
     assert watch_one.of()(DriftWatch(OUTSIDE).record, 1.0, ours.AFTER_DRIFT, 400) == 0
 
 
-# Drifts in adaptive forests: detectors in the kernel and in Python find the same drifts.
+# Drifts in adaptive forests. Detectors in the kernel and in Python find the same drifts.
 
 KINDS = [rm.AdaptiveMondrianForestClassifier, rm.AdaptiveMondrianForestRegressor]
 
 
 class Outside(drift.ADWIN):
-    """River's ADWIN as a subclass, which Python updates."""
+    """Subclass of River's ADWIN, which is updated in Python and not in the kernel."""
 
 
 def samples(kind, n, seed=0):
-    """Return samples whose labels or targets change after every 600."""
+    """Return samples whose labels or targets drift after every 600 samples."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 3))
     weights = rng.normal(size=(n // 600 + 1, 3))[np.arange(n) // 600]
@@ -148,7 +148,7 @@ def samples(kind, n, seed=0):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kernel_finds_the_drifts_that_river_finds(kind):
-    """The samples come one by one, in batches, and in copies and pickles."""
+    """Samples are learned one by one, in batches, and by copies and unpickled models."""
     X, y = samples(kind, 1900)
     own = {"delta": 0.2, "clock": 8}
     detectors = {"inside": drift.ADWIN, "outside": Outside, "many": drift.ADWIN}
@@ -172,7 +172,7 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
 
 
 DETECTORS = [(None, ADWIN), (drift.ADWIN(delta=0.5), ADWIN), (drift.NoDrift(), NOBODY)]
-# River's own ADWIN handles these arguments.
+# The kernel does not support these arguments, so River's ADWIN is used.
 WRONG = drift.ADWIN(delta=-1.0), drift.ADWIN(max_buckets=ours.MOST_BUCKETS + 1)
 DETECTORS += [(one, OUTSIDE) for one in (drift.PageHinkley(), Outside(), *WRONG)]
 

@@ -11,7 +11,7 @@ from naive import dual as naive
 from river_mondrian import DualOGDClassifier, IsolationFeatures
 
 WIDTH = 0.7
-# With this rate, sums of margins stay far from 1, where rounding would decide.
+# With this rate, margins stay far from 1, where rounding would decide.
 RATE = 0.3 * math.sqrt(2.0)
 TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
 
@@ -50,7 +50,7 @@ def test_f_and_supports_are_the_twins(kernel, n_labels):
         twin.learn(x, y)
     assert len(model.classes) == n_labels
     assert model.n_supports == twin.n_supports
-    # A key that no support has counts by its distance from 0.
+    # An unknown key counts, because its value in support vectors is 0.
     x = {"x0": 0.3, "new": -1.5}
     assert_close(model.decision_one(x), twin.decision(x))
 
@@ -69,7 +69,7 @@ def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
 
     twin, seen = naive.OneVersusRest(RATE, kernel), set()
     for x, y in samples(160, 3, seed=2):
-        # The feature map learns first.
+        # The feature map learns a sample before the kernel is computed.
         model.learn_one(x, y)
         twin.learn(x, y)
         assert_close(model.decision_one(x), twin.decision(x))

@@ -15,7 +15,7 @@ from river_mondrian.records import Float64s
 write_logarithms, write_probabilities = as_kernels(logarithms, normalize_logs)
 
 
-# Twice the distance of adjacent numbers.
+# Tolerance: twice the distance of adjacent numbers.
 TOLERANCE = 4.5e-16
 
 normal = st.floats(min_value=np.finfo(float).tiny, max_value=np.finfo(float).max)
@@ -54,7 +54,7 @@ def test_probabilities_of_many_are_those_of_log_weights(n, scale):
     values = logs.copy()
     write_probabilities(Float64s.of(values), n)
     expected = special.softmax(logs)
-    # An exponent of k log 2 is off by k times the rounding error of log 2. A sum is off by the
-    # rounding errors of its terms.
+    # The error of k log 2 is k times the rounding error of log 2. The error of a sum is bounded by
+    # the rounding errors of its terms.
     distances = np.abs(np.maximum(logs - logs.max(), -708.0)) + 16.0
     assert np.all(np.abs(values - expected) <= 2.2e-16 * distances * expected + 1e-300)

@@ -1,4 +1,4 @@
-"""River's own checks, for every public estimator."""
+"""River's checks of estimators, for all public estimators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def one_key(x):
     return "all"
 
 
-# Every class with its defaults, then configurations that run code of their own.
+# All classes with default arguments, then configurations that run different code.
 MODELS = {name: getattr(rm, name)() for name in estimators()} | {
     "calibrated": rm.Calibrated(linear_model.LogisticRegression()),
     "calibrated regressor": rm.Calibrated(rm.MondrianForestRegressor()),
@@ -42,7 +42,7 @@ def cases() -> list:
     found = []
     for name, model in MODELS.items():
         marks = [pytest.mark.blas] if name == "NystromFeatures" else []
-        # River's stream for anomaly detectors is a download, so another stream replaces it.
+        # River would download its stream for anomaly detectors, so another stream replaces it.
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
             for number, check in enumerate(checks.yield_checks(model)):
                 case = f"{name}-{check.__name__}-{number}"

@@ -1,4 +1,4 @@
-"""Tests of pools of experts: kernels against their twin, weights, and final exponents."""
+"""Tests of pools of experts: the kernels against a reference, weights, and final exponents."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from river_mondrian.learners import experts
 
 
 def recorded(rng, n, n_experts, n_classes):
-    """Draw classes, and predictions, of which some are better than others for a while."""
+    """Draw classes, and predictions of experts that are better or worse for some time."""
     labels = rng.integers(0, n_classes, n)
     skill = rng.random((n_experts, 2)) * 4.0
     predicted = rng.dirichlet(np.ones(n_classes), (n, n_experts))

@@ -1,4 +1,4 @@
-"""Tests of the posterior and the feature map of docs/extending.md, against twins."""
+"""Tests of the posterior and the feature map of docs/extending.md, against references."""
 
 import importlib
 import re
@@ -14,7 +14,7 @@ from river_mondrian.partitions.mondrian.tree_memory import Partitions
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
-# The most lines that a posterior or a feature map may need.
+# Largest number of lines of a posterior or a feature map.
 MOST_LINES = 130
 
 # The code blocks of the page: two modules, and the use of each.
@@ -40,7 +40,7 @@ SHOWN += [("hinges", HINGES, USE_OF_HINGES, "[float(predicted)]")]
 
 @pytest.mark.parametrize(("name", "code", "use", "shown"), SHOWN)
 def test_the_page_runs_as_it_stands(modules, name, code, use, shown, tmp_path):
-    """The results are the same if nothing is compiled."""
+    """Results are the same if nothing is compiled."""
     assert len(code.splitlines()) <= MOST_LINES
     names = dict(vars(modules[name]))
     exec(use, names)

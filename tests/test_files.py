@@ -1,4 +1,4 @@
-"""Tests of models in files: equal after loading, whole or refused, and without code."""
+"""Tests of models in files: equal after loading, or refused, without running code."""
 
 import datetime
 import enum
@@ -25,7 +25,7 @@ from stored_models import MODELS, learned
 import river_mondrian as rm
 from river_mondrian.files import classes, store
 
-# Names of golden files by format, for formats that have golden files.
+# Names of golden files, by format.
 NAMES_OF_GOLDEN = {
     int(folder.name): {path.stem for path in folder.glob("*.safetensors")}
     for folder in sorted(stored_models.GOLDEN.glob("*"))
@@ -51,12 +51,12 @@ def test_loaded_models_are_the_same(name, n, path):
     content = path.read_bytes()
     found = rm.load(path)
     rm.save(found, path)
-    # A second file equals the first byte for byte.
+    # A second file is equal byte for byte.
     assert path.read_bytes() == content
-    # The loaded model does not need the file.
+    # The loaded model must not need the file.
     path.write_bytes(b"")
     assert answers(found) == answers(model)
-    # New features, and a new class.
+    # The stream has new features and a new class.
     more = {"names": ("a", "b", "c", "d"), "n_classes": 3}
     for samples in (stream(30, 3), stream(300, 5, **more)):
         fed(model, samples)
@@ -86,7 +86,7 @@ def test_golden_files(number, name):
     known = json.loads((folder / "answers.json").read_text())[name]
     model, extra = rm.load(folder / f"{name}.safetensors", with_extra=True)
     assert extra == {"position": 20}
-    # Single-precision sums may be rounded once or twice per product, depending on the processor.
+    # On some processors, a product and a sum in single precision are rounded only once.
     for when, n in (("now", 0), ("later", 20)):
         fed(model, stream(n, 3, ("a", "b", "c"), 3))
         for expected, found in zip(known[when], answers(model), strict=True):
@@ -254,9 +254,9 @@ def test_a_state_that_is_not_known_is_refused(path):
         rm.save(Adaptive(1, drift_detector=MyDetector()), path)
 
 
-# Files that are damaged, forged, of other formats, or half written.
+# Files that are damaged, forged, of other formats, or incomplete.
 
-# Kills in the suite; FILES_KILLS=200 kills more often.
+# Number of kills in the suite, unless FILES_KILLS is set.
 KILLS = int(os.environ.get("FILES_KILLS", "20"))
 
 
@@ -272,7 +272,7 @@ def test_any_reader_of_safetensors_reads_them(path):
     assert cuts.shape == (counts.sum(),) and lower.shape == (counts.sum(), 2)
     first = [float(np.float32(model._trees.trees[0].nodes.row(j).cut)) for j in range(counts[0])]
     assert cuts[: counts[0]].tolist() == first
-    # Arrays have the names of fields; addresses and details of the layout are absent.
+    # Arrays are named by fields, and files contain no addresses and no details of the layout.
     parts = {name.rpartition("/")[2] for name in names}
     assert {"left", "right", "dim", "classes_left", "upper", "label", "values", "links"} <= parts
     ends = {part.rpartition(".")[2] for part in parts}
@@ -306,7 +306,7 @@ def test_files_that_are_cut_off_are_refused(path):
 
 
 def rewritten(path, change):
-    """Change the content of a file, and correct its checksum."""
+    """Change the content of a file, and correct the checksum."""
     arrays, metadata = store.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     tree = json.loads(arrays[store.DOCUMENT].tobytes())
@@ -325,7 +325,7 @@ def test_other_formats_are_refused(number, path):
 
 
 def attributes(tree, *names):
-    """Return the attributes of a nested object of a tree."""
+    """Return the attributes of a nested object in a file's tree."""
     for name in names:
         tree = tree["state"]["attributes"][name]
     return tree["state"]["attributes"]
@@ -437,7 +437,7 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
-    # Both files take equally long to write, so each is found after about half of the kills.
+    # Both files take equally long to write, so each file remains after about half of the kills.
     room = np.arange(1 << 18)
 
     def save_for_ever():
@@ -453,7 +453,7 @@ def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
         began = time.perf_counter()
         child = forked(save_for_ever)
         os.close(writing)
-        # The kill comes after both have been written once, in about the time that this took.
+        # A kill comes within about the time that it takes to write both files.
         assert os.read(reading, 1)
         time.sleep((time.perf_counter() - began) * rng.random())
         os.kill(child, signal.SIGKILL)

@@ -67,7 +67,7 @@ def test_whatever_comes_the_counts_add_up(stream, lifetime, split_pure, max_node
         assert all(0.0 <= v <= 1.0 for v in p.values())
         assert math.isclose(sum(p.values()), 1.0, abs_tol=1e-9)
     assert model.n_samples == n
-    # Restoring checks boxes, times and numbers of samples of all nodes.
+    # Unpickling checks boxes, times and numbers of samples of all nodes.
     model = pickle.loads(pickle.dumps(model))
     for tree in range(2 if n else 0):
         nodes = model._trees.read(tree, hidden=True)

@@ -23,7 +23,7 @@ kinds = pytest.mark.parametrize("cls", [MondrianForestClassifier, MondrianForest
 
 
 def forget(trees, x, label):
-    """Remove a sample from trees for classes."""
+    """Remove a sample from the trees of a classifier."""
     trees.vector[: len(x)] = x
     assert trees.forget(lambda p: trees._put(np.array([label]), np.array([1.0]), p))
 
@@ -78,13 +78,13 @@ def test_the_posterior_is_that_of_the_rest(params, places):
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
-    """Blocks pause, are opened, pause again, and are opened again."""
+    """Blocks pause and are opened, twice."""
     rng = np.random.default_rng(4)
     X = rng.random((40, 2)).astype(np.float32).astype(float)
     late, labels = rng.random((20, 2)).astype(np.float32).astype(float), [1, 0, 0, 0, 0] * 4
     n_trees = 300
     trees = grow(X, [int(x[0] > 0.5) for x in X], n_trees=n_trees, seed=seed, **params)
-    # Only one class remains; then samples of both classes come.
+    # Only one class remains, and then samples of both classes come.
     for x in X[X[:, 0] > 0.5]:
         forget(trees, x, 1)
     learn_rows(trees, late, labels)
@@ -102,7 +102,7 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
 
 
 def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
-    """Return samples with labels; from `at` on they have other units."""
+    """Return samples with labels; from sample `at` on, features have other units."""
     rng = np.random.default_rng(seed)
     X = rng.random((places or n, 3))
     X = X[rng.integers(0, places, n)] if places else X
@@ -120,7 +120,7 @@ def answers(model):
 
 
 def stored(model, samples):
-    """Check that a model stores exactly these samples, by removing them from a copy."""
+    """Check that a model stores exactly these samples by removing them from a copy."""
     rest = copy.deepcopy(model)
     for x, y, *w in samples:
         rest.forget_one(x, y, *w)
@@ -137,9 +137,9 @@ PARAMS |= {"directions": {"directions": 4}, "unscaled": {"scale": False}, "windo
 @kinds
 @pytest.mark.parametrize("params", list(PARAMS))
 def test_learning_and_forgetting_in_any_order(cls, params, seed):
-    """Weights other than 1 come late in a window, which holds no equal samples."""
+    """Weights other than 1 come late, in a window without equal samples."""
     is_window = params == "window"
-    # With directions a missing value is stored as the mean at that time.
+    # With directions, a missing value is stored as the mean at the time of learning.
     missing = 0.0 if is_window or params in ("directions", "lifetime") else 0.4
     model = cls(2, seed=1, **PARAMS[params])
     rng, held = np.random.default_rng(seed), []
@@ -176,7 +176,7 @@ def test_a_window_holds_the_latest_samples(cls, window, missing):
 
 
 def test_the_box_of_equal_points_stays_until_what_is_known_goes():
-    """Where values are missing, only one point may have a value in a dimension of the box."""
+    """With missing values, only one point may have a value in a dimension of the box."""
     model = MondrianForestClassifier(2, window=100, scale=False, seed=1)
     fed(model, [({"a": 0.5}, 0), ({"b": 0.25}, 0), ({"b": 0.25}, 0)])
     model.forget_one({"a": 0.5}, 0)
@@ -195,7 +195,7 @@ def test_bounds_of_nodes_keep_samples_from_being_forgotten(cls):
 @kinds
 @pytest.mark.parametrize("window", [None, 60])
 def test_nothing_is_left_of_the_values(cls, window):
-    """Neither files nor memory keep a removed value, in nodes or among the points."""
+    """Neither files nor memory contain a removed value, in nodes or among the points."""
     secret = 0.7364514827728271
     pattern = np.float32(secret).tobytes()
     samples = stream(400, 3)
@@ -283,7 +283,7 @@ def test_samples_are_told_apart_as_trees_tell_them():
 @pytest.mark.parametrize("posterior", ["gaussian", "mean"])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
-    """Targets of equal points are removed from a leaf one by one."""
+    """The targets of equal points are removed from a leaf one by one."""
     rng, window = np.random.default_rng(3), 300
     model = MondrianForestRegressor(2, posterior=posterior, window=window, seed=1)
     n_checked = n_taken_out = 0
@@ -297,7 +297,7 @@ def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
             weights = np.array([max(point.weight, 0.0) for point in points])
             targets = np.array([point.target for point in points])
             own = node.messages[0]
-            # The sums have at most twice as many terms, and each term is rounded.
+            # The sums have at most twice as many terms, each of which is rounded.
             unit = 2.0**-52 * 2 * len(points)
             assert own.precision == pytest.approx(weights.sum(), rel=unit)
             exact = math.fsum(weights * targets) / math.fsum(weights)

@@ -1,4 +1,4 @@
-"""Tests of the target posterior: its dense twin, quadrature, hyperparameters, learned tails."""
+"""Tests of the target posterior: dense reference, quadrature, hyperparameters, learned tails."""
 
 import itertools
 import math
@@ -72,7 +72,7 @@ def dense(trees, t, X, y, w=None):
 
 
 def assert_dense(trees, X, y, w):
-    """Check that means and variances of a tree's nodes are those of the twin."""
+    """Check that means and variances of a tree's nodes equal those of the reference."""
     twin, nodes = dense(trees, 0, X, y, w), trees.read(0)
     variances = 2.0 * trees.hyperparameters["prior_variance"] * np.diag(twin.cov)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
@@ -143,7 +143,7 @@ def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
         high = naive.sigmoid(gamma2 * (start + span))
         if high - low < 1e-6:
             continue
-        # Quantiles of the time; most positions of the rule are close to 0 and 1.
+        # Quantiles of the time, most of which are close to 0 and 1.
         with np.errstate(divide="ignore"):
             times = -np.log1p(quantiles * math.expm1(-eta * span)) / eta
         risen = [(naive.sigmoid(gamma2 * (start + time)) - low) / (high - low) for time in times]
@@ -167,7 +167,7 @@ def test_means_are_those_of_the_cells(schedule, seed):
 
 
 def likelihood(trees, first, last, pair, stops=None):
-    """Return the progressive likelihood under a pair; each stop ends a group of trees."""
+    """Return the progressive log likelihood under a pair; each stop ends a group of trees."""
     densities = np.zeros((last - first, 2))
     stops = [trees.n_trees] if stops is None else stops
     for start, stop in itertools.pairwise([0, *stops]):
@@ -208,7 +208,7 @@ def test_the_progressive_likelihood_is_the_twins(places, later):
 
 
 def assert_up_to_date(trees):
-    """Check that all messages equal those of a new pass over the trees."""
+    """Check that all messages equal the messages of a new pass over the trees."""
     before = trees.__getstate__()["nodes"].rows
     pair = hyperparameters(trees, 0)
     for gamma2, noise in ((2.0 * pair[0], pair[1]), pair):
@@ -229,7 +229,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert all(n & (n - 1) == 0 for n in changes if n < SPREAD_FROM)
     assert changes[-1] < trees.splits_at
     assert len(changes) > 8
-    # Reads never return numbers from before a change.
+    # Reads must not return values from before a change.
     assert_up_to_date(trees)
 
 
@@ -255,11 +255,11 @@ def test_only_blocks_of_enough_samples_are_cut():
         assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
 
 
-# The learned distribution of targets against its twin, and the coverage of intervals.
+# The learned distribution of targets against a reference, and the coverage of intervals.
 
 
 def parts(trees, X, y, w, queries):
-    """Yield the components of the dense twin's predictions, with the variance of the targets."""
+    """Yield the components of the reference's predictions, and the variance of the targets."""
     scale, lifetime = 2.0 * trees.hyperparameters["prior_variance"], float(trees.trees[0].lifetime)
     twins = [dense(trees, t, X, y, w) for t in range(trees.n_trees)]
     whole = float(np.cov(y, aweights=w, ddof=0))
@@ -274,7 +274,7 @@ def parts(trees, X, y, w, queries):
 def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     X, y = draw(120, seed)
     rng = np.random.default_rng(seed)
-    # These targets are far out, but within the fences.
+    # These targets are far away, but within the fences.
     y[rng.integers(0, len(y), 8)] += 12.0
     w = rng.choice([0.0, 0.5, 1.0, 3.0], len(y))
     w[:2] = 1.0
@@ -325,7 +325,7 @@ def test_which_targets_are_used():
     assert used[: scale_mixture.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
     assert used[scale_mixture.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
     assert scale_mixture.count_used(500, 1000) == used[500:1500].sum()
-    # In any cycle of a stream, each part of the cycle is used equally often.
+    # If a stream is periodic, each phase of the period is used equally often.
     for cycle in (2, 7, 8, 16, 24, 168):
         rates = [used[k::cycle].mean() for k in range(cycle)]
         assert max(rates) < 1.5 / 16

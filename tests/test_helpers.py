@@ -18,7 +18,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 
 @pytest.fixture
 def forgotten():
-    """Let the package examine numba again, in the test and after it."""
+    """Let the package examine numba again, during the test and after the test."""
     caches = (pipelines.is_numba_known, pipelines._lowerings, pipelines._pipelines)
     for cache in caches:
         cache.cache_clear()
@@ -28,7 +28,7 @@ def forgotten():
 
 
 def compiled_pair():
-    """Compile a helper and its caller; return the helper's library and the caller's result."""
+    """Compile a helper and its caller; return the library of the helper and the result."""
 
     def half(x):
         return x / 2.0
@@ -79,5 +79,5 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
 
 @pytest.mark.parametrize("helper", [boxes.distance_outside, scale_mixture.is_used])
 def test_python_cannot_call_helpers(helper):
-    """A call would crash, even after kernels have compiled the helper."""
+    """A call by Python would crash, even after kernels have compiled the helper."""
     raises(TypeError, f"only kernels can call {helper.__name__}", lambda: helper(1, 2, 3, 4))

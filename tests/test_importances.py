@@ -1,4 +1,4 @@
-"""Tests of importances and explanations against their twins, and of their guarantees."""
+"""Tests of importances and explanations against references, and of guarantees."""
 
 import functools
 import math
@@ -28,7 +28,7 @@ from river_mondrian.learners.experts import (
 )
 from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
 
-# Sums of at most some hundred terms below 1 in float64.
+# Tolerance of float64 sums of some hundred terms below 1.
 ROUNDING = 1e-12
 
 
@@ -39,7 +39,7 @@ def queries_of(X, seed):
     return found.astype(np.float32).astype(float)
 
 
-# Importances against the twins.
+# Importances against the references.
 
 
 def close(found, expected, atol=1e-10):
@@ -55,7 +55,7 @@ def mean_over(twins, explain):
 @pytest.mark.parametrize("places", [0, 9])
 @pytest.mark.parametrize("most", [1, 3])
 def test_class_importances_are_a_mean_over_all_prunings(params, places, most, seed):
-    """A weight that is an integer equals that many samples."""
+    """An integer weight equals repetitions of the sample."""
     X, y = draw(13, seed, places=places)
     repeats = [1 + i % most for i in range(13)]
     trees = grow(X, y, 2, seed, weights=repeats if most > 1 else None, **params)
@@ -76,7 +76,7 @@ def test_leaves_of_full_trees_count_what_they_have_not_stored():
 @pytest.mark.parametrize("params", [{}, {"gamma2": 0.5, "noise_variance": 0.2}, {"lifetime": 60.0}])
 @pytest.mark.parametrize(("same", "weights"), [(0, [1]), (6, [1]), (0, [0, 0.5, 1, 3])])
 def test_target_importances_leave_each_sample_out(params, same, weights, seed):
-    """All leaves hold one sample, except for the leaf of equal samples."""
+    """All leaves have one sample, except for the leaf of equal samples."""
     X, y = targets.draw(40, seed)
     X[:same] = X[0]
     w = np.random.default_rng(seed).choice(weights, len(y))
@@ -101,7 +101,7 @@ def test_importances_of_plain_means_leave_each_sample_out(same, seed):
 
 
 def test_plain_means_are_read_at_their_lifetime():
-    """Targets are predicted by blocks at the lifetime only, so later cuts change nothing."""
+    """Only blocks at the lifetime predict targets, so later cuts have no effect."""
     X, y = targets.draw(200, 1)
     trees = targets.grow(X, y, plain_means=True)
     before = trees.importances
@@ -113,7 +113,7 @@ def test_plain_means_are_read_at_their_lifetime():
     assert trees.importances.tolist() == before.tolist()
 
 
-# Explanations against the twins.
+# Explanations against the references.
 
 
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}, {"max_nodes": 9}])
@@ -134,7 +134,7 @@ def test_explained_probabilities_are_the_twins(params, weighted, seed):
 
 
 def test_both_sides_of_a_missing_value_are_explained(seed):
-    """On a small tree no branch has too low a weight, so the twin follows all branches."""
+    """Kernels omit branches of low weight, which a small tree does not have."""
     X, y = draw(12, seed, classes=2)
     trees = grow(X, y, n_trees=2, seed=seed)
     roots = [route(as_twin(trees, t), X) for t in range(2)]
@@ -209,7 +209,7 @@ def test_a_mixture_is_shared_out_as_its_experts_move(seed):
         twin.predict(rng.dirichlet(np.ones(3), 5).tolist())
         twin.learn(int(rng.integers(3)))
     own.exponents[:], own.learned["shares"][:] = twin.exponents, twin.shares
-    # Probabilities far above the twin's floor.
+    # These probabilities are far above the floor of the reference.
     start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
     shares = rng.dirichlet(np.ones(4), 5)
     noise = 0.1 * rng.normal(size=(5, 4, 3))
@@ -284,7 +284,7 @@ MAKERS = {
 
 
 def levelled(n, seed=0):
-    """Return samples with missing values, and targets that depend on a, one of six levels."""
+    """Return samples with missing values, and targets that depend on the six levels of `a`."""
     rng = np.random.default_rng(seed)
     for a, b, c in rng.random((n, 3)).tolist():
         x = {"a": f"a {int(6 * a)}", "b": b, "c": f"c {int(2 * c)}"}
@@ -294,7 +294,7 @@ def levelled(n, seed=0):
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_levels_are_explained(name, missing):
-    """Sums add up, and an informative category has more importance than an irrelevant one."""
+    """Contributions add up, and an informative category has the largest importance."""
     model = MAKERS[name](4, missing=missing, seed=1)
     for i, (x, y) in enumerate(levelled(500)):
         model.learn_one(x, y, 0.5 + i % 3 if "weighted" in name else 1.0)
@@ -309,7 +309,7 @@ def test_a_feature_of_given_directions_has_their_cuts():
     for a, b, c in np.random.default_rng(0).random((300, 3)).tolist():
         model.learn_one({"a": a, "b": b, "c": c, "d": 7.0}, 3.0 * a + b > 2.0)
     found = model.feature_importances
-    # Both features have nearly the same range.
+    # The features have nearly the same range.
     assert found["a"] == pytest.approx(found["b"], rel=0.02)
     assert found["d"] == 0.0
 

@@ -34,13 +34,13 @@ def learn(model, x, y=1):
 
 
 def kind_of(model):
-    """Return a function from a number to a target, or None if there is no target."""
+    """Return a function from a number to a target of the model, or None without targets."""
     if isinstance(model, base.Classifier):
         return int
     return float if isinstance(model, base.Regressor) else None
 
 
-# Feature maps are tested within learners.
+# Feature maps are tested as parts of learners.
 NAMES = [name for name, make in MODELS.items() if not hasattr(make(), "transform_one")]
 
 
@@ -66,7 +66,7 @@ def row_of_a_database():
 
 
 def test_any_mapping_is_read_as_its_dict(model):
-    counted = collections.Counter({"c": 1, "d": 2})  # as many keys as known, other ones
+    counted = collections.Counter({"c": 1, "d": 2})  # as many keys as known, but others
     default = collections.defaultdict(float, {"a": 0.5, "c": 1.0})
     series = pd.Series({"a": 0.5, "c": 0.25})
     question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
@@ -74,7 +74,7 @@ def test_any_mapping_is_read_as_its_dict(model):
         there = dict(x)
         assert answer(model, x) == answer(model, there)
         assert answer(taught(model, x), question) == answer(taught(model, there), question)
-        assert dict(x) == there  # no look-up has inserted a key
+        assert dict(x) == there  # lookups have not inserted keys
 
 
 def test_missing_values_of_all_libraries_are_absent(model):
@@ -180,7 +180,7 @@ def test_bags_of_words_are_warned_of_once(name):
         bags(MODELS[name]().clone({"missing": "zero"}))
         model = MODELS[name]()
         for i in range(90):
-            # A feature is sometimes absent, and the others are present.
+            # One feature is sometimes absent.
             learn(model, dict.fromkeys("abc"[: i % 3 + 1], 1.0))
 
 
@@ -193,7 +193,7 @@ def test_classes_that_are_fractions_are_warned_of(kind):
 
 
 def test_no_property_raises(model):
-    """The test covers all public classes, before and after learning."""
+    """All public classes are tested, before and after learning."""
     assert inspect.getmembers(model) and inspect.getmembers(model.clone())
 
 
@@ -238,7 +238,7 @@ def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
         path.write_bytes(content.result())
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
     assert rm.load(path).n_estimators == 2
-    # Shells pass such a path to a command for a pipe.
+    # Shells pass such paths of pipes to commands.
     reading, writing = os.pipe()
     with ThreadPoolExecutor(1) as reader, open(reading, "rb") as file:
         content = reader.submit(file.read)
@@ -292,7 +292,7 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
         teach(step, x, float(i % 2))
     rm.save(rm.MondrianForestClassifier(2, seed=1), tmp_path / "model", extra={"step": step})
     same = rm.load(tmp_path / "model", with_extra=True)[1]["step"]
-    # The restored step gives the same results, also after more samples.
+    # The restored model returns the same results, also after more samples.
     for new in (x, {"a": 7.0, "b": -1.0, "category": "w"}, x):
         assert same.transform_one(new) == step.transform_one(new)
         for one in (step, same):
@@ -332,7 +332,7 @@ def isolation(**params):
     return rm.IsolationFeatures(20, 8, pool_size=64, seed=1, **params)
 
 
-# Models that do not scale, or that scale within the map.
+# Models that do not scale features, or scale features within the map.
 FAR = {
     "exact": lambda: rm.MondrianForestClassifier(3, scale=False, seed=1),
     "exact, zero": lambda: rm.MondrianForestClassifier(3, scale=False, missing="zero", seed=1),
@@ -356,9 +356,9 @@ FAR = {
 @pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
 @pytest.mark.parametrize("name", FAR)
 def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_frames):
-    """Values near today's timestamps count as those near 0: learning depends on differences."""
+    """Learning depends on differences only, so timestamps are learned like values near 0."""
     rng = np.random.default_rng(0)
-    # Both offsets represent these numbers exactly.
+    # With both offsets, float64 represents these values exactly.
     rows = np.round(rng.random((130, 2)) * 4096) / 4096
     labels = ((rows[:, 0] > 0.5) != (rows[:, 1] > 0.5)).tolist()
     found = []

@@ -27,7 +27,7 @@ def learn_one(model, sample):
 
 
 def growing(n, first):
-    """Return samples, some of which have a feature or a label of their own."""
+    """Return samples, some of which have a new feature or a new label."""
     return [
         (x | ({f"z{i}": 0.5} if i % 13 == 0 else {}), y + 2 * (i % 17 == 0))
         for i, (x, y) in enumerate(stream(n, first))
@@ -48,7 +48,7 @@ def test_signals_while_a_model_learns(name, n):
 def test_memory_that_is_short(name):
     state = pickle.dumps(learned(name, 20))
     model = pickle.loads(state)
-    # Kernels are compiled before the limit is set, not under it.
+    # Kernels are compiled before the limit is set, because compiling needs memory.
     for sample in memory_limit.samples(6):
         learn_one(model, sample)
     look(model)

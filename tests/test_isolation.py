@@ -1,4 +1,4 @@
-"""Tests of isolation kernel maps: their twin, their definition, and the public interface."""
+"""Tests of isolation kernel maps: reference, definition, and public interface."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ def frame(rows):
 
 
 def built(rows, pool_size=None, **params):
-    """Learn rows, then more samples until the map is complete; return the map."""
+    """Let a map learn rows, and empty samples until it is complete; return the map."""
     features = fed(IsolationFeatures(pool_size=pool_size or len(rows), **params), rows)
     while not features.frozen:
         features.learn_one(rows[0])
@@ -77,7 +77,7 @@ DIAGRAMS = "river_mondrian.partitions.voronoi.diagrams"
 
 
 def force(monkeypatch, way):
-    """Make the map search in one way, whatever the cost, even for small pools and batches."""
+    """Make maps use one search method, whatever the cost, even for small pools and batches."""
     monkeypatch.setattr(f"{DIAGRAMS}.TREE_LEAST", 1)
     monkeypatch.setattr(f"{DIAGRAMS}.PRODUCT_LEAST", 2)
     for name in WAYS:
@@ -87,7 +87,7 @@ def force(monkeypatch, way):
 
 
 def searching(monkeypatch, way, rows, **params):
-    """Return a map that searches in one way."""
+    """Return a map that uses one search method."""
     with monkeypatch.context() as patch:
         force(patch, way)
         features = built(rows, **params)
@@ -123,7 +123,7 @@ def in_unit(unit, rows):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("unit", [1e12, 1.0, 1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
 def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
-    """Squares overflow, or they underflow and keep few digits or none."""
+    """Squares overflow, or underflow and lose some or all digits."""
     pool, queries = (in_unit(unit, samples("real", 200, 4, seed)) for seed in (0, 1))
     queries += [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
     params = {"n_partitions": 10, "n_cells": 40, "seed": 0}
@@ -132,7 +132,7 @@ def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, u
 
 
 def exact_kernel(method, pool, x, y, psi):
-    """Return the average over all subsets (Equation 1); a tree of two points has one cut."""
+    """Return the average of the kernel over all subsets (Equation 1)."""
     total = 0.0
     subsets = list(itertools.combinations(range(len(pool)), psi))
     for subset in subsets:
@@ -149,7 +149,7 @@ def exact_kernel(method, pool, x, y, psi):
 
 @pytest.mark.parametrize(("method", "psi"), [("anne", 2), ("anne", 3), ("iforest", 2)])
 def test_the_kernel_follows_its_definition(method, psi):
-    """The number of shared cells is binomial, with the exact kernel as probability."""
+    """The number of shared cells is binomial; its probability is the exact kernel."""
     rng = np.random.default_rng(0)
     t, seeds, n_pairs = 2000, 4, 6
     pool, queries = (
@@ -179,7 +179,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
         mapped = features.transform_one(x)
         assert list(mapped.values()) == [pytest.approx(7**-0.5)] * (7 if n > 1 else 0)
         if mapped:
-            # A name has the build, the partition and the cell.
+            # A name consists of the build, the partition and the cell.
             build, _, cells = zip(*(name.split("_") for name in mapped), strict=True)
             builds += [] if builds and builds[-1][1] == {*build} else [(n, {*build})]
             assert max(map(int, cells)) < min(8, max(1, n // 4))
@@ -212,7 +212,7 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit, tmp_pat
 
 
 def arrays_of(part, seen):
-    """Return the bytes of each array that an object owns, by its id."""
+    """Return the bytes of each array of an object by the array's id."""
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):
             part = part.base
@@ -221,7 +221,7 @@ def arrays_of(part, seen):
     if isinstance(part, dict):
         parts = part.values()
     elif type(part).__module__.startswith("river_mondrian"):
-        # A model's lock has no attributes.
+        # Locks have no attributes.
         parts = getattr(part, "__dict__", {}).values()
     elif not isinstance(part, list | tuple):
         return {}
@@ -233,7 +233,7 @@ def arrays_of(part, seen):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_hundred_of_a_million_keys(method):
-    """Memory is proportional to the stored entries; a dense pool alone would need 4 GB."""
+    """Memory is proportional to the non-zero values; a dense pool would need 4 GB."""
     rng = np.random.default_rng(0)
     rows = [dict.fromkeys(rng.integers(0, 1_000_000, 100).tolist(), 1.0) for _ in range(1100)]
     features = built(rows[:1024], method=method, seed=0)
@@ -242,7 +242,7 @@ def test_a_hundred_of_a_million_keys(method):
     for x in rows[1024:]:
         assert features.cells_one(x).shape == (100,)
         features.learn_one(x)
-    # A part of a sample is nearer to the sample than another sample without common features.
+    # A sample with some of the features is nearer than a sample without common features.
     half = dict(list(rows[5].items())[:90])
     assert features.kernel(rows[5], half) > features.kernel(rows[5], rows[6])
 
@@ -259,7 +259,7 @@ def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
 
 @pytest.mark.parametrize("n_empty", [0, 5, 50, 60])
 def test_by_the_cosine_empty_texts_are_no_points(n_empty):
-    """An empty text would be nearer than any point at more than 60 degrees."""
+    """An empty text in the pool would be nearer than all texts at more than 60 degrees."""
     rng = np.random.default_rng(0)
     texts = [{} for _ in range(n_empty)]
     while len(texts) < 60:
@@ -275,7 +275,7 @@ def test_by_the_cosine_empty_texts_are_no_points(n_empty):
 
 @pytest.mark.parametrize("kind", ["text", "dense"])
 def test_cosine_cells_are_those_at_the_least_angle(kind):
-    """The reference is cosines in double precision, except for ties up to rounding."""
+    """The reference has cosines in double precision; ties up to rounding are excluded."""
     rng = np.random.default_rng(0)
     d, n = (400, 12) if kind == "text" else (6, 6)
     rows = np.zeros((90, d))

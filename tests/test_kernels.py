@@ -1,4 +1,4 @@
-"""Tests of the kernels against their twins on the same tree, and of the trees' distribution."""
+"""Tests of the kernels against references on the same tree, and of the trees' distribution."""
 
 import math
 import pickle
@@ -22,7 +22,7 @@ distance_outside, hold, hold_batch = as_kernels(
 exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
-# The level of each test of a distribution and each seed, divided by the number of tests.
+# Level for each test of a distribution; each test divides it by the number of its comparisons.
 LEVEL = 0.01
 
 
@@ -30,7 +30,7 @@ SETTINGS = [{"lifetime": t, "split_pure": s} for t in (math.inf, 2.0) for s in (
 
 
 def draw(n, seed, dims=3, classes=4, places=0):
-    """Draw float32 points and labels; with `places`, points coincide and their labels differ."""
+    """Draw float32 points and labels; with `places`, some points coincide and differ in labels."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, dims))
     if places:
@@ -107,7 +107,7 @@ def test_a_time_before_an_end_is_the_exponential_one(end):
 
 
 def as_twin(trees, t, hidden=False):
-    """Copy a tree into the twin's nodes."""
+    """Copy a tree to nodes of the reference."""
     read = trees.read(t, hidden)
     return naive.copied(read, [node.counts.tolist() for node in read])
 
@@ -136,7 +136,7 @@ def test_prediction_is_the_twins(params, places, weighted, seed):
 @pytest.mark.parametrize("classes", [20, 75, 160, 171])
 def test_prediction_is_the_twins_in_any_words_of_a_set(classes):
     X, y = draw(400, 3, classes=classes, places=150)
-    # All classes occur, whatever is drawn.
+    # All classes must occur.
     y[:classes] = range(classes)
     trees = grow(X, y, n_trees=2, lifetime=4.0)
     assert_predictions_are_the_twins(trees, np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0]))
@@ -162,7 +162,7 @@ def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
     stored = {id(node): list(node.count) for node in naive.walk(root)}
     hnsp.initialize_counts(naive.route(root, X), y, 4, weights)
     for node in naive.walk(root):
-        # Sums of weights that are integers are exact.
+        # Sums of integer weights are exact.
         assert stored[id(node)] == pytest.approx(node.count, rel=1e-12 * weighted, abs=0.0)
         points = [n for leaf in naive.leaves(node) for n in leaf.points]
         np.testing.assert_array_equal(node.lower, X[points].min(axis=0))
@@ -170,12 +170,12 @@ def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
 
 
 def test_a_path_longer_than_the_room_for_it():
-    """Points at powers of two give a path deeper than the memory first reserved for it."""
+    """Points at powers of two make a path that is deeper than the reserved memory."""
     X = np.array([[2.0**-k] for k in range(120)])
     trees = grow(X, [k % 2 for k in range(120)], n_trees=2, gamma=1.0)
     assert max(node.depth for node in trees.read(0)) > 64
     assert_predictions_are_the_twins(trees, X, 1.0)
-    # Paths of some trees and rows are longer than others in the same lanes.
+    # Paths of different lengths share vector lanes.
     single = [trees.predict_rows(x[None], 1)[0] for x in X]
     np.testing.assert_array_equal(trees.predict_rows(X, 1), single)
     holes = np.vstack([X[:1] * np.nan, X[:1]])
@@ -184,7 +184,7 @@ def test_a_path_longer_than_the_room_for_it():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_missing_value_follows_both_sides(seed):
-    """On a small tree no branch has too low a weight, so the twin follows all branches."""
+    """Kernels omit branches of low weight, which a small tree does not have."""
     X, y = draw(12, 3, dims=2, classes=2)
     trees = grow(X, y, seed=seed)
     root = naive.route(as_twin(trees, 0), X)
@@ -193,14 +193,14 @@ def test_a_missing_value_follows_both_sides(seed):
     np.testing.assert_allclose(trees.predict_rows(queries, 1), expected, atol=1e-10)
 
 
-# The distribution of trees: online forests are distributed as batch forests.
+# Online trees are distributed like batch trees.
 
 
 def features_of(root, X, n_points):
-    """Return summaries of a tree that depend on its distribution."""
+    """Return summaries of a tree whose distributions are compared."""
     routed = naive.leaves(naive.route(root, X))
     return [
-        # The time, the dimension and the place of the first cut.
+        # Time, dimension and position of the first cut.
         *(root.time, root.dim, -1.0 if root.is_leaf else root.cut),
         len(routed),
         sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
@@ -247,14 +247,14 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
 
 
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
-    """A block that has paused beyond the limit and is then opened equals a batch block."""
+    """An opened block is distributed like a batch block, also after more points than the limit."""
     X = np.random.default_rng(0).random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
     trees = grow(X, [0] * (len(X) - 1) + [1], n_trees=300, seed=seed)
     assert_one_law(*online_and_batch(trees, X), LEVEL / (7 * 3))
 
 
-# The twin against distributions and sums that the paper states.
+# The reference against distributions and sums in the paper.
 
 
 def test_posterior_by_hand():
@@ -273,7 +273,7 @@ def test_posterior_by_hand():
     np.testing.assert_allclose(hnsp.posterior(root.left, 3.0, base), [left, 1.0 - left])
     right = 1.0 - at_leaf + at_leaf * above
     np.testing.assert_allclose(hnsp.posterior(root.right, 3.0, base), [right, 1.0 - right])
-    # At an infinite lifetime only the counts matter.
+    # At an infinite lifetime, the posterior depends only on counts.
     root.right.time = math.inf
     assert hnsp.posterior(root.right, 3.0, base) == [1.0, 0.0]
 
@@ -281,7 +281,7 @@ def test_posterior_by_hand():
 @pytest.mark.parametrize("lifetime", [math.inf, 2.0])
 @pytest.mark.parametrize("paused", [False, True])
 def test_prediction_is_the_mean_over_extensions(lifetime, paused):
-    """Appendix B: extend the tree by an unlabelled query, and take the posterior of its leaf.
+    """As in Appendix B, the tree is extended by a query, whose leaf has the posterior.
 
     Queries branch off before the lifetime, also in a paused leaf.
     """
@@ -305,7 +305,7 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
 
 
 def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
-    """How often a cut falls into a late block depends on the remaining lifetime."""
+    """The probability of a cut in a late block depends on the remaining lifetime."""
     X = np.array([[0.0], [0.3], [1.3], [0.15]], np.float32).astype(float)
     trees = grow(X, [0, 0, 1, 1], n_trees=8000, seed=seed, lifetime=3.0)
 

@@ -1,4 +1,4 @@
-"""Tests of models by key: packed and stored models predict as ready models do."""
+"""Tests of models by key: packed and stored models predict like ready models."""
 
 import copy
 import random
@@ -36,7 +36,7 @@ def answer(model, x):
 @kinds
 @pytest.mark.parametrize(("n_ready", "bounded"), [(1, False), (4, True)])
 def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
-    # One regressor needs more than the usual bound, and all detectors together need less.
+    # A regressor needs more than the usual bound, and all detectors together need less.
     most = {"regressor": 60_000, "detector": 25_000}.get(name, 40_000)
     bound = {"max_bytes": most, "folder": str(tmp_path), "trusted": name == "pipeline"}
     keyed = KeyedModels("user", KINDS[name](), n_ready=n_ready, **(bound if bounded else {}))
@@ -81,7 +81,7 @@ def test_bytes_are_those_of_the_models():
     for model in (keyed, packed):
         fed(model, stream(200, 20))
     sizes = [keyed.get(key)._raw_memory_usage + ENTRY_BYTES for key in range(20) if keyed.get(key)]
-    # Bytes are counted again when a model has learned twice as many samples.
+    # The bytes of a model are counted again when its number of samples has doubled.
     assert 0.5 * sum(sizes) < keyed._raw_memory_usage <= sum(sizes)
     assert packed.memory_usage == packed._raw_memory_usage > 0
     assert packed._raw_memory_usage < 0.7 * keyed._raw_memory_usage

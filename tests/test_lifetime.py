@@ -49,7 +49,7 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(l2, noise):
     X, y = data()[0]
     mean = y.mean()
     assert path.n_cells[-1] > 3 * len(y)
-    # Without a noise variance, the ratio to the likelihood at time 0 is compared.
+    # Without a noise variance, likelihoods are relative to the likelihood at time 0.
     start = naive.features(X, path.cuts[:0], M)
     for step in range(0, len(path.lifetimes), 20):
         cuts = path.cuts[:step]
@@ -70,7 +70,7 @@ def test_every_lifetime_is_a_fit_by_dense_matrices(l2, noise):
 
 
 def test_updates_are_exact_without_refinement(monkeypatch):
-    """A rebuilt inverse would hide errors: first there are fewer cells than points, then more."""
+    """The inverse must not be rebuilt, because this would hide errors of updates."""
     for name in ("REFINE", "REBUILD"):
         name = f"river_mondrian.learners.lifetimes.exact_ridge.{name}"
         monkeypatch.setattr(name, math.inf)
@@ -85,7 +85,7 @@ def test_updates_are_exact_without_refinement(monkeypatch):
 
 
 def _integrated(Phi, y, delta2):
-    """Return the log density, integrated over the noise variance, up to a constant."""
+    """Return the log of the density, integrated over the noise variance, up to a constant."""
     K = np.eye(len(y)) + Phi @ Phi.T / delta2
     return -0.5 * (np.linalg.slogdet(K)[1] + len(y) * math.log(y @ np.linalg.solve(K, y)))
 
@@ -110,7 +110,7 @@ def test_gradient_descent_is_the_twins(passes):
 
 
 def test_parts_begin_with_the_weight_of_their_cell():
-    """The learning rate is so small that predictions stay as at time 0."""
+    """With a tiny learning rate, predictions stay as at time 0."""
     path = sweep(learners=["sgd"], learning_rate=1e-12)
     for kind, (_, y) in zip(SETS, data(), strict=True):
         constant = rmse(data()[0][1].mean(), y)
@@ -118,10 +118,11 @@ def test_parts_begin_with_the_weight_of_their_cell():
 
 
 def test_the_cuts_are_those_of_mondrian_processes(seed):
-    """The first cut of each partition: its time, feature and place (section 2.2)."""
+    """Time, feature and position of the first cut have the distributions of section 2.2."""
     X, n = np.random.default_rng(seed).random((20, 2)) * [1.0, 3.0], 600
     path = lifetime_path(X, np.zeros(20), 20.0, n_partitions=n, learners=["forest"], seed=seed)
-    # The lower part of a cut cell keeps its number, so the first cut of each number counts.
+    # The lower part of a cut cell keeps the number of the cell, so the first cut of each partition
+    # is the first cut of its first cell.
     numbers, places = np.unique(path.cuts["cell"], return_index=True)
     places = places[numbers < n]
     assert len(places) == n
@@ -139,7 +140,7 @@ def test_the_cuts_are_those_of_mondrian_processes(seed):
 
 
 def test_the_posterior_and_the_average_over_it():
-    """Supplement B, with all predictions at once."""
+    """The reference computes all predictions of Supplement B at once."""
     prior = stats.gamma(2.0, scale=2.0)
     path = sweep(learners=["ridge"], noise_variance=0.01, prior=prior, lifetime_max=4.0)
     (X, y), _, (X_test, _) = data()

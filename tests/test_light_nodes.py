@@ -1,4 +1,4 @@
-"""Tests that wide forests with light nodes, which store no box, equal forests without them."""
+"""Tests that wide forests with light nodes, which store no box, equal forests with all boxes."""
 
 import math
 
@@ -31,12 +31,13 @@ MODELS = {
     "targets": lambda: MondrianForestRegressor(2, seed=1),
     "targets, window": lambda: MondrianForestRegressor(2, window=70, min_samples_split=4, seed=1),
 }
-# The size of light nodes by the number of dimensions. New features make forests wide.
+# Largest number of samples of light nodes, by the number of dimensions from which on it holds. New
+# features make the forests wide.
 SIZES = {9: 4, BLOCK: 7}
 
 
 def draw(seed, n=N):
-    """Return samples with ties and missing values; two features come later."""
+    """Return samples with ties, missing values and two late features."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, 12)).round(1)
     samples = []
@@ -58,7 +59,7 @@ def learn(model, samples):
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Make forests wide with fewer dimensions."""
+    """Reduce the number of dimensions from which on forests are wide."""
     monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
 
 
@@ -73,7 +74,7 @@ def boxes_of(model):
 
 
 def rows_of(model):
-    """Yield each tree, and its used rows."""
+    """Yield each tree with its used rows."""
     trees = model._trees
     for tree in trees.trees:
         rows = [tree.nodes.row(j) for j in range(int(tree.nodes.n_rows))]
@@ -116,7 +117,7 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
     rest = draw(3, 100)
     assert learn(twin, rest) == learn(model, rest)
     assert_boxes(twin, model)
-    # Every row for a box is used or free.
+    # Each row of boxes is used or free.
     forest = model._trees.forest
     for tree, rows in rows_of(model):
         n, b = sum(row.has_box(forest) for row in rows), int(tree.free_box)
@@ -140,7 +141,7 @@ def test_batches_and_parts(name, wide):
 
 @pytest.mark.parametrize("n", [127, 255])
 def test_trees_that_are_drawn_anew_have_room_for_all_boxes(n):
-    """A copy has room for its own boxes only, and the next sample redraws the trees."""
+    """A copy reserves memory only for its boxes, and the next sample redraws the trees."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(n + 1, 512)), rng.integers(3, size=n + 1).tolist()
     model = MondrianForestClassifier(20, split_pure=True, seed=2)
@@ -179,7 +180,7 @@ def test_damaged_boxes_are_refused(wide):
 
 @pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])
 def test_distances_to_points_are_the_twins(dims):
-    # The points start after a word of their rows; values and whole dimensions are missing.
+    # A row starts with a word before the point; some values and dimensions are missing.
     rng = np.random.default_rng(dims)
     for missing in (0.0, 0.3):
         rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)
@@ -203,6 +204,6 @@ def test_distances_to_points_are_the_twins(dims):
                 part = places.array.part(start, len(rows) - start)
                 assert distance == distance_to_batch(part, part.length, *own)
                 corners = np.array([twin.lower, twin.upper], dtype=np.float32)
-                # The distance from a stored box, bit for bit.
+                # Distances equal those from stored boxes bit for bit.
                 box = (Float32s.of(corner) for corner in corners)
                 assert distance == distance_outside(Float32s.of(x), *box, dims)

@@ -1,4 +1,4 @@
-"""Tests of learners on feature maps: their twin, River's learners, and the public interface."""
+"""Tests of learners on feature maps: reference, River's learners, and the public interface."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_positive_class_is_true(first):
-    """A weight for positives applies to True, whichever label comes first."""
+    """The weight of positives applies to True, whichever label comes first."""
     model = OGDClassifier(frozen(), optim.losses.Log(weight_pos=50.0), learning_rate=0.1)
     for i in range(100):
         model.learn_one({"a": 0.0}, (i % 2 == 0) == first)
@@ -177,7 +177,7 @@ def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
     for x in data:
         model.learn_one(x, x["a"])
         builds.append(None if model._current is None else model._current.compiled.number)
-    # The map is built at 2, 4, ..., 64 and 100 samples; the last two replays take 3 and 4 calls.
+    # The map is built at 2, 4, ..., 64 and 100 samples. The last two replays take 3 and 4 calls.
     assert builds[:4] == [None, 0, 0, 1]
     assert builds[62:66] == [4, 4, 4, 5]
     assert builds[99:] == [5, 5, 5, 6]
@@ -189,7 +189,7 @@ def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
     model = fed(OGDRegressor(features, learning_rate=optim.SGD(1e-6)), [(x, 1.0) for x in data])
     fed(features, data)
     assert features.frozen and model._next is None
-    # With such a small rate, weights count samples.
+    # With such a small rate, weights are proportional to numbers of samples.
     count = sum(features.kernel(data[0], x) for x in data)
     assert model.predict_one(data[0]) / 2e-6 == pytest.approx(count, rel=1e-3)
 

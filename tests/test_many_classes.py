@@ -1,4 +1,4 @@
-"""Tests of adaptive forests with many classes, whose nodes store only the classes seen."""
+"""Tests of adaptive forests with many classes, whose nodes store only classes with samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ new_row, add_sample = as_kernels(seen.new_row, seen.add_sample)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Lower the limit of dense nodes to 32 classes."""
+    """Reduce the largest number of classes of dense nodes to 32."""
     monkeypatch.setattr(adaptive_trees, "MOST_DENSE", 32)
 
 
@@ -29,7 +29,7 @@ def few(monkeypatch):
 def read_classes(
     forest: nodes.AdaptiveForest, tree: nodes.AdaptiveTree, own: nodes.Statistics, out: Float64s
 ) -> None:
-    """Write the weights and the sides of all classes at a node."""
+    """Write the weights and sides of all classes at a node."""
     for k in range(forest.n_classes):
         numbers = seen.numbers_of(forest, tree, own, k)
         for m in range(1 + nodes.N_FORGETTING):
@@ -52,7 +52,7 @@ def draw(n, n_classes, seed):
 
 
 def learned(samples, dense, weighted=False):
-    """Return a model with dense nodes for up to `dense` classes, and its predictions."""
+    """Return a model with dense nodes for up to `dense` classes, and the predictions."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_trees, "MOST_DENSE", dense)
         model = AdaptiveMondrianForestClassifier(2, seed=3, drift_detector=drift.NoDrift())
@@ -79,7 +79,7 @@ def nodes_of(trees):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [3, 11])
 def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
-    """Both are equal before and after there are many classes, and after trees are rebuilt."""
+    """Sparse and dense nodes are equal, also after new classes and after rebuilds."""
     samples = draw(700, 25, 1)
     (all_classes, expected), (model, found) = (learned(samples, n, weighted) for n in (32, dense))
     trees, others = model._trees, all_classes._trees
@@ -106,7 +106,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     tree.side_rows.row(row).begin()
     twin, n_sides = {}, 0
     for i, n in enumerate(numbers):
-        # The number of classes grows meanwhile.
+        # The number of classes grows during the test.
         known = min(16 * (i + 1), int(forest.n_classes))
         for label in rng.integers(0, known, n).tolist():
             weight, side = float(rng.integers(1, 4)), int(rng.integers(-1, 2))
@@ -131,7 +131,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
 @given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))
 @settings(max_examples=20)
 def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
-    """At most `most_rows` rows are needed, in any order of the classes."""
+    """A node needs at most `most_rows` rows, in any order of the classes."""
     order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]
     room, links = [nodes.N_FIRST], [{}]
     for label in order.tolist():
@@ -146,7 +146,7 @@ def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
 
 
 def test_many_classes_take_memory_by_what_is_seen():
-    """With ten times the classes, each in its own place, trees are deeper but nodes no larger."""
+    """With ten times as many separate classes, trees are deeper, but nodes are not larger."""
     sizes = []
     for n_classes in (40, 400):
         rng = np.random.default_rng(0)
@@ -168,7 +168,7 @@ def test_many_classes_are_stored(how, tmp_path):
         assert other.predict_proba_one(x) == model.predict_proba_one(x)
         for each in (model, other):
             each.learn_one(x, y)
-    # Threads that share rows have buffers of their own.
+    # Threads share the rows of a batch and have separate buffers.
     model.n_jobs, X = 2, pd.DataFrame([x for x, _ in samples])
     expected = [list(model.predict_proba_one(x).values()) for x, _ in samples]
     assert model.predict_proba_many(X).to_numpy().tolist() == expected
@@ -181,7 +181,7 @@ def test_damaged_rows_are_refused(damage):
     tree = next(tree for tree in trees.trees if tree.role)
     n = tree.side_rows.n_rows
     rows = trees.side_rows.chunks[tree.slot][0][:n]
-    # A row to which another row has a link.
+    # Another row has a link to this row.
     row = rows[np.flatnonzero(rows[:, nodes.LINKS_WORD])[0]]
     place, value = {
         "back": (nodes.LINKS_WORD, 1),

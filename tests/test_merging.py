@@ -1,4 +1,4 @@
-"""Tests that models of parts of the samples, once merged, equal the model of all samples."""
+"""Tests that merged models of parts of the samples equal the model of all samples."""
 
 import copy
 import itertools
@@ -37,7 +37,7 @@ def densities(model, frame):
 
 @pytest.mark.parametrize("name", DENSITIES)
 def test_densities_of_parts_are_those_of_all(name, tmp_path):
-    # The second part is far wider, and the third is elsewhere, so both have cells of their own.
+    # The second part is far wider, and the third is elsewhere, so both have new cells.
     frames = [rows(60, 1), rows(40, 2, 5.0), rows(30, 3, 0.1) + 30.0]
     asked = pd.concat([*frames, rows(50, 4, 10.0)])
     parts = [DENSITIES[name]() for _ in frames]
@@ -68,7 +68,7 @@ def test_an_origin_names_the_features():
     assert model.feature_names == model.clone().feature_names == NAMES
     same = copy.deepcopy(model)
     same.learn_one({"c": 1.0})
-    # A sample that lacks both features counts as if at their current means.
+    # A sample without both features counts as if it had their current means.
     model.learn_one({"a": 0.1, "b": 0.2})
     assert densities(same, rows(5, 1)) == densities(model, rows(5, 1))
 
@@ -145,8 +145,9 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
             learn_targets(whole, frames[i], i)
         save(merged, tmp_path / "merged")
         for model in (load(tmp_path / "merged"), merged):
-            # The matrix is A + delta2 I, with entries up to the number of samples, 190. Rounding is
-            # amplified by the condition: 2e-16 * 190 / 0.01 of the targets' spread, in some steps.
+            # The matrix is A + delta2 I, with elements up to 190, the number of samples. The
+            # condition number amplifies rounding to some times 2e-16 * 190 / 0.01 of the targets'
+            # spread.
             found, expected = (m.predict_many(asked, with_dist=True) for m in (model, whole))
             np.testing.assert_allclose(found["mean"], expected["mean"], rtol=0.0, atol=1e-9)
             np.testing.assert_allclose(found["variance"], expected["variance"], rtol=1e-9)

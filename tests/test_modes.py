@@ -1,6 +1,7 @@
-"""Tests that models predict the same if nothing is compiled, and if all accesses are checked.
+"""Tests that predictions are equal if nothing is compiled, and if all accesses are checked.
 
-`python tests/test_modes.py NAME ...` prints the predictions of configurations in its own mode.
+`python tests/test_modes.py NAME ...` prints the predictions of configurations in the mode of this
+process.
 """
 
 import functools
@@ -19,14 +20,14 @@ from test_isolation import WAYS, force
 HERE = Path(__file__)
 # The rows include a new feature, a new class, and weights other than 1.
 FIRST, LAST = 40, 130
-# Each kind of kernels at least once.
+# These configurations run each kind of kernel at least once.
 CASES = ["classifier, oblique", "classifier, window", "adaptive, one model", "regressor, bounded"]
 CASES += ["means, growing", "adaptive regressor, autoregressive", "density, directions"]
 CASES += ["kernel density", "shingles", "neighbors, shingles", "mondrian", "binning"]
 CASES += ["isolation, trees", "nystrom, gaussian", "fourier, laplace", "ogd, foreign"]
 CASES += ["ogd, one against the rest", "ogd, lifetimes", "ogd regressor", "ridge, dense"]
 CASES += ["ridge, window", "dual, cells", *(f"isolation, {way}" for way in WAYS)]
-# Configurations that run with all accesses checked. tests/fuzz.py runs forests in this mode.
+# Configurations that run with all accesses checked. tests/fuzz.py runs forests in this mode, too.
 CHECKED = ["isolation, tree", "nystrom, gaussian", "ridge, window", "dual, cells"]
 
 
@@ -47,7 +48,7 @@ def predictions(name):
 
 
 def flat(found):
-    """Return all values of nested lists and mappings, and the keys of the mappings."""
+    """Return all values of nested lists and mappings, and all keys of mappings."""
     if isinstance(found, dict):
         found = [one for pair in found.items() for one in pair]
     if isinstance(found, list | tuple | np.ndarray):
@@ -84,7 +85,7 @@ def compare(found, expected, bound):
 @pytest.mark.blas
 def test_kernels_run_with_every_access_checked():
     checked = run(CHECKED, RIVER_MONDRIAN_CHECKS="1")
-    # Loops with checks are not vectorized, so they add in another order.
+    # Loops with checks are not vectorized, so the order of additions differs.
     compare(checked, compiled(), 1e-9)
 
 
@@ -92,7 +93,7 @@ def test_kernels_run_with_every_access_checked():
 @pytest.mark.blas
 def test_kernels_run_as_python():
     plain = run(CASES, NUMBA_DISABLE_JIT="1")
-    # Plain Python rounds sums of float32 less often.
+    # Python rounds sums of float32 less often.
     compare(plain, compiled(), 1e-6)
 
 

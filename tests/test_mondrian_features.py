@@ -1,4 +1,4 @@
-"""Tests of Mondrian features: cells, distributions, the kernel's estimate, lifetimes by loss."""
+"""Tests of Mondrian features: cells, distributions, estimated kernel, lifetimes by loss."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ from river_mondrian.records import Float64s, Memory
 
 
 def samples(n, seed=0, dims=3, holes=0.0):
-    """Draw points of the unit cube in single precision, with missing values."""
+    """Draw points in the unit cube in single precision, with missing values."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, dims)).astype(np.float32).astype(float)
     X[rng.random((n, dims)) < holes] = math.nan
@@ -33,7 +33,7 @@ def mapping(row):
 
 
 def learned(X, *args, seed=1):
-    # All features occur in the first sample, so a feature's place is its column.
+    # The first sample has all features, so their order is the order of columns.
     return fed(MondrianFeatures(*args, seed=seed), map(mapping, X))
 
 
@@ -50,7 +50,7 @@ def test_cells_are_the_twins(holes):
     for row in [*X, *samples(50, seed=9, holes=holes)]:
         expected = [naive.cell(nodes, row, 4.0, 0) for nodes in trees]
         assert columns_of(features, row) == expected
-    # Each column is one cell of one partition, as its name says.
+    # Each column is a cell of a partition, as in its name.
     cells = [sorted(node.cell for node in nodes if node.is_leaf) for nodes in trees]
     assert sorted(itertools.chain(*cells)) == list(range(features._map.n_columns))
     for t, own in enumerate(cells):
@@ -68,7 +68,7 @@ def test_memory_grows_with_cells_only():
         fed(features, map(mapping, X))
     assert seen[0][:2] == seen[1][:2] and seen[1] == seen[2]
     assert seen[0][1] < seen[0][0]
-    # Only the boxes of leaves that were single points are added.
+    # Cuts are added only within leaves that had one point.
     assert seen[1][2] < 1.6 * seen[0][2]
 
 

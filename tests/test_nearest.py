@@ -1,4 +1,4 @@
-"""Tests of the nearest-neighbour detector: its definition, its twin, and its stored samples."""
+"""Tests of the nearest-neighbour detector: definition, reference, and stored samples."""
 
 import copy
 import math
@@ -89,7 +89,7 @@ def test_a_window_holds_a_random_part_of_the_latest_samples():
         model.learn_one({"i": float(i)})
     ages = 3999 - (model._table.samples[:, 0] + model._table.learned["origins"][0])
     assert len(ages) == model.n_held == 100
-    # The oldest of 100 samples, which enter with probability 1/4, has an age of about 400 ± 35.
+    # Samples enter with probability 1/4, so the oldest of 100 samples has an age of 400 ± 35.
     assert abs(ages.max() - 400) < 5 * 35
     assert (np.diff(ages) < 0).all()
 
@@ -140,7 +140,7 @@ def test_shingles_are_samples_of_all_their_values():
     fed(model, samples[3:250])
     for x in joined[:-1]:
         whole.hold(x)
-        # A feature has one width for all its places, from its latest values.
+        # A feature has one width for all positions in a shingle, from its latest values.
         whole.widths = {name: whole.widths[name[0], 0] for name in whole.widths}
     found = model.raw_score_one(samples[250])
     assert found == pytest.approx(whole.score(joined[-1]), rel=1e-5)
@@ -150,7 +150,7 @@ def test_shingles_are_samples_of_all_their_values():
     X, expected, many = pd.DataFrame(samples[250:]), [], copy.deepcopy(model)
     for x in samples[250:]:
         expected.append(model.score_one(x))
-        # The next row is shingled with this row, which is not learned.
+        # The shingle of the next row contains this row, which is not learned.
         model._table.recent[:-1] = model._table.recent[1:]
     for n_jobs in (1, 3):
         many.n_jobs = n_jobs
@@ -163,7 +163,7 @@ def test_forgetting_is_never_having_held():
     model = learned(samples, max_samples=512)
     model.forget_one(samples[40])
     rest = learned(samples[:40] + samples[41:], max_samples=512)
-    # The widths of the other model are those of its last renewal.
+    # The other model has the widths of its last renewal.
     rest._table = rest._table.without(0)
     model.forget_one(samples[0])
     assert model.n_held == rest.n_held == 118 and model.widths == rest.widths

@@ -1,4 +1,4 @@
-"""Tests of numba's types of calls, within kernels and in functions of users."""
+"""Tests of numba's types of calls, in kernels and in functions of users."""
 
 import math
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is com
 
 @kernel
 def combined(i: int, j: int, x: float, y: float) -> tuple:
-    """Combine numbers in all ways for which kernels have rules."""
+    """Combine numbers by all operations for which kernels have rules."""
     k, z = i, x
     k += j
     k -= 3
@@ -54,7 +54,7 @@ def is_ours(value):
 
 
 def is_numbas(value):
-    """Return whether a function or class is Python's, NumPy's or numba's own."""
+    """Return whether a function or class belongs to Python, NumPy or numba."""
     module = getattr(value, "__module__", None) or "builtins"
     return module.partition(".")[0] in {"_operator", "builtins", "math", "numba", "numpy"}
 
@@ -75,7 +75,7 @@ def test_functions_of_users_keep_numbas_types_and_code():
         if is_ours(code) and callable(key)
     ]
     assert min(len(typed), len(coded)) > 20
-    # Users may register functions of their own by the package's decorators.
+    # Users may register functions with the package's decorators.
     assert [value for value in typed if is_numbas(value)] == []
     assert [call for call in coded if is_numbas(call[0]) and not any(map(is_ours, call[1]))] == []
 
@@ -102,6 +102,6 @@ print(root(9.0), "numba.np.arraymath" in sys.modules)
 
 
 def test_kernels_do_not_load_all_of_numba():
-    """Loading all would take a quarter of a second of the first call."""
+    """Loading all types would take a quarter of a second of the first call."""
     printed = subprocess.check_output([sys.executable, "-c", ROOT], text=True)
     assert printed.split() == ["3.0", "False"]

@@ -43,13 +43,13 @@ RIDGE = "model = rm.RidgeRegressor(rm.RandomFourierFeatures(4, seed=1))"
     ],
 )
 def test_what_is_not_needed_is_not_imported(code, name):
-    """Unneeded imports would slow down the start."""
+    """Unnecessary imports would slow down the start."""
     code = f"import river_mondrian as rm; {code}; import sys; sys.exit({name!r} in sys.modules)"
     run("-c", code)
 
 
 def imports_of(path, package, modules):
-    """Yield the modules of the package that a file imports, also those for type checkers."""
+    """Yield the modules of the package that a file imports, also for type checkers only."""
     for statement in ast.walk(ast.parse(path.read_text())):
         if not isinstance(statement, ast.ImportFrom) or statement.level == 0:
             continue
@@ -66,7 +66,7 @@ def test_no_circle_of_imports():
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
         modules[parts[:-1] if parts[-1] == "__init__" else parts] = path
-    # The package's own module imports names at their first use.
+    # The module `river_mondrian` imports names at their first use.
     del modules[()]
     graph = {
         module: set(imports_of(path, path.relative_to(root).parts[:-1], modules)) - {module, ()}

@@ -1,4 +1,4 @@
-"""Tests of compiled code in the package: when it is used, and what happens otherwise."""
+"""Tests of compiled code in the package: use, fallback, and trust."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_the_processor_that_is_named_does_not_matter(packaged, nowhere):
 
 
 def changed(place, copy, change):
-    """Copy an installation, and change a file in the copy."""
+    """Copy an installation, change a file of the copy, and return the folder."""
     shutil.copytree(place, copy)
     code = copy / PACKAGE.name / "compiled"
     index = json.loads((code / "index.json").read_text())
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_compiled_and_the_log_says_why(packaged, tmp_path, 
     found, told = run(USE, copy, "plain", **cache)
     assert found[1] > 0
     assert told.count("\n") == 1 and REASONS[change] in told
-    # The compiled code is kept for the next process, which logs nothing.
+    # The compiled code is kept for the next process, which therefore logs nothing.
     assert run(USE, copy, "plain", **cache) == ([found[0], 0, True], "")
 
 
@@ -144,7 +144,7 @@ def test_code_of_other_users_is_not_loaded(monkeypatch, tmp_path):
     assert folders.read(folder / "one.nbc") == b"code"
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     raises(PermissionError, "belongs to another user", lambda: folders.read(folder / "one.nbc"))
-    # A folder that the process cannot change is trusted if its user has named it.
+    # A folder that the process cannot change is trusted if the user has named it.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     raises(PermissionError, None, lambda: folders.read(folder / "one.nbc"))
     monkeypatch.setattr(folders._config, "CACHE_DIR", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Tests of forests in parts, without Ray: each node equals that of the one model."""
+"""Tests of sharded forests without Ray: each node equals that of a single model."""
 
 import copy
 import itertools
@@ -30,12 +30,12 @@ FORESTS = {
     "targets of levels": lambda: rm.MondrianForestRegressor(N_TREES, seed=1),
     "means": lambda: rm.MondrianForestRegressor(N_TREES, lifetime=grow, posterior="mean", seed=1),
 }
-# Models whose first samples have a category.
+# In these models the first samples have a category.
 CATEGORIES = ("categories", "targets of levels", "means")
 forests = pytest.mark.parametrize("name", FORESTS)
 
-# The tolerance of the learned distribution: sums of densities are added in another order, and each
-# enters a decayed logarithm. A hundred of them add up to this rounding error.
+# Tolerance of the learned distribution. Densities are added in another order, and each sum enters a
+# decayed logarithm. The rounding errors of a hundred sums are below this tolerance.
 LAW_TOLERANCE = 1e-12
 
 
@@ -94,7 +94,7 @@ def law_of(model):
 
 
 def learn_in_parts(parts, X, y, law):
-    """Let all parts learn a block, and update the distribution by their densities."""
+    """Let all parts learn a block, and update the learned distribution by their densities."""
     for part in parts:
         if law is not None:
             part._trees.told = []
@@ -118,7 +118,7 @@ def test_parts_learn_what_the_whole_does(name):
         whole.learn_many(X, y)
         learn_in_parts(parts, X, y, law)
     assert_same(united(parts, law), whole)
-    # A part is a forest like any other, so it can be divided again.
+    # A part is a forest, so it can be divided again.
     again = united([parts[0], *divided(parts[1], 3)], law)
     assert_same(again, whole)
 
@@ -168,7 +168,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine):
     whole, category = FORESTS[name](), name in CATEGORIES
     sharded = ShardedForest(whole.clone(), 2, save_every=2)
     assert sharded.predict_one({"a": 0.1}) == whole.predict_one({"a": 0.1})
-    # A block that crosses the start of sharding, a list, one sample, and a new feature.
+    # The blocks are: a block that crosses the start of sharding, a list, one sample, a new feature.
     first = samples(whole, splits_at(whole) + 20, 1, category)
     X, y = samples(whole, 60, 2, category)
     rows = [{k: v for k, v in row.items() if v == v} for row in X.to_dict("records")]
@@ -183,7 +183,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine):
     assert sharded.feature_names == whole.feature_names
     assert_predicts_the_same(sharded, whole, samples(whole, 30, 4, category, extra=True)[0])
     assert_same(sharded.gather(), whole)
-    # The forest continues, and so do its copies and a forest made from the gathered model.
+    # The forest continues to learn, and so do copies and a forest made from the gathered model.
     others = [copy.deepcopy(sharded), ShardedForest.scatter(sharded.gather(), 3)]
     if not callable(whole.lifetime):
         others.append(pickle.loads(pickle.dumps(sharded)))
@@ -211,8 +211,8 @@ def test_the_first_category_is_learned_by_the_whole(engine):
 def test_a_worker_that_dies_is_replaced(name, when, engine):
     whole, _ = begun(name)
     blocks = [samples(whole, 25, seed) for seed in range(8)]
-    # The calls are for eight blocks on two workers, and two calls gather the results. The deaths
-    # come at the first call, at calls around those after which workers save, and at the last call.
+    # Eight blocks on two workers need 16 calls, and two more calls gather the results. Workers die
+    # at the first call, around the calls after which workers save, and at the last call.
     assert_replaced(whole, blocks, (1, 5, 6, 7, 12, 17, 18), when, engine)
 
 
@@ -223,7 +223,7 @@ def assert_replaced(start, blocks, calls, when, engine):
         whole.learn_many(*block)
     for first in calls:
         engine.n_calls = 0
-        # The second death may come while blocks are sent again.
+        # The second worker may die while blocks are sent again.
         engine.deaths = {first: when, first + 3: when}
         sharded = ShardedForest.scatter(start, 2, save_every=3, in_flight=2)
         for block in blocks:
@@ -231,7 +231,7 @@ def assert_replaced(start, blocks, calls, when, engine):
         assert_same(sharded.gather(), whole)
         assert sharded.n_restarts > 0
         assert_predicts_the_same(sharded, whole, blocks[0][0])
-        # Blocks are kept until all files contain them, and no longer.
+        # Blocks are kept until the files of all workers contain them, and no longer.
         assert len(sharded._state._blocks) <= 3 + 2
 
 
@@ -269,14 +269,14 @@ def test_a_bad_row_is_named_and_nothing_is_learned(name, bad, as_list, engine):
 
 
 def test_an_interrupted_call_leaves_whole_blocks(engine):
-    """Wherever the caller's code is interrupted, a block is accepted as a whole or not at all."""
+    """If the calling process is interrupted, a block is accepted completely or not at all."""
     whole, _ = begun("classes", 0)
     start, blocks = copy.deepcopy(whole), [samples(whole, 6, seed) for seed in range(3)]
     for block in blocks:
         whole.learn_many(*block)
 
     def is_traced(code):
-        # Workers are other processes, which an interruption does not reach.
+        # Workers are in other processes, so an interruption does not reach them.
         return code.co_filename == shard.__file__ and not code.co_qualname.startswith("Shard.")
 
     for k in itertools.count(1, 3):
@@ -309,7 +309,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch):
     X, y = samples(whole, 300, 1)
     with pytest.raises(ImportError, match=r"needs ray, .* pip install 'river-mondrian\[ray\]'"):
         sharded.learn_many(X, y)
-    # The forest has learned the rows that need no worker, and can continue.
+    # The forest has learned the rows before sharding, which need no worker, and can continue.
     n = sharded.n_samples
     whole.learn_many(X[:n], y[:n])
     assert n == splits_at(whole)

@@ -1,4 +1,4 @@
-"""Tests of plots: their content, and that it is visible on white and on dark backgrounds."""
+"""Tests of plots: content, and visibility on white and dark backgrounds."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ def closed():
 
 
 def bananas(model, target=None, n=200):
-    """Let a model learn points of two features with their classes, targets or neither."""
+    """Let a model learn points of two features, with classes, targets or neither."""
     pairs = datasets.Bananas().take(n)
     if isinstance(model, base.AnomalyDetector):
         return fed(model, [x for x, _ in pairs])
@@ -63,7 +63,7 @@ def test_a_whole_tree_has_a_dot_for_each_leaf():
         frame, ax = model.to_dataframe(0), model.draw(0)
         lines, leaves = ax.collections[0].get_segments(), int(frame.is_leaf.sum())
         assert n_dots(ax.collections[1:]) == leaves
-        # A vertical line for each node, and a horizontal one for each fork.
+        # There is a vertical line for each node, and a horizontal line for each inner node.
         assert len(lines) == len(frame) + leaves - 1
         forks = {round(t, 9) for t in frame.time[~frame.is_leaf]}
         assert {round(a[1], 9) for a, b in lines if a[1] == b[1] and a[0] != b[0]} == forks
@@ -78,7 +78,7 @@ def test_the_top_of_a_tree_tells_what_is_below(depth):
     below = frame[(frame.depth == depth) & ~frame.is_leaf]
     assert len(ax.patches) == len(below)
     texts = [text.get_text().replace("\n", " ") for text in ax.texts]
-    # The nodes below, which follow in the frame, as it is in preorder.
+    # The frame is in preorder, so the nodes below a node follow it.
     found = []
     for i in below.index:
         end = next((j for j in range(i + 1, len(frame)) if frame.depth[j] <= depth), len(frame))
@@ -281,7 +281,7 @@ def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
 
 
 def test_nothing_of_an_explanation_is_cut():
-    """Long names, names in matplotlib's notation for formulas, and labels at the ends are whole."""
+    """Long names, names that look like formulas, and labels at the ends are drawn completely."""
     model = rm.MondrianForestRegressor(2, seed=1)
     long, a = "a name of very many words " * 5, "$1$ & $x_1^2$"
     for x, _ in datasets.Bananas().take(60):
@@ -364,7 +364,7 @@ def test_scores_of_any_detector():
     ax = rm.plot.scores(scores, 0.75, odd)
     assert ax.lines[0].get_xydata().tolist() == [[i + 1, s] for i, s in enumerate(scores)]
     assert ax.lines[2].get_xdata().tolist() == [3, 4, 10]
-    # In a run of marked samples the first is labelled.
+    # Only the first of consecutive marked samples has a label.
     assert [text.get_text() for text in ax.texts] == ["3", "10"]
     assert ax.lines[3].get_xdata().tolist() == [3, 10]
 
@@ -412,7 +412,7 @@ def test_maps_show_what_models_say_at_each_place():
     assert drawn[2, 0] == detector.score_one({"a": 1.0, "b": -1.0, "c": 0.5})
 
 
-# Axes, and refused arguments.
+# Axes and refused arguments.
 
 
 def drawings():

@@ -43,7 +43,7 @@ def test_its_functions_agree(seed):
         x = math.sinh(t)
         return 2.0 * x**2 * law(law.mode + x) * math.cosh(t)
 
-    # With tails of the third power, the rest of the integral is 1e-5 of the variance.
+    # Tails decrease with the third power, so the rest of the integral is 1e-5 of the variance.
     second = integrate.quad(square, 0.0, math.asinh(1e5 * law.scales.max()), limit=400)[0]
     assert law.var == pytest.approx(second, rel=1e-3)
     assert law.mean == pytest.approx(law.mode) and law.median == law.mode
@@ -139,7 +139,7 @@ def test_all_regressors_return_one_class(name):
 
 
 def test_ridge_regression_predicts_by_the_t_distribution():
-    """The predictive density is the ratio of marginal likelihoods, exactly, at any sample."""
+    """The predictive density is exactly the ratio of marginal likelihoods."""
     rng, model = np.random.default_rng(0), fourier()
     for i in range(40):
         x, y = {"a": rng.normal(), "b": rng.normal()}, rng.normal()

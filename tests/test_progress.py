@@ -1,4 +1,4 @@
-"""Tests of progress bars for long calls, which must not change results."""
+"""Tests of progress bars of long calls, which must not change results."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ MODELS = {name: CONFIGURATIONS[name] for name in NAMES}
 
 
 def arguments(model, n=N, start=0):
-    """Return rows for a model to learn, with labels or targets if it learns them."""
+    """Return rows for a model to learn, with labels or targets if the model needs them."""
     if "y" not in inspect.signature(model.learn_many).parameters:
         return (X[start:n],)
     return X[start:n], (LABELS if hasattr(model, "classes") else TARGETS)[start:n]
 
 
 def results(model, **more):
-    """Return a model's results for rows, from all its methods for many."""
+    """Return the results of all `*_many` methods of a model for rows."""
     methods = [getattr(model, f"{name}_many") for name in readings(model, "many")]
     return [np.asarray(method(X, **more)).tolist() for method in methods]
 
 
 class Bar:
-    """Records what tqdm would show."""
+    """Replacement of tqdm that records the updates."""
 
     made: list[Bar] = []  # noqa: RUF012
-    # The update at which Ctrl-C comes.
+    # The number of the update at which Ctrl-C comes.
     stops_at = None
 
     def __init__(self, total, unit, unit_scale):
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     same.learn_many(*arguments(model, n))
     assert getattr(model, "n_samples", n) == getattr(same, "n_samples", n)
     assert results(model) == results(same)
-    # The next call continues to learn.
+    # The next call continues the work.
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
     assert results(model) == results(same)
@@ -129,7 +129,7 @@ def test_rows_are_forgotten_piece_by_piece(name, bars):
 def test_shards_show_blocks(name, bars, engine, monkeypatch):
     monkeypatch.setattr(sharded, "BLOCK_ROWS", 500)
     forest = sharded.ShardedForest(MODELS[name](), 2)
-    # A regressor is sharded after 4,096 rows; the first rows are learned before.
+    # A regressor is sharded after 4,096 rows, so these rows are learned before.
     rows = pd.concat([X, X], ignore_index=True)
     y = pd.concat([LABELS if name == "classifier" else TARGETS] * 2, ignore_index=True)
     forest.learn_many(rows, y, progress=True)

@@ -27,12 +27,12 @@ LEVEL = 0.001
 
 
 def as_twin(trees, t, X):
-    """Copy a tree into the twin's nodes, with the points of the window in its leaves."""
+    """Copy a tree to nodes of the reference, with the points of the window in the leaves."""
     return mondrian.route(mondrian.copied(trees.read(t)), X)
 
 
 def draw(n, seed, dims=2, places=0):
-    """Return points in single precision; `places` limits the number of different points."""
+    """Return points in single precision, with at most `places` different points."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, dims))
     if places:
@@ -74,9 +74,9 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
         model._readings(mapped(x))
         expected = np.mean([naive.expected(twin, x) for twin in twins], axis=0)
         cells = np.mean([naive.n_in_cell(twin, x, 2.0) for twin in twins])
-        # A distance is a sum of single-precision differences, so eta span is off by a few units in
-        # the last place. The error of exp(-eta span) is 1/e of these, and the error of each step
-        # this times n.
+        # A distance is a sum of single-precision differences, so the relative error of eta span is
+        # a few units in the last place. The error of exp(-eta span) is at most 1/e of this error,
+        # and the error of a step at most n times as large.
         n, steps = len(held), 1 + expected[2]
         unit = (dims + 1) * 2.0**-24 / math.e * 2.0 * steps
         found = trees.out[[DISPLACEMENT, RELATIVE, DEPTH, DENSITY]]
@@ -142,12 +142,12 @@ def test_scoring_before_learning_is_the_same_as_learning(missing):
     scored, plain = (rm.RandomCutForest(4, window=30, seed=1) for _ in range(2))
     samples = stream(300, missing=missing)
     for i, x in enumerate(samples):
-        # The notes from scoring a sample are not used after another sample is learned.
+        # Results stored while scoring a sample are not used after another sample is learned.
         if i % 7 != 1:
             scored.score_one(x)
         if i % 7 == 0:
             scored.score_one(samples[(i + 1) % 300])
-        # They are not used after the trees change, either.
+        # Stored results are not used after the trees change, either.
         for model in (scored, plain):
             if i % 5 == 0 and i > 40:
                 model.forget_one(samples[i - 3])
@@ -162,7 +162,7 @@ def test_scoring_before_learning_is_the_same_as_learning(missing):
 
 @pytest.mark.parametrize("missing, most", [(0.0, 30), (0.3, 10)])
 def test_shingles_are_samples_of_several(missing, most):
-    """Some samples do not enter the trees, and their shingles must be right, too."""
+    """Samples that do not enter the trees must have correct shingles, too."""
     params = {"window": 30, "max_samples": most, "seed": 1}
     shingled, plain = (rm.RandomCutForest(4, shingle=n, **params) for n in (3, 1))
     samples = stream(120, missing=missing, levels=True, names="ab")
@@ -207,7 +207,7 @@ def test_features_share_the_score(params, missing):
 
 
 def test_parts_are_those_of_the_paths():
-    """The twin computes each dimension's part along the same path."""
+    """The reference computes the share of each dimension along the same path."""
     X = draw(50, 4)
     model = learned(X, n_estimators=4, window=None, scale=False)
     trees = model._trees
@@ -242,11 +242,11 @@ def test_before_any_learning():
     assert model.score_one({"a": 5.0}) == 0.75
 
 
-# Random cut forests with a random part of a window: which samples enter the trees.
+# Samples that enter the trees, if trees store a random part of the window.
 
 
 def learn(model, found):
-    """Learn samples; return for each sample whether it entered the trees."""
+    """Learn samples; return whether each sample has entered the trees."""
     entered = []
     for x in found:
         n_passed = 0 if model._trees is None else int(model._trees.forest.n_passed)
@@ -263,7 +263,7 @@ def test_each_sample_enters_with_the_same_probability(seed):
     later = np.array(entered[most:])
     share = most / window
     assert stats.binomtest(int(later.sum()), len(later), share).pvalue > LEVEL / 6
-    # Consecutive samples enter together as often as independent samples would.
+    # Samples enter independently, so consecutive samples enter together as often as others.
     pairs = int((later[1:] & later[:-1]).sum())
     error = math.sqrt(len(later) * share**2 * (1.0 - share**2 + 2.0 * share * (1.0 - share)))
     assert abs(pairs - len(later) * share**2) < stats.norm.isf(LEVEL / 12) * error
@@ -293,16 +293,17 @@ def test_a_smaller_window_is_held_as_a_whole(window):
     assert one.recent_scores == other.recent_scores
 
 
-# In shingles, features have the kinds that they have in single samples.
+# In shingles, features have the same types as in single samples.
 
 
-# After four other samples, the feature is in the trees, but not among the earlier samples.
+# After four other samples, the trees know the feature, but the stored earlier samples do not have
+# it.
 FIRST = [("red", 2.0, 0), (True, 2.0, 0), (1.0, "red", 0), (1.0, "red", 1), (1.0, "red", 4)]
 
 
 @pytest.mark.parametrize("first, bad, n_others", FIRST)
 def test_a_feature_is_of_one_kind_from_its_first_value_on(first, bad, n_others):
-    """A refused value leaves no trace, and a value of the right kind is learned afterwards."""
+    """A refused value has no effect, and a value of the right type is learned afterwards."""
     kind = "number" if bad == "red" else "level of a category, as before"
     before, text = [{"a": first}, *[{"b": 1.0}] * n_others], f"'a' must be a {kind}, got {bad!r}"
     model, other = (learned(before, window=40, shingle=3) for _ in range(2))

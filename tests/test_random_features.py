@@ -1,4 +1,4 @@
-"""Tests of random Fourier features and binning: twins, distributions, new features."""
+"""Tests of random Fourier features, binning and Nystrom features: references, distributions."""
 
 import math
 
@@ -23,7 +23,7 @@ WIDTH = 0.8
 
 
 def samples(n, seed=0, dims=5, holes=0.3):
-    """Draw mappings with missing values; later features occur from the second half on."""
+    """Draw mappings with missing values; late features occur from the second half on."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -65,7 +65,8 @@ def test_fourier_features_are_the_twins(kernel):
 def test_binning_cells_are_the_twins_in_the_order_of_meeting():
     features = rm.RandomBinningFeatures(15, lifetime=WIDTH, seed=5)
     stream = samples(200)
-    # All features come first, so that the twin has all grids; new grids change no cell.
+    # The model learns all features first, so that the reference has all grids; new grids change no
+    # cell.
     names = {name: 0.0 for x in stream for name in x}
     features.learn_one(names)
     twin = naive.Binning(grids_of(features))
@@ -76,7 +77,7 @@ def test_binning_cells_are_the_twins_in_the_order_of_meeting():
         features.learn_one(x)
         twin.learn(x)
         assert features.cells_one(x).tolist() == twin.cells_of(x)
-    # The first table has fewer slots than there are cells, so it has grown.
+    # There are more cells than slots in the first hash table, so the table has grown.
     assert len(twin.cells) == features._map.n_columns - 1 > 256
     new = {"x0": 9.0, "x1": -7.0, "never seen": 4.0}
     assert features.transform_one(new) == {}
@@ -90,7 +91,7 @@ def test_binning_cells_are_the_twins_in_the_order_of_meeting():
 
 @pytest.mark.parametrize("name", ["fourier gaussian", "fourier laplace", "binning"])
 def test_random_numbers_belong_to_names(name):
-    """A feature's random numbers do not depend on the order of features or on its first sample."""
+    """A feature's random numbers do not depend on the order of features or the first sample."""
     early, late, other = MAPS[name](), MAPS[name](), MAPS[name]().clone({"seed": 2})
     early.learn_one({"c": 1.0, "a": 1.0, "b": 1.0, 7: 1.0})
     fed(late, [{name: 1.0} for name in (7, "b", "c", "a")])
@@ -133,7 +134,7 @@ def test_the_range_of_values_is_met_without_overflow():
     assert features.kernel(far[0], far[1]) == 0.0
 
 
-# Nystrom features against the formula, and the kernel that they approximate.
+# Nystrom features against the formula and the approximated kernel.
 
 pytestmark = pytest.mark.blas
 
@@ -143,7 +144,7 @@ WIDTH_OF_NYSTROM = 0.5
 
 def stream(n, seed=0, dims=4):
     rng = np.random.default_rng(seed)
-    # Values are exact in single precision, in which landmarks are stored.
+    # Landmarks are stored in single precision, which represents these values exactly.
     X = rng.normal(size=(n, dims)).astype(np.float32).astype(float)
     return [{f"x{j}": v for j, v in enumerate(row) if rng.random() > 0.2} for row in X.tolist()]
 
@@ -192,7 +193,7 @@ def test_text_like_mappings_are_not_made_dense():
     words = np.random.default_rng(2).integers(0, 1_000_000, (60, 100)).tolist()
     features = rm.NystromFeatures(50, 10, lifetime=0.01)
     fed(features, [{f"w{name}": 1.0 for name in names} for names in words])
-    # Vectors may have an element per feature, but no matrix has a row or column per feature.
+    # Vectors may have one element per feature, but matrices must have no row or column per feature.
     assert features._map.nbytes < 8 * features._map.n_inputs + 50 * 100 * 12 + 50 * 10 * 8 + 4000
 
 
@@ -224,8 +225,8 @@ def test_all_samples_of_a_pool_are_drawn_as_often():
         features = rm.NystromFeatures(4, 4, lifetime=WIDTH_OF_NYSTROM, pool_size=12, seed=seed)
         times[landmarks_of(fed(features, samples), samples)] += 1
     assert times.sum() == 4 * 400
-    # The number of times of each sample has variance 400 p (1 - p), where p = 1/3. The sum of
-    # squares has 12 terms, less one because the total is fixed. The level is 1e-3.
+    # The count of each sample has variance 400 p (1 - p), where p = 1/3. The sum of 12 squares has
+    # 11 degrees of freedom, because the total is fixed. The level is 1e-3.
     squares = ((times - 400 / 3) ** 2).sum() / (400 * (1 / 3) * (2 / 3)) * 11 / 12
     assert squares < stats.chi2(11).ppf(1.0 - 1e-3)
 
@@ -257,7 +258,7 @@ def test_gram_is_the_matrix_of_dot_products(make):
     matrix, gram = features.to_csr(FRAME), features.gram(FRAME)
     bound = rounding_of_products(matrix, features._map.n_out)
     assert (np.abs(gram - (matrix @ matrix.T).toarray()) <= bound).all()
-    # For other shapes, a linear algebra library may add in another order.
+    # For other shapes, linear algebra libraries may add in another order.
     bound = bound[3:5] if features._map.dense else 0.0
     assert (np.abs(gram[3:5] - features.gram(FRAME[3:5], FRAME)) <= bound).all()
 
@@ -265,14 +266,14 @@ def test_gram_is_the_matrix_of_dot_products(make):
 def rounding_of_products(matrix, n):
     """Return the largest difference between two computations of the dot products of rows.
 
-    With u = eps / 2, a sum of n products is off by at most n u / (1 - n u) of the sum of their
-    magnitudes. This holds in any order, and with fused operations (Higham, Accuracy and Stability
-    of Numerical Algorithms, section 3.1). Two such sums differ by twice as much, n eps. The bound
-    has n + 1 for terms in u^2 and for its own rounding.
+    Let u = eps / 2. The error of a sum of n products is at most n u / (1 - n u) times the sum of
+    magnitudes. This holds for any order and for fused operations (Higham, Accuracy and Stability of
+    Numerical Algorithms, section 3.1). Two sums differ by at most twice as much, n eps up to terms
+    in u^2. The bound uses n + 1 to include these terms and the rounding of the bound.
 
     A kernel of cells, a count over n, is rounded once. The value 1 / sqrt(n) is rounded twice, so
-    its square is off by 4 u, and the sum of n squares by (n + 4) u. Both together are (n + 5) u,
-    which is less than the bound from n = 3 on.
+    the relative error of its square is 4 u, and that of a sum of n squares is (n + 4) u. The total,
+    (n + 5) u, is below the bound for n >= 3.
     """
     magnitudes = abs(matrix)
     return (n + 1) * np.finfo(float).eps * (magnitudes @ magnitudes.T).toarray()

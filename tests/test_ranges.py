@@ -1,4 +1,4 @@
-"""Tests of robust ranges: their twin, shapes of features, wild values."""
+"""Tests of robust ranges against a reference, with features of several shapes and wild values."""
 
 import math
 import tracemalloc
@@ -79,5 +79,5 @@ def test_wide_sparse_rows_are_never_dense():
     tracemalloc.stop()
     assert (low == 0.0).all()
     assert (high[places[0]] >= 1.0).all()
-    # Memory holds arrays with an entry per feature, but no dense rows.
+    # Memory suffices for arrays with one element per feature, but not for dense rows.
     assert peak < 200 * (d + n_entries)

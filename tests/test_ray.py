@@ -1,4 +1,4 @@
-"""Tests of forests, streams and data sets on Ray, with workers that are killed."""
+"""Tests of forests, streams and data sets on Ray, with killed workers."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def test_killed_workers_lose_nothing(name):
     blocks = [samples(whole, 200, seed) for seed in range(30)]
     processes = {one["process"] for one in sharded.describe_shards()}
     assert len(processes - {os.getpid()}) == 2
-    # Each worker is killed at about the time at which it learns a block.
+    # Each worker is killed at about the time when it learns a block.
     victims = dict(zip((10, 20), processes, strict=True))
     for i, block in enumerate(blocks):
         whole.learn_many(*block)
@@ -66,7 +66,7 @@ def test_workers_that_end_for_ever_are_an_error(tmp_path):
 
 @pytest.fixture
 def parquet(tmp_path):
-    """Return frames, and a function that reads them as a data set of Parquet files."""
+    """Return frames, and a function that reads the frames as a Ray data set of Parquet files."""
     frames = [rows(500, seed).assign(y=lambda X: X["a"] * X["b"], w=1.0) for seed in range(6)]
     for i, frame in enumerate(frames):
         frame.to_parquet(tmp_path / f"{i}.parquet")

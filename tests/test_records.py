@@ -33,7 +33,7 @@ class Whole(rec.Record):
     large: rec.Int64
     bits: rec.UInt64
     single: rec.Float32
-    # Shifts the next field to an address that is no multiple of 8.
+    # This field shifts the next field to an address that is no multiple of 8.
     odd: rec.Int32
     real: rec.Float64
     misplaced: rec.Int32
@@ -47,7 +47,7 @@ class Whole(rec.Record):
 
 
 class Larger(Whole):
-    """A subclass with a field more."""
+    """A subclass with one more field."""
 
     extra: rec.Int64
 
@@ -65,14 +65,14 @@ class Holder(rec.Record):
 
 @kernel
 def total_of(record: Whole) -> float:
-    """Return the sum of a record's numbers."""
+    """Return the sum of a record's fields."""
     total = record.small + record.large + record.single + record.real + record.after
     return total + record.parts[1].count + record.parts[0].share + record.numbers[1]
 
 
 @kernel
 def set_all(record: Whole, value: int) -> None:
-    """Set numbers of a record."""
+    """Set fields of a record."""
     record.small = value
     record.large = value + 1
     record.single = value + 0.5
@@ -96,7 +96,7 @@ def test_fields_keep_what_is_written(small, large, bits, single, real):
     memory, record = make_whole()
     record.small, record.large, record.bits, record.single = small, large, bits, single
     record.real, record.misplaced, record.after, record.parts[1].count = real, small, large, large
-    # The owner's record reads through a view; a second record reads at the same address.
+    # The owner's record uses a view, and a second record uses the same address.
     for seen in (record, Whole(int(record))):
         found = (seen.small, seen.alias, seen.large, seen.misplaced, seen.after)
         assert found == (small, small, large, small, large)
@@ -202,7 +202,7 @@ def shown(rows: ChunkedRows) -> rec.Table[Part]:
 
 
 def grow(rows: ChunkedRows, table: rec.Table[Part], n: int) -> None:
-    """Add rows to a table, and number the new ones."""
+    """Add rows to a table, and number the new rows."""
     first = table.n_rows
     rows.grow(0, table, n)
     table.n_rows = n
@@ -235,7 +235,7 @@ def test_rows_get_wider():
     words = Part.SIZE // 4
     rows = ChunkedRows(1, words)
     grow(rows, shown(rows), 200)
-    # There are two more words before the share.
+    # Two more words precede the share.
     rows = rows.resized(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
     table = shown(rows)
     for j in (0, 127, 128, 199):

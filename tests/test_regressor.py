@@ -95,28 +95,28 @@ def test_reading_stops_at_the_lifetime():
         assert f"mean {model.predict_one(x):.6g} (" in model.debug_one(x)
 
 
-# Changes of hyperparameters that are spread over samples.
+# Changes of hyperparameters are spread over samples.
 
-# At sample 1,024, one call changes only some of this many trees.
+# With this many trees, one call changes only some trees at sample 1,024.
 N_TREES, BEGIN = 12, 1024
 
 
 def stream(n, seed=2):
     X, y = draw(n, seed)
-    # Noise makes the choice take several steps.
+    # With this noise, the choice takes several steps.
     y = y + np.random.default_rng(seed).normal(size=n)
     return list(zip(map(dict, map(enumerate, X.tolist())), y.tolist(), strict=True))
 
 
 def begun():
-    """Return a regressor with a change in progress."""
+    """Return a regressor with a change of hyperparameters in progress."""
     model = fed(rm.MondrianForestRegressor(N_TREES, seed=1), stream(BEGIN + 5))
     assert model._trees.change is not None
     return model
 
 
 def best_by(scores, start, moves_gamma2=True, moves_noise=True):
-    """Follow `chosen` for a function of scores; return the end, and the evaluated candidates."""
+    """Follow `chosen` with a score function; return the final pair and the evaluated candidates."""
     found = {}
     while True:
         reached, candidate = chosen(start, found, moves_gamma2, moves_noise)
@@ -139,7 +139,7 @@ def test_steps_lead_uphill_one_at_a_time():
     assert sum(reached) == 5
     assert len(asked) <= MOST_CANDIDATES
     assert max(step for _, step in asked) <= LAST_NOISE
-    # A step of noise needs a minimal gain.
+    # A step of the noise needs a minimal gain.
     assert best_by(lambda one: 0.001 * one[1], (0, 0))[0] == (0, 0)
 
 

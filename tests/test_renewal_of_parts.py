@@ -1,4 +1,4 @@
-"""Tests of forests in parts whose trees are redrawn meanwhile: they equal one model at any time."""
+"""Tests that sharded forests equal a single model, also while widths are renewed."""
 
 import copy
 import itertools
@@ -19,16 +19,16 @@ ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """Check widths before sample 4,096, so that a renewal is in progress there."""
+    """Move a check of widths before sample 4,096, so that a renewal is in progress there."""
     monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
 
 
 def stream(model, n, category=False, seed=0):
-    """Return a frame whose features change their units, and labels or targets."""
+    """Return a frame whose features change units, and labels or targets."""
     rng = np.random.default_rng(seed)
     values = rng.random((n, 3))
     y = values[:, 0] * values[:, 1] + 0.1 * rng.standard_t(3, size=n)
-    # The change comes later for a forest that can be divided late.
+    # Some forests can be divided only later, so their units change later.
     values[300 if splits_at(model) == 256 else 2600 :] *= (10.0, 1.0, 0.1)
     X = pd.DataFrame(values, columns=list("abc")).mask(rng.random((n, 3)) < 0.02)
     if category:
@@ -37,7 +37,7 @@ def stream(model, n, category=False, seed=0):
 
 
 def begun(name, n_blocks=14):
-    """Return a forest that can be divided, and blocks in which a renewal starts and ends."""
+    """Return a forest that can be divided, and blocks during which a renewal starts and ends."""
     model = test_parts.FORESTS[name]()
     start = splits_at(model)
     n = 3 * start if start == 256 else start + start // 3
@@ -49,7 +49,7 @@ def begun(name, n_blocks=14):
 
 @test_parts.forests
 def test_a_forest_is_divided_in_mid_renewal(name):
-    """A forest can be divided at any time into any number of parts, and parts again."""
+    """A forest can be divided at any time into any number of parts, and parts can be divided."""
     whole, blocks = begun(name, 40)
     law, ways = test_parts.law_of(whole), [2, 5, 3, 1, 4]
     parts, phases = divided(whole, 2), set()
@@ -99,6 +99,6 @@ def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):
         whole.learn_many(*block)
         if phase_of(whole) != STEADY:
             drawn.append(i)
-    # Two workers have a call each for a block.
+    # A block takes one call per worker.
     calls = 2 * drawn[0] + 1, 2 * drawn[len(drawn) // 2] + 2, 2 * drawn[-1] + 1
     test_parts.assert_replaced(model, blocks, calls, when, engine)

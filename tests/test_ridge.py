@@ -1,4 +1,4 @@
-"""Tests of exact ridge regression: its dense twin, and the public interface."""
+"""Tests of exact ridge regression: dense reference, and the public interface."""
 
 import math
 
@@ -25,7 +25,7 @@ SETTINGS = {
 }
 
 
-# Each setting with cells, and each other map with the default setting.
+# All settings with cells, and all other maps with the default setting.
 PAIRS = [("cells", setting) for setting in ("default", "paper", "capped")]
 PAIRS += [("fourier", setting) for setting in ("default", "no intercept", "noise")]
 
@@ -99,14 +99,14 @@ def test_before_there_is_enough():
         raises(ValueError, r"only with window=, got window=None", forget)
 
 
-# Ridge regression on windows, and on samples of which some are removed, against refits.
+# Ridge regression with a window or removed samples, against refits.
 
 # Ten times the error bound of `forgetting.SHARE`.
 CLOSE = 1e-8
 
 
 def check(model, samples, before=()):
-    """Check a model against a refit of samples with their weights."""
+    """Check a model against a refit of weighted samples."""
     own = model._features
     if not samples:
         assert all(model.predict_one(x) == 0.0 for x in rows(5, seed=5))
@@ -170,7 +170,7 @@ def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
         else:
             one = held[k % len(held)]
             model.forget_one(*one)
-            # The oldest of equal samples is removed.
+            # Of equal samples, the oldest is removed.
             held.remove(one)
         current = model._current
         assert _held(current) == [(y, w) for _, y, w in held]
@@ -190,7 +190,7 @@ def _held(posterior):
 
 
 def compare(model, samples):
-    """Check a model against an equal model that has learned these samples only."""
+    """Check a model against a model that has learned only these samples."""
     again = rm.RidgeRegressor(model._features, model.l2, fit_intercept=model.fit_intercept)
     fed(again, samples)
     for own, other in (
@@ -208,7 +208,7 @@ def compare(model, samples):
 STREAMS = {
     "steady": (1e-2, lambda t, y, w: (y, w)),
     "little ridge": (1e-6, lambda t, y, w: (y, w)),
-    # The value that is subtracted from targets follows the trend.
+    # The value that is subtracted from targets follows the trend of the targets.
     "trend": (1e-2, lambda t, y, w: (y + t, w)),
     "heavy tails": (1e-2, lambda t, y, w: (y + (w - 1.2) ** -3, (w / 2.0) ** -6)),
 }
@@ -247,7 +247,7 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
     for i, one in enumerate(stream(240)):
         model.learn_one(*one)
         held = [*held, *counted([one])][-(window or 240) :]
-        # Samples are removed before the first map, before the last map, while it replays, and
+        # Samples are removed before the first map, before the last map, during its replay, and
         # later.
         if window and i + 1 >= n and i % 9 == 0 and held:
             model.forget_one(*held.pop(rng.integers(len(held))))
@@ -261,7 +261,7 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
     "features", [rm.MondrianFeatures, rm.RandomBinningFeatures, rm.RandomFourierFeatures]
 )
 def test_features_that_come_late_and_missing_values(features):
-    """A sample is removed with the values that were learned, even if the map has changed."""
+    """A sample is removed with the learned values, even if the map has changed."""
     rng = np.random.default_rng(1)
     model, samples = rm.RidgeRegressor(features(8, seed=1), window=30), []
     for i in range(120):

@@ -1,4 +1,4 @@
-"""Tests of ridge experts, which choose columns: dense algebra, invariance, wild values, state."""
+"""Tests of ridge experts: dense algebra, invariance, wild values, state."""
 
 import math
 
@@ -23,7 +23,7 @@ HELPERS = designs.examine, designs.examine_wave, designs.note_units, designs.dra
 examine, examine_wave, note_units, draw_wave = as_kernels(*HELPERS, decorator=exact_kernel)
 
 
-# Arrays of a design that define its columns.
+# Arrays that define the columns of a design.
 OF_COLUMNS = "centres rates firsts seconds knots means factors arms arm_inputs arm_factors phases"
 
 
@@ -47,7 +47,7 @@ def run(own, X, y, weights=None, sizes=None):
 
 
 def samples(seed, n, d, noise=0.3):
-    """Draw inputs, and targets that are smooth functions of them."""
+    """Draw inputs, and targets that are smooth functions of the inputs."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = 3.0 * X[:, 0] + np.sin(2.0 * X[:, 1]) + X[:, 0] * X[:, 1] + noise * rng.normal(size=n)
@@ -71,7 +71,7 @@ def rows_of(design, X):
 @pytest.mark.parametrize("n", [5, 13, 30, 115])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_weights_are_those_of_dense_least_squares(n, missing):
-    """All rows are kept, so the time at which columns were chosen does not matter."""
+    """All rows are kept, so it does not matter when columns were chosen."""
     rng = np.random.default_rng(n)
     X, y = samples(n, n, 4)
     X[rng.random(X.shape) < missing] = np.nan
@@ -80,7 +80,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     run(own, X, y, weights, sizes)
     # No new columns are pending.
     assert own.record.stage == rec.IDLE
-    # A far target would count as a nearer one; no target is far, except for replayed ones.
+    # Far targets would be clipped; only replayed targets are far.
     record, design = design_of(own)
     F, ages = rows_of(design, X), np.arange(n)[::-1]
     targets = np.array([y - design["shift"]] * rec.N_SOLVED)
@@ -233,7 +233,7 @@ def test_inputs_that_are_no_numbers_are_left_out():
 
 
 def test_new_inputs_may_have_been_zero():
-    """Rows equal those of regressions that had the new inputs from the start, as zeros."""
+    """New inputs are as if they had been zeros from the start."""
     X, y = samples(10, 100, 2)
     whole, wider = new(3), new(2)
     run(whole, np.hstack([X, np.zeros((100, 1))]), y)
@@ -268,7 +268,7 @@ def test_rows_are_thinned_where_there_is_no_room():
     run(own, X, y)
     assert (own.record.stride, own.record.n_kept) == (4, 2600 // 4)
     np.testing.assert_array_equal(own.learned["kept"][:650, rec.FIRST_INPUT :], X[::4])
-    # With many more inputs, there is room for fewer rows.
+    # With many more inputs, fewer rows fit into memory.
     own.reserve(600, 3, np.zeros(rec.N_RIDGES))
     n = own.record.n_kept
     assert n <= 256

@@ -1,4 +1,4 @@
-"""Tests of the service of the examples: refused requests, and kills that lose nothing."""
+"""Tests of the example service: refused requests, and kills without loss of samples."""
 
 import json
 import random
@@ -97,7 +97,7 @@ def test_another_one_of_the_same_state_is_refused(service, capfd):
 
 
 def test_kills_under_load_lose_nothing(service, redis, tmp_path):
-    """After any kill the model has learned the stream's samples, each once and in order."""
+    """After any kill, the model has learned all samples of the stream once, in order."""
     import httpx
 
     _, broker_client = redis

@@ -21,7 +21,7 @@ predict, learn, recall, learn_law = as_kernels(
 
 
 def recorded(rng, n, n_experts):
-    """Draw targets, and predictions, of which some are better than others for a while."""
+    """Draw targets, and predictions of experts that are better or worse for some time."""
     y = np.cumsum(rng.normal(size=n))
     skill = np.exp(rng.normal(size=(n_experts, 2)))
     halves = np.arange(n) * 2 // n
@@ -50,7 +50,7 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
     points = run(mixture, predicted, y, weights)
     for one, target, weight, point in zip(predicted, y.tolist(), weights, points, strict=True):
         assert point == pytest.approx(twin.predict(one), rel=1e-7, abs=1e-7)
-        # A regression beyond the range of the experts is clipped.
+        # A regression is clipped to the extended range of the experts.
         if all(one.min() <= f <= one.max() for f in twin.finalists):
             assert mixture.weights @ one == pytest.approx(point, rel=1e-6, abs=1e-6)
         assert mixture.weights.sum() == pytest.approx(1.0, abs=1e-9)
@@ -158,7 +158,7 @@ def test_a_recalled_prediction_is_learned_like_the_last_one():
         mixture.predicted[:] = predicted[50]
         predict(mixture.record)
     then = ours.to_recall
-    # Another sample is predicted before the first one's target comes.
+    # Another sample is predicted before the target of the first sample comes.
     ours.predicted[:] = predicted[55]
     predict(ours.record)
     assert recall(ours.record, Float64s.of(then)) == len(then)

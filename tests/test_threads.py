@@ -1,4 +1,4 @@
-"""Tests of threads that share a model: answers do not mix, and every sample is learned."""
+"""Tests of threads that share a model: results do not mix, and all samples are learned."""
 
 import collections
 import contextlib
@@ -25,7 +25,7 @@ from test_contract import SUPERVISED, learned, models
 import river_mondrian as rm
 from river_mondrian.model import Model
 
-# A slow machine may need more time for the least number of runs.
+# A slow machine may need more time for the smallest number of runs.
 SECONDS, LEAST_RUNS = float(os.environ.get("ATTACK_SECONDS", "0.25")), 3
 
 
@@ -39,7 +39,7 @@ def switches_often():
 
 
 def together(*works):
-    """Run each function in a thread, for some time and at least `LEAST_RUNS` times."""
+    """Run each function in a thread for some time, at least `LEAST_RUNS` times."""
     begin = threading.Barrier(len(works))
 
     def run(work):
@@ -62,7 +62,7 @@ def test_predictions_are_those_of_their_own_samples(name):
     # Alarms score 0 before they have learned 100 samples.
     model, n_threads = learned(name, 150), 4
     asked = [x for x, _ in stream(n_threads, 5)]
-    # A sample far away raises an alarm.
+    # A distant sample raises an alarm.
     asked[0] = {feature: 100.0 * value for feature, value in asked[0].items()}
     expected = [answer(model, x) for x in asked]
     assert any(one != expected[0] for one in expected)
@@ -75,7 +75,7 @@ def test_predictions_are_those_of_their_own_samples(name):
 
 
 def calls(model, counts, folder):
-    """Return the calls that threads may make; numbers of learned samples are added to `counts`."""
+    """Return the calls that threads may make; append numbers of learned samples to `counts`."""
     learning = threading.Lock()
     endless = itertools.cycle(stream(500, 7))
     x, labels = stream(1, 9)[0][0], [y for _, y in stream(30, 8)]
@@ -115,7 +115,7 @@ def calls(model, counts, folder):
 @models
 @pytest.mark.parametrize("n", [0, 300])
 def test_everything_at_once(name, n, tmp_path):
-    """The model has every sample that a thread has learned."""
+    """The model has learned all samples of all threads."""
     model, counts = learned(name, n), []
     together(*calls(model, counts, tmp_path))
     assert getattr(model, "n_samples", n + sum(counts)) == n + sum(counts)
@@ -125,7 +125,7 @@ def test_everything_at_once(name, n, tmp_path):
 
 
 def test_predictions_beside_drifts_are_before_or_after_them():
-    """Learning a sample and forgetting earlier samples is one step."""
+    """Threads see a sample learned and the oldest sample removed at once."""
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
     fed(model, stream(300))
     seen, asked, other = set(), stream(1, 9)[0][0], copy.deepcopy(model)
@@ -139,14 +139,14 @@ def test_predictions_beside_drifts_are_before_or_after_them():
             seen.add(said(model))
             predicted.set()
 
-    # The classes change again and again.
+    # New classes appear repeatedly.
     turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
     with futures.ThreadPoolExecutor(1) as thread:
         predicting = thread.submit(predict)
         try:
             for start in range(0, 400, 40):
                 fed(model, turning[start : start + 40])
-                # On a busy machine, too, predictions come in between.
+                # This ensures that predictions come in between, also on a busy machine.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:
@@ -163,7 +163,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
 
 @pytest.mark.parametrize("name", ["classifier", "adaptive"])
 def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
-    """A label may call the model and raise an error while its class is new."""
+    """The comparison of a new label may call the model and raise an error."""
     model, asked = learned(name, 40), {"a": 0.1, "b": 0.2}
 
     class Label:
@@ -189,7 +189,7 @@ def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
 
 @models
 def test_public_methods_hold_the_lock(name):
-    """Only some methods of classifiers, which have buffers of their own, take no lock."""
+    """Only some methods of classifiers take no lock, because they use separate buffers."""
     model, lock = learned(name, 40), mock.MagicMock()
     lock._is_owned.return_value = False
     model._lock = lock
@@ -274,7 +274,7 @@ def test_a_mapping_may_call_the_model():
 
 @pytest.mark.parametrize("name", ["classifier", "adaptive"])
 def test_the_classifiers_without_a_global_lock(name, monkeypatch):
-    """Calls then hold the lock, and results are the same."""
+    """On a Python without GIL, calls hold the lock, and results are the same."""
     usual = learned(name, 60)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     model = learned(name, 60)

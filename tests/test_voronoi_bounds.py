@@ -1,4 +1,4 @@
-"""Tests of the rounding bounds of exact searches for Voronoi cells, by exact arithmetic."""
+"""Tests of rounding bounds of exact searches for Voronoi cells, by exact arithmetic."""
 
 import math
 from fractions import Fraction
@@ -15,7 +15,7 @@ UNITS = [1.0, 1e-22, 1e12]
 
 
 def points(n, d, seed, unit=1.0):
-    """Return points near the origin and far from it, some of them almost equal."""
+    """Return points near the origin and far away, some of them almost equal."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, d)) * rng.uniform(0.1, 10.0, size=d) + 5.0 * rng.normal(size=d)
     rows[: n // 4] = rows[n // 4 : 2 * (n // 4)] * (1.0 + 1e-7 * rng.normal(size=(n // 4, d)))
@@ -23,7 +23,7 @@ def points(n, d, seed, unit=1.0):
 
 
 def distance(x, p):
-    """Return the distance that decides, up to the order of its sum."""
+    """Return the distance as the search computes it, up to the order of summation."""
     return float((np.float64(x - p) ** 2).sum())
 
 

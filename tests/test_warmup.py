@@ -1,4 +1,4 @@
-"""Tests of first calls: functions that `warmup` leaves to compile, the log, and imports."""
+"""Tests of first calls: functions compiled after `warmup`, the log, and imports."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ from river_mondrian.compiling.cache import CACHE, CodeCache
 from river_mondrian.compiling.first_calls import Watch
 from river_mondrian.compiling.kernels import COMPILES
 
-# Records the functions that a process compiles or loads.
+# Program that records the functions that a process compiles or loads.
 NOTING = """
 import json, sys
 from numba.core.dispatcher import Dispatcher
@@ -37,7 +37,7 @@ import river_mondrian
 cls = getattr(river_mondrian, sys.argv[1])
 """
 
-# Calls `warmup`, and then uses a model with other arguments.
+# Program that calls `warmup`, and then uses a model with other arguments.
 CHILD = f"""{NOTING}
 import inspect, pickle
 import polars
@@ -73,7 +73,7 @@ fed(model, samples[:1])
 print(json.dumps([after_warmup, [f.__qualname__ for f in made[after_warmup:]], sorted(reads)]))
 """
 
-# Prints the number of functions that first calls load from the cache.
+# Program that prints the number of functions that first calls load from the cache.
 FIRST = f"""{NOTING}
 from river_mondrian.rehearsal import call_first
 
@@ -81,12 +81,12 @@ call_first(cls())
 print(sum(function.__module__.startswith("river_mondrian.") for function in made))
 """
 
-# Where child processes find the helpers of tests.
+# Child processes import helpers of tests from this folder.
 PATHS = os.pathsep.join([os.path.dirname(__file__), *sys.path])
 
 needs_compiler = pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 
-# Limits of the number of functions in the first calls of learning and predicting.
+# Largest number of functions in the first calls that learn and predict.
 MOST_FUNCTIONS = {
     "MondrianForestClassifier": 21,
     "MondrianForestRegressor": 34,
@@ -149,7 +149,7 @@ def test_the_command_fails_where_code_could_not_be_written(monkeypatch):
 
 def test_code_that_could_not_be_written_is_counted(monkeypatch, tmp_path):
     package = CodeCache(tmp_path, "fake")
-    # The folder has been removed, which causes no warning.
+    # The removed folder causes no warning.
     package.write(tmp_path / "gone" / "one.nbc", b"code")
     assert package.n_unkept == 1
 
@@ -214,7 +214,7 @@ def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
         lines = [line.rpartition(", ")[0] for line in capsys.readouterr().err.splitlines()]
         shown = ["1 functions, compiling one", "2 functions, compiling two", "2 functions"]
         assert lines == wanted * shown
-    # Without stderr nothing is shown.
+    # Without stderr the log is not shown.
     monkeypatch.setattr(sys, "stderr", None)
     compiling(watch, expected=True)
     assert watch.names == ["one", "two"] * 3

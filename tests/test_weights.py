@@ -1,4 +1,4 @@
-"""Tests of the weights of classifiers' samples: Algorithm 5, repeats, adaptive trees."""
+"""Tests of sample weights of classifiers: Algorithm 5, repetitions, adaptive trees."""
 
 import copy
 import math
@@ -30,7 +30,7 @@ def test_nothing_is_learned_of_what_weighs_nothing(make):
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
-    """Before, rows have no weights; then they get the weights of their samples."""
+    """Rows get weights only when a weight other than 1 occurs, and then for all samples."""
     rows = samples(n)
     model = fed(rm.MondrianForestClassifier(3, seed=1, **params), rows)
     trees, names = model._trees, model.feature_names
@@ -49,7 +49,7 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
 
 @pytest.mark.parametrize("q", [1, 2])
 def test_the_side_of_a_missing_value_follows_the_weights(q):
-    """A prediction follows both sides of a cut, each with its part of the weight."""
+    """A prediction follows both sides of a cut, in proportion to their weights."""
     made = rm.MondrianForestClassifier(1, seed=1, scale=False, split_pure=True)
     plain, p = made.clone(), ({"a": 0.0}, "p")
     fed(made, [(*p, 3.0), *[({"a": 1.0}, "q", 1.0)] * q])
@@ -64,7 +64,7 @@ def weigh(i):
 
 
 def taught(model, n):
-    """Let a model learn `n` samples with several weights."""
+    """Let a model learn `n` samples with different weights."""
     return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n))])
 
 
@@ -84,11 +84,12 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 
 def test_weights_of_any_size_leave_probabilities():
-    """Weights also change from sample to sample, and while trees are rebuilt."""
+    """Weights differ between samples, also while trees are rebuilt."""
     rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8)]
     model = rm.AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
     for i, (x, y) in enumerate(samples(2300)):
-        # Includes the ends of the range, and a weight below the least that counts.
+        # The weights include the ends of the range, and a weight below the smallest one that
+        # counts.
         sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
         model.learn_one(x, y, sizes[int(rng.integers(5))])
         for found in map(model.predict_proba_one, asked[:4] if i % 20 == 0 else ()):

@@ -1,4 +1,4 @@
-"""Tests of widths of features: their start, renewal when units change, and trees' distribution."""
+"""Tests of widths of features: start, renewal after changes of units, distribution of trees."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ADAPTIVE = {
     "adaptive regressor": rm.AdaptiveMondrianForestRegressor,
 }
 SETS = {"plain": {}, "categories": {}, "drawn": {"directions": 3}, "given": {"directions": GIVEN}}
-# Kinds paired with sets; adaptive trees have no directions.
+# Pairs of kinds and settings; adaptive trees have no directions.
 OF_EXACT = [("exact", "plain"), ("regressor", "plain"), ("regressor", "categories")]
 OF_EXACT += [("exact", "drawn"), ("regressor", "given")]
 KINDS = [*OF_EXACT, ("adaptive", "plain"), ("adaptive regressor", "categories")]
-# Pairs whose trees store values of their own.
+# Pairs whose trees store separate values.
 OWN = [("exact", "categories"), *OF_EXACT[2:], *KINDS[-1:]]
 kinds = pytest.mark.parametrize("kind, own", KINDS)
 exact_kinds = pytest.mark.parametrize("kind, own", OF_EXACT)
@@ -39,7 +39,7 @@ plain_kinds = pytest.mark.parametrize("kind", [*EXACT, *ADAPTIVE])
 
 
 def corner(n, seed=0, stretched=(10.0, 1.0, 0.1), at=300):
-    """Return a stream whose features change their ranges after `at` samples, and its labels."""
+    """Return a stream whose features change ranges after `at` samples, and labels."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 3))
     y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)
@@ -53,7 +53,7 @@ def color_of(row):
 
 
 def samples(X, own="plain", since=0):
-    """Yield samples, with a category from the row `since` on if `own` has categories."""
+    """Yield samples, with a category from row `since` on if `own` has categories."""
     for i, row in enumerate(X.tolist()):
         x = {name: v for name, v in zip("abc", row, strict=True) if not math.isnan(v)}
         if own == "categories" and i >= since:
@@ -81,11 +81,11 @@ def phase_of(model):
     return model._trees.forest.phase
 
 
-# The shapes of trees, whose distributions are compared.
+# Distributions of the shapes of trees.
 
 
 def shapes_of(model, numbers):
-    """Return root times, dimensions and cuts, numbers of nodes and mean depths of trees."""
+    """Return time, dimension and cut of the root, number of nodes and mean depth of each tree."""
     trees, found = model._trees, []
     for t in numbers:
         table = trees.table(t)
@@ -133,7 +133,7 @@ def test_widths_of_models_that_do_not_scale():
 
 
 def assert_told(model, told, i):
-    """Compare the widths of each tree after the sample `i` with the twin's widths."""
+    """Compare the widths of each tree after sample `i` with the widths of the reference."""
     for t, expected in enumerate(told[i - 255] if i >= 255 else ()):
         widths = model.tree_widths(t)
         assert widths.pop("color", 1.0) == 1.0
@@ -168,7 +168,7 @@ def test_nothing_is_drawn_anew_where_widths_hold(kind, own):
 
 @kinds
 def test_levels_are_no_numbers_of_which_widths_are_found(kind, own):
-    """A category always has width 1, and a late number has a width of its own."""
+    """A category always has width 1, and a late numeric feature has a separate width."""
     X, y = corner(2500, stretched=(10.0, 1.0, 100.0))
     late = [{}] * 320 + [{"late": 50.0 * row[1] if i else 1.0} for i, row in enumerate(X[320:])]
     rows = [x | more for x, more in zip(samples(X, own), late, strict=True)]
@@ -191,7 +191,7 @@ def test_known_ranges_stay(kind):
 
 @exact_kinds
 def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
-    """A renewal is in progress; the level is 1e-3 for all kinds of a seed."""
+    """A renewal is in progress; all kinds of a seed together have level 1e-3."""
     X, y = corner(455, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == DRAWING
@@ -208,7 +208,7 @@ def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
 
 @exact_kinds
 def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own, seed):
-    """The other trees have had these widths from the start, with other places and directions."""
+    """The compared trees have these widths from the start, with other positions and directions."""
     X, y = corner(560, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == STEADY and model.widths["a"] > 5.0
@@ -229,7 +229,7 @@ FACTORS, OFFSETS = st.sampled_from([1e-6, 1e-3, 1e3, 1e6]), st.sampled_from([0.0
 
 
 def wild(seed, factor, offset, missing=0.02):
-    """Return a stream with other units and offsets, wild and missing values; and its labels."""
+    """Return a stream with other units, offsets, wild and missing values, and labels."""
     rng = np.random.default_rng(seed)
     X, y = corner(1200, seed, stretched=(factor, 1.0, 1.0 / factor))
     X[:, 0] += offset * factor
@@ -250,14 +250,14 @@ def test_plain_points_have_the_values_of_their_inputs(kind, seed, factor, offset
     found = trees.column("points", "values")[:, first : first + 3]
     offsets, factors = trees.scaling[:, :3]
     expected = np.clip((X - offsets) * factors, -1e30, 1e30).astype(np.float32)
-    # An input is exact to 48 bits of its value under the earlier widths. These were at most
-    # `factor` times as large.
+    # An input is exact to 48 bits of the earlier widths, which were at most `factor` times as
+    # large.
     atol = 2.0**-47 * max(factor, 1.0 / factor) * max(1.0, offset)
     np.testing.assert_allclose(found, expected, rtol=2.0**-23, atol=atol)
 
 
 def expected_values(model, X, since=0, t=0, means=(0.0, 0.0, 0.0)):
-    """Return the twin's values of samples in a tree."""
+    """Return the reference's values of samples in a tree."""
     trees, names = model._trees, model.feature_names
     scaling = trees.frames[trees.trees[t].frame].T[: len(names)].tolist()
     order = ["abc".index(name) if name != "color" else 3 for name in names]
@@ -274,20 +274,20 @@ def expected_values(model, X, since=0, t=0, means=(0.0, 0.0, 0.0)):
 
 
 def values_of(model, t):
-    """Return the values of the stored points (the rows) that a tree cuts."""
+    """Return the values of the stored points in a tree."""
     first = int(model._trees.trees[t].first_value)
     return model._trees.column("points", "values")[:, first : first + model._trees.forest.n_dims]
 
 
 def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
-    """Compare the values that trees cut with the twin's values."""
+    """Compare the values that trees cut with the values of the reference."""
     trees = model._trees
     for t in range(trees.n_trees):
-        # A slot that is free or in a build may have the values of another tree.
+        # A slot that is free or being built may have the values of another tree.
         if getattr(trees.trees[t], "role", LONG) not in (LONG, RECENT):
             continue
         expected = expected_values(model, X[: trees.n_points], since, t)
-        # A tree of recent samples has only their values.
+        # A tree of recent samples has only the values of these samples.
         start = trees.schedule.starts[t] if hasattr(trees, "schedule") else 0
         np.testing.assert_allclose(values_of(model, t)[start:], expected[start:], rtol, atol)
 
@@ -295,7 +295,7 @@ def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
 @given(st.sampled_from(OWN), st.integers(0, 2**20), FACTORS, OFFSETS)
 @settings(max_examples=20)
 def test_points_have_the_values_of_their_inputs(which, seed, factor, offset):
-    """Values equal those of a new forest after any earlier units: inputs are stored unchanged."""
+    """Inputs are stored unchanged, so values equal those of a new forest after any units."""
     (kind, own), is_sum, start = which, which[1] != "categories", 0
     X, y = wild(seed, factor, offset, missing=0.0 if is_sum else 0.02)
     model = make(kind, own, n_estimators=2)
@@ -322,7 +322,7 @@ def test_what_was_missing_counts_as_the_mean_of_when_a_renewal_began(kind, own):
     for t in range(3):
         expected = expected_values(model, X[:begun], 0, t, means)
         np.testing.assert_allclose(values_of(model, t)[:begun], expected, 1e-5, 1e-6)
-    # The means for later missing values include all samples.
+    # The means that replace later missing values include all samples.
     trees = model._trees
     mean = trees.directions.moments[:3, 1] / trees.scaling[1, :3] + trees.scaling[0, :3]
     np.testing.assert_allclose(mean, np.nanmean(X, axis=0), 1e-9)
@@ -378,7 +378,7 @@ EVENTS = {
 }
 
 
-# Each event with each kind, at one of several points of a renewal or after it.
+# Each event with each kind, at some point during or after a renewal.
 MEANWHILE = [
     (event, *which, (395, 440, 480, 505, 900)[(i + j) % 5])
     for i, event in enumerate(EVENTS)
@@ -406,7 +406,7 @@ def test_what_may_happen_meanwhile(event, kind, own, n):
 @pytest.mark.parametrize("kind, own", OWN[:-1])
 @pytest.mark.parametrize("window", [None, 300])
 def test_samples_are_forgotten_meanwhile(kind, own, window):
-    """The stored samples have the values of their inputs at any time."""
+    """The values of stored samples match their inputs at any time."""
     X, y = corner(900, at=500)
     stream = list(zip(samples(X, own), y, strict=True))
     model, phases = make(kind, own, window=window), set()
@@ -453,23 +453,23 @@ def test_a_full_forest_keeps_its_widths(kind, own):
     assert answers(restored(model), own) == answers(model, own)
 
 
-# The purpose of renewals: large changes of units.
+# Large changes of units, the purpose of renewals.
 
 
 @pytest.mark.parametrize("window", [None, 1024])
 @pytest.mark.parametrize("factor", [1e-6, 1e-9, 1e-10])
 def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
-    """Many values that differ by less than the old unit's rounding error are not one value."""
+    """Values that differ by less than the old rounding error must not become one common value."""
     model = rm.MondrianForestClassifier(1, window=window, seed=0)
     for i, value in enumerate(np.random.default_rng(0).normal(size=4000).tolist()):
         model.learn_one({"a": value if i < 600 else factor * value}, False)
-    # The range of normal values, all within the fences, is about 6.5 deviations.
+    # All normal values are within the fences; their range is about 6.5 standard deviations.
     assert 3.0 < model.widths["a"] / factor < 10.0
 
 
 @pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
 def test_a_category_may_come_at_any_time(since):
-    """A category may come during a renewal, which it does not change."""
+    """A category that comes during a renewal does not change the renewal."""
     X, y = corner(800)
     model, told = make("exact", "categories"), history(X.tolist(), 3)
     for i, sample in enumerate(zip(samples(X, "categories", since), y, strict=True)):
@@ -479,7 +479,7 @@ def test_a_category_may_come_at_any_time(since):
             assert answers(restored(model), "categories") == answers(model, "categories")
             assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
             kept = model._trees.column("points", "inputs")
-            # Earlier inputs are exact to 48 bits of the widths, which are at most 10.
+            # Earlier inputs are exact to 48 bits of their widths, which are at most 10.
             places = [model.feature_names.index(name) for name in "abc"]
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
@@ -487,7 +487,7 @@ def test_a_category_may_come_at_any_time(since):
 @pytest.mark.parametrize("own", ["categories", "drawn", "given"])
 @pytest.mark.parametrize("n", [300, 430, 505])
 def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
-    """A part of a forest stores values in the order of its trees; a value may also be missing."""
+    """A part stores values in the order of its trees; a value may also be missing."""
     X, y = corner(640)
     model = learned(make("exact", own), X[:n], y[:n], own)
     (part,) = divided(model, 1)
@@ -495,7 +495,7 @@ def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     if own == "categories":
         asked += [{"a": 0.5, "color": "red"}, {"color": "blue"}]
     for one in (model, part):
-        # The row's earlier content must not be read.
+        # The earlier content of the row must not be read.
         one._trees.row[:] = 0.25
     assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
     frame = pd.DataFrame(asked)

@@ -1,4 +1,4 @@
-"""Tests of the cost of wild targets or values for a regressor, which is limited in time."""
+"""Tests that the effect of wild targets or values on a regressor is limited."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ from river_mondrian import MondrianForestRegressor
 
 
 def spoilt(y, places, value):
-    """Return targets of which some are wild."""
+    """Return targets with some wild values."""
     y = y.copy()
     y[list(places)] = value
     return y
@@ -71,7 +71,7 @@ def test_fences_are_renewed_for_ever_and_judge_what_comes_after_them(first):
     check_moments(trees, y, np.ones(len(y)))
     low, high = float(trees.forest.low_fence), float(trees.forest.high_fence)
     assert (low, high) == pytest.approx(twin.fences(y[:16384].tolist(), [1.0] * 16384))
-    # The new level counts once a quarter of the targets have it, or soon after.
+    # The new level counts soon after a quarter of the targets have it.
     lost = len(y) - 4 - float(trees.forest.y_weight)
     assert first / 3.0 - 10.0 < lost < first / 3.0 * 1.25 * 2.0
 
@@ -97,7 +97,7 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     X, y = draw(700, 3, places=200)
     y = spoilt(y, [3, 9, 270, 511, 512, 600], 1e12)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
-    # Targets that counted at first are set aside at 512.
+    # Some targets that counted at first are set aside at sample 512.
     y[240:256] += 35.0
     assert_up_to_date(grow(X, y, n_trees=2, scale=False, **params))
 
@@ -146,7 +146,7 @@ def test_gamma2_follows_the_robust_extent():
     assert abs(power) <= 5.0
 
 
-# Costs of wild values.
+# The effect of wild values.
 
 
 def test_a_full_forest_counts_all_targets():

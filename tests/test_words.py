@@ -1,4 +1,4 @@
-"""Tests of words with weights of their own, beside the cells of a text, in one learner."""
+"""Tests of learners with weights for words in addition to weights for cells."""
 
 import copy
 
@@ -17,14 +17,14 @@ POOL = 60
 
 
 def documents(n, n_classes=4, seed=0, n_words=25):
-    """Return word counts of texts on topics; new words come at any time."""
+    """Return word counts of texts on topics; new words occur at any time."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(n):
         topic = int(rng.integers(n_classes))
         words = [f"topic {topic} {k}" for k in rng.choice(30, 6, replace=False)]
         words += [f"word {k}" for k in rng.integers(N_WORDS, size=n_words)]
-        # Multiples of 1/2 are exact in single precision; a few words have the count 0.
+        # Multiples of 1/2 are exact in single precision. Some words have count 0.
         values = rng.integers(-1, 5, size=len(words)) / 2.0
         found.append((dict(zip(words, values.tolist(), strict=True)), f"class {topic}"))
     return found
@@ -56,7 +56,7 @@ def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, ra
     optimizer = optim.AdaGrad(rate) if adagrad else rate
     model = OGDClassifier(one, loss, optimizer, multiclass=multiclass)
     for i, (x, y) in enumerate(samples[POOL:]):
-        # At first there are two classes, and one score.
+        # At first there are two classes and one score.
         y = y if i > 60 else f"class {int(y[-1]) % 2}"
         if y not in names:
             names.append(y)
@@ -143,7 +143,7 @@ def test_a_bad_word_is_named_and_changes_nothing(n, value, known):
     n_words, bad = len(model._words or ()), {**samples[0][0], name: value}
     raises((TypeError, ValueError), name, lambda: model.learn_one(bad, "class 1"))
     assert len(model._words or ()) == n_words
-    # Once words have weights, an unknown word adds to the length of the text.
+    # After words have weights, an unknown word contributes to the length of the text.
     if known or model._words is not None:
         raises((TypeError, ValueError), name, lambda: model.predict_one(bad))
     for one in (model, untouched):
@@ -162,7 +162,7 @@ def test_what_is_missing_is_no_word():
 
 DAMAGES = [("word_slots", 1 << 20), ("word_slots", -1), ("word_squares", -1.0)]
 DAMAGES += [("word_factors", np.nan), ("word_counts", 101.0)]
-# Arrays that are too short.
+# Arrays in a file that are too short.
 DAMAGES += [("word_factors", None), ("column_squares", None)]
 
 

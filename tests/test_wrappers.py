@@ -1,4 +1,4 @@
-"""Tests of every class in every fitting wrapper of River, and in other compositions."""
+"""Tests of all classes in River's wrappers and in other compositions."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Tests of absent features that count as 0: bags of words, counts, one-hot encodings."""
+"""Tests of absent features that count as 0, as in bags of words and one-hot encodings."""
 
 import functools
 import itertools
@@ -37,7 +37,7 @@ def bags(n, seed=0):
 
 
 def test_a_feature_that_is_undone_has_counted_nothing():
-    """This holds if the feature had spare room, and if it returns as a category."""
+    """This holds if memory was reserved for the feature, and if it returns as a category."""
     names = [f"f{i:02}" for i in range(17)]
     model = rm.AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
     fed(model, [(dict.fromkeys(names, float(i % 3)), i % 2) for i in range(30)])
@@ -47,7 +47,7 @@ def test_a_feature_that_is_undone_has_counted_nothing():
     model._settle()
     model._trees.begin_change()
     model._add_features({"later": 2.0})
-    # The state is that after an exception.
+    # The state is as after an exception.
     assert model.predict_one({"f00": 1.0}) is not None
     assert pickle.dumps(model) == before
     model.learn_one({"later": "red"}, 1)
@@ -68,7 +68,7 @@ BY_FEATURE = KINDS | {
 
 
 def mixed(kind, n, seed=0, age_from=300):
-    """Return bags of words with an age that may be missing, and for some kinds a level."""
+    """Return bags of words with an age that may be missing, and (for some kinds) a level."""
     rng = np.random.default_rng(seed)
     found = []
     for i, (x, y) in enumerate(bags(n, seed)):
@@ -97,7 +97,7 @@ def filled(pairs):
 
 @pytest.mark.parametrize("kind", [*BY_FEATURE])
 def test_a_mapping_of_all_features_is_the_word(kind):
-    """Both are equal digit for digit, whichever keys the mapping has."""
+    """Absent words and words with value 0 give the same results bit for bit."""
     pairs, later = mixed(kind, 330, age_from=200), mixed(kind, 20, 1, 0)
     for word, mappings in (
         ("zero", [{"": "zero"}, {"w": "zero", "age": "zero"}]),
@@ -110,7 +110,7 @@ def test_a_mapping_of_all_features_is_the_word(kind):
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_FEATURE if "cuts" not in kind])
 def test_words_that_are_zero_and_values_that_are_unknown_go_together(kind):
-    """The reference has all zeros as values, and everything else is unknown."""
+    """The reference has explicit zeros, and missing values are unknown."""
     first = (dict.fromkeys(NAMES, 0.1), 0)
     pairs = [first, *mixed(kind, 350, age_from=280)]
     sparse = teach(kind, BY_FEATURE[kind](missing={"w": "zero", "w_color": "unknown"}), pairs)

@@ -1,4 +1,4 @@
-"""River's wrappers, and the result of each with a model of this package.
+"""River's wrappers with models of this package, and whether they work.
 
 `python -m tests.wrappers` prints the table of docs/guide/river.md.
 """
@@ -18,7 +18,7 @@ from tests.test_contract import MODELS
 
 
 def _of(kind: type) -> dict[str, Callable[[], Any]]:
-    """Return functions that make a model of each class of a kind, by the names of classes."""
+    """Return functions that make a model of each class of a kind, by class name."""
     found: dict[str, Callable[[], Any]] = {}
     for make in MODELS.values():
         if isinstance(make(), kind):
@@ -42,7 +42,7 @@ def mappings(n: int) -> Iterator[dict[str, float]]:
         yield {"a": rng.random(), "b": rng.random()}
 
 
-# Targets of a sample: one of two classes, one of four, a number, and pairs of these.
+# Targets of a sample: one of two classes, one of four classes, a number, and pairs.
 
 
 def two(x: Any) -> Any:
@@ -65,7 +65,7 @@ def pair_of_numbers(x: Any) -> Any:
     return {"first": x["a"], "second": x["a"] + x["b"]}
 
 
-# Uses of a wrapped model. Each returns the model's output for the last sample.
+# Functions that use a wrapped model and return the output for the last sample.
 
 
 def supervised(model: Any, target: Callable[[Any], Any]) -> Any:
@@ -83,10 +83,10 @@ def probable(model: Any, target: Callable[[Any], Any]) -> Any:
 
 
 def asked(model: Any, target: Callable[[Any], Any]) -> Any:
-    """Use a model that selects the labels that it learns."""
+    """Use a model that selects the labels it learns."""
     for n, x in enumerate(mappings(120)):
         _, wants = model.predict_one(x)
-        # Without probabilities the model selects no label.
+        # A model without probabilities selects no labels.
         if wants or n < 10:
             model.learn_one(x, target(x))
     return model.predict_one({"a": 0.9, "b": 0.2})[0]
@@ -129,14 +129,14 @@ class Wrapper:
     Parameters
     ----------
     wrap
-        A function that makes the wrapped model from River's class and a function that makes models.
-        Or the arguments of River's class after the first, which is the model.
+        A function that makes the wrapped model, given River's class and a function that makes
+        models. Or the arguments of River's class after the model.
     target
         A function that returns the target of a sample.
     use
         A function that uses the wrapped model.
     asks_probabilities
-        Whether the wrapped model needs probabilities; a classifier with the hinge loss has none.
+        Whether the wrapped model must predict probabilities; with the hinge loss it cannot.
 
     """
 
@@ -150,14 +150,14 @@ class Wrapper:
         return not self.asks_probabilities or name != "DualOGDClassifier"
 
     def result(self, path: str, make: Callable[[], Any]) -> Any:
-        """Wrap a model in River's class at a path, use the wrapper, and return its output."""
+        """Wrap a model in River's class at a path, use the wrapper, and return the output."""
         kind, wrap = pydoc.locate(f"river.{path}"), self.wrap
         model = kind(make(), **wrap) if isinstance(wrap, dict) else wrap(kind, make)
         return self.use(model, self.target)
 
 
 def two_of(*more: Any, **named: Any) -> Callable[[Any, Callable[[], Any]], Any]:
-    """Return a function that wraps two models; further arguments are copied for each wrapper."""
+    """Return a function that wraps two models; other arguments are copied for each wrapper."""
     return lambda kind, make: kind([make(), make()], *copy.deepcopy(more), **named)
 
 
@@ -251,7 +251,7 @@ WRAPPERS |= {"detectors": OF_DETECTORS, "feature maps": OF_MAPS}
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
-    """Yield each kind of model with each of its wrappers and each class."""
+    """Yield each kind of model with each of its wrappers and classes."""
     for kind, wrappers in WRAPPERS.items():
         for wrapper in wrappers:
             for name in KINDS[kind]:
@@ -262,7 +262,7 @@ TITLES = {"detectors": "Anomaly detectors"}
 
 
 def tables() -> str:
-    """Return Markdown tables of wrappers and the classes that work in them."""
+    """Return Markdown tables of wrappers and of the classes that work in the wrappers."""
     lines = []
     for kind, wrappers in WRAPPERS.items():
         names = list(KINDS[kind])

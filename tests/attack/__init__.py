@@ -1,1 +1,1 @@
-"""Attacks on models by what a user, the system or another thread may do at any moment."""
+"""Attacks on models: interruptions, failed allocations, damaged files and other threads."""

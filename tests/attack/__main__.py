@@ -1,6 +1,7 @@
-"""Run all attacks: with `--full` all cases, else the cases that the test suite runs.
+"""Run all attacks: all cases with `--full`, otherwise the cases of the test suite.
 
-A full run takes hours. It ends with a table of how often each attack was tried; none may succeed.
+A full run takes hours. At the end it prints the number of attempts of each attack; no attempt may
+succeed.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def main():
     tally = Path(tempfile.mkdtemp()) / "tally"
     environment = {"ATTACK_TALLY": str(tally)}
     if full:
-        # The tests send ATTACK_SIGNALS signals at each of three numbers of samples.
+        # Each test of signals sends ATTACK_SIGNALS signals, at three numbers of samples each.
         environment |= {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "334", "ATTACK_SECONDS": "1"}
     failed = []
     for title, pattern in ATTACKS.items():

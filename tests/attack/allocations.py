@@ -1,9 +1,9 @@
-"""Let one allocation of NumPy or of compiled kernels fail, as it does where memory is short.
+"""Let one allocation of NumPy or of compiled kernels fail, as if memory were short.
 
 NumPy allocates all array data through a handler that may be replaced (NEP 49). Kernels allocate all
-memory through one function, which they look up by name. This module replaces both, so the k-th
-allocation fails, whoever makes it. The function is replaced for kernels that are loaded after this
-module.
+memory through one function, which they look up by name. This module replaces the handler and the
+function, so the k-th allocation of either fails. Import this module before kernels are loaded,
+because loaded kernels keep their function.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ def _pointer(capsule, name):
 
 
 def _function(place, *arguments):
-    """Return the C function of NumPy at an index of its table."""
+    """Return the C function at an index of NumPy's table."""
     api, pointers = _multiarray_umath._ARRAY_API, ctypes.POINTER(ctypes.c_void_p)
     table = ctypes.cast(_pointer(api, None), pointers)
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(table[place])
@@ -56,7 +56,8 @@ def _function(place, *arguments):
 _set_handler = _function(_SET_HANDLER, ctypes.py_object)
 _usual = _Handler.from_address(_pointer(_function(_GET_HANDLER)(), _NAME))
 
-# Number of allocations so far, and the number of the allocation that fails.
+# The number of allocations since the start of the call, and the number of the allocation that
+# fails.
 _counts = (ctypes.c_int64 * 2)()
 
 
@@ -81,9 +82,9 @@ def _realloc(context, place, size):
 
 
 def _compiled_allocate():
-    """Compile an allocator for kernels; return the compiler, which owns it, and its address.
+    """Compile an allocator for kernels; return the compiler, which owns the code, and the address.
 
-    It runs no Python code, which a signal handler could interrupt.
+    The allocator runs no Python code, because a signal handler could interrupt Python code.
     """
     word, address, start = ir.IntType(64), ir.IntType(8).as_pointer(), ctypes.addressof(_counts)
     module = ir.Module()
@@ -104,7 +105,7 @@ def _compiled_allocate():
 
 
 def _capsule():
-    """Return the handler in the capsule that NumPy expects."""
+    """Return the handler in a capsule, as NumPy expects."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -115,20 +116,20 @@ def _capsule():
 _HANDLER = _Handler(b"failing", 1, _usual.context, _malloc, _calloc, _realloc, _usual.free)
 _HELD = _capsule()
 
-# Numba registers its own function here; the symbol below replaces it.
+# Numba registers its own allocation function here; the symbol below replaces it.
 rtsys.initialize(registry.cpu_target.target_context)
 _COMPILER, _address = _compiled_allocate()
 binding.add_symbol("NRT_Allocate", _address)
 
 
 def count_allocations(call):
-    """Run a call; return the number of allocations for arrays and in kernels."""
+    """Run a call; return the number of allocations by NumPy and by kernels."""
     _run(call, 0)
     return _counts[0]
 
 
 def fail_allocation(call, k):
-    """Run a call whose k-th allocation fails; return whether there was a k-th allocation."""
+    """Run a call whose k-th allocation fails; return whether the call made k allocations."""
     try:
         _run(call, k)
     except MemoryError:

@@ -1,8 +1,8 @@
-"""Damage pickles and forge files; load them, then predict and learn, in child processes.
+"""Damage pickles and forge files, and use the loaded models in child processes.
 
-In a pickle one bit is flipped. In a file one number of an array or of the document is replaced, and
-the checksum is corrected. `python tests/attack/bitflips.py --flips 2000` makes 2,000 of both for
-each kind of model. Accesses outside of arrays raise an error if nothing is compiled
+One bit of a pickle is flipped. In a file one number of an array or of the document is replaced, and
+the checksum is corrected. `python tests/attack/bitflips.py --flips 2000` damages 2,000 pickles and
+2,000 files of each kind of model. Accesses outside of arrays raise an error if nothing is compiled
 (`NUMBA_DISABLE_JIT=1`) or if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
 """
 
@@ -34,33 +34,33 @@ import river_mondrian as rm
 from attack.memory_limit import size
 from river_mondrian.files import store
 
-# Outcomes of a flip: an exception while loading; no exception and no crash; a later exception,
-# which must not occur; and others that must not occur.
+# Outcomes of a damage. Loading is refused, the model works, or its use raises an error.
 REFUSED, WORKS, ERROR = "refused", "works", "error"
 MEMORY, CRASH, HANG = "memory", "crash", "hang"
-# An access outside of an array.
+# A kernel has accessed memory outside of an array.
 OUTSIDE = "outside"
-# An exception or a crash of another package: NumPy reads its types, River its detectors.
+# Another package has raised or crashed, because NumPy and River restore their own objects.
 OTHERS = "others"
 OUTCOMES = (REFUSED, WORKS, OTHERS, ERROR, MEMORY, OUTSIDE, CRASH, HANG)
 
-# Outcomes that must not occur for a pickle, and for a file. A forged file may hold nonsense.
+# Forbidden outcomes for pickles and for files. The numbers of a forged file may be meaningless, so
+# errors are allowed.
 BAD_OF_PICKLES = (ERROR, MEMORY, OUTSIDE, CRASH, HANG)
 BAD_OF_FILES = (OUTSIDE, CRASH, HANG)
 
 PACKAGE = "river_mondrian"
 
-# Bytes that a process may allocate beyond its size, which grows with the number of processors; and
-# the number of flips in a process.
+# Bytes that a child process may allocate beyond its size, and the number of damages in a process.
+# The margin is large, because threads reserve memory on machines with many processors.
 MARGIN = 8 << 30
 BATCH = 25
 
-# The number of samples learned before pickling: within the warm-up, and after it.
+# Numbers of samples learned before pickling: within the warm-up, and after the warm-up.
 LEARNED = (40, 300)
 
 
 def states(name, is_file):
-    """Return the pickles of a kind of model for flips of bits, or the contents of its files."""
+    """Return the pickles of a kind of model, or the contents of its files."""
     found = []
     for n in LEARNED:
         model = learned(name, n)
@@ -70,14 +70,14 @@ def states(name, is_file):
                 rm.save(model, Path(folder) / "model")
                 arrays, metadata = store.read(Path(folder) / "model")
                 found[-1] = {key: array.copy() for key, array in arrays.items()}, metadata
-        # Kernels are compiled before the fork, so the children need not compile them.
+        # Kernels are compiled before the fork, so that the children need not compile them.
         use(pickle.loads(pickle.dumps(model)))
         use(model)
     return found
 
 
 def use(model):
-    """Let a model predict, learn, predict and be stored."""
+    """Let a model predict, learn and predict, and pickle it."""
     answers(model)
     fed(model, stream(120, 5, ("a", "b", "c"), 3))
     answers(model)
@@ -92,7 +92,7 @@ def flipped(state, bit):
 
 
 def forged(content, number):
-    """Return the name of an array or of the document of a file, and it with one number replaced."""
+    """Return the name of an array of a file, and this array with one number replaced."""
     arrays, _ = content
     rng = np.random.default_rng(number)
     if rng.random() < 0.3:
@@ -115,7 +115,7 @@ def forged(content, number):
 
 
 def forged_document(text, rng):
-    """Return a document with one whole number replaced."""
+    """Return a document with one integer replaced."""
     found = list(re.finditer(rb"(?<=[:,\[])-?\d+(?=[],}])", text))
     old, other = (found[i] for i in rng.integers(len(found), size=2))
     value = int(old[0])
@@ -140,15 +140,15 @@ def load_flipped(state, bit):
 
 
 def attempt(load, damage, kind):
-    """Load a damaged or forged model, let it predict, learn and predict, and return the outcome."""
+    """Load a damaged or forged model, use it, and return the outcome."""
     try:
         model = load(damage)
     except BaseException:
-        # A MemoryError for a wild size is a refusal, too. A panic of River's Rust code is no
-        # Exception.
+        # A MemoryError for a wild size is a refusal, too. Panics of River's Rust code are not
+        # subclasses of Exception.
         return REFUSED
     if type(model) is not kind:
-        # A part of the pickle has replaced the whole, so no model is loaded.
+        # The flipped bit has truncated the pickle to an inner object, so no model is loaded.
         return REFUSED
     try:
         use(model)
@@ -167,7 +167,7 @@ def attempt(load, damage, kind):
 
 
 def _serve(load, damages, out, kind, stack):
-    """Write the outcome of each damage to `out`, in a process of its own."""
+    """Write the outcome of each damage to `out`; this function runs in a child process."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = size() + MARGIN
@@ -181,7 +181,7 @@ def _serve(load, damages, out, kind, stack):
 
 
 def _batch(load, damages, kind):
-    """Return the outcomes of damages, up to the first that ends or blocks the process."""
+    """Return the outcomes of damages, up to the first damage that ends or blocks the process."""
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
     child = forked(partial(_serve, load, damages, theirs, kind, stack))
@@ -193,7 +193,7 @@ def _batch(load, damages, kind):
         if not part:
             os.kill(child, signal.SIGKILL)
             stack.seek(0)
-            # Python's call stack, the innermost call first.
+            # The call stack has the innermost call first.
             calls = [line for line in stack.read().decode().splitlines() if "File " in line]
             is_ours = not calls or f"/{PACKAGE}/" in calls[0]
             found.append(HANG if not ready else CRASH if is_ours else OTHERS)
@@ -205,12 +205,12 @@ def _batch(load, damages, kind):
 
 
 def run(load, damages, kind):
-    """Return the outcome of each damage: of each argument with which `load` loads a model."""
+    """Return the outcome of each damage, given as an argument of `load`."""
     found = []
     while len(found) < len(damages):
         batch = _batch(load, damages[len(found) : len(found) + BATCH], kind)
         if batch[-1] in (OTHERS, CRASH, HANG) and len(batch) > 1:
-            # Earlier damages may have damaged the process, so each damage is repeated in its own
+            # Earlier damages may have corrupted the process, so each damage is repeated in a new
             # process.
             again = damages[len(found) : len(found) + len(batch)]
             batch = [_batch(load, [damage], kind)[0] for damage in again]
@@ -221,7 +221,8 @@ def run(load, damages, kind):
 def attack(name, n, seed=0, is_file=False):
     """Return the counts of outcomes of `n` damages, and the damages with forbidden outcomes.
 
-    The damages are flipped bits of pickles, or forged files, of which the forged array is reported.
+    A damage is a flipped bit of a pickle or a forged file; the name of the forged array is
+    reported.
     """
     counts, bad = Counter(), []
     for learned_n, state in zip(LEARNED, states(name, is_file), strict=True):

@@ -4,7 +4,7 @@ from river import base
 
 
 class EveryFew(base.DriftDetector):
-    """A detector, written in Python, that reports a drift after `n_errors` errors."""
+    """A detector in Python that reports a drift after `n_errors` errors."""
 
     def __init__(self, n_errors=5):
         super().__init__()

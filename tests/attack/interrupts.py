@@ -1,6 +1,6 @@
 """Raise an exception at one line of Python, as a signal handler does.
 
-The lines are those of the package, of River's drift detectors and of the tests' own detector.
+Lines of the package, of River's drift detectors and of the tests' detector are attacked.
 """
 
 import sys
@@ -19,21 +19,21 @@ TRACED = (
 
 
 class Interrupted(BaseException):
-    """The exception that is raised."""
+    """The exception that the attack raises."""
 
 
 def is_traced(code):
-    """Return whether the lines of a function are attacked."""
+    """Return whether lines of a function are attacked."""
     return code.co_filename.startswith(TRACED)
 
 
 def count_lines(call, is_traced=is_traced):
-    """Run a call; return how many traced lines it runs."""
+    """Run a call; return the number of traced lines."""
     return _trace(call, 0, is_traced)
 
 
 def interrupt(call, k, is_traced=is_traced):
-    """Run a call with an exception at its k-th line, from 1 on; return whether it was raised."""
+    """Run a call with an exception at its k-th line, k >= 1; return whether it was raised."""
     try:
         _trace(call, k, is_traced)
     except Interrupted:

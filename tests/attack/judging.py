@@ -1,4 +1,4 @@
-"""Check that a call that fails leaves a model in its state before the call or after it."""
+"""Check that a failed call leaves a model in its state before the call or after the call."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ WAYS = {LINES: (count_lines, interrupt), ALLOCATIONS: (count_allocations, fail_a
 MOST = 5000
 
 
-# Whether all cases are attacked; the test suite attacks some of them.
+# Whether all cases are attacked. By default the test suite attacks some of the cases.
 IS_FULL = "ATTACK_EVERY" in os.environ
 
 
@@ -26,17 +26,18 @@ def some(cases, every=3):
 
 
 class Judge:
-    """Lets calls fail, and checks the models that they leave.
+    """Judge that lets calls fail, and checks the resulting models.
 
     Parameters
     ----------
     looks
         A function that returns all visible state of a model, for comparison.
     go_on
-        A function that lets a model learn some more samples.
+        A function that lets a model learn more samples.
     every
-        The step between attacked lines; the step between attacked allocations is an eighth of it.
-        The environment variable `ATTACK_EVERY` overrides it; 1 attacks all lines and allocations.
+        The step between attacked lines; the step between attacked allocations is an eighth of
+        `every`. The environment variable `ATTACK_EVERY` overrides this step; 1 attacks all lines
+        and allocations.
 
     """
 
@@ -46,25 +47,25 @@ class Judge:
         self.every = int(os.environ.get("ATTACK_EVERY", every))
 
     def _future(self, model):
-        """Return the visible state of a model after some more samples."""
+        """Return the visible state of a model after more samples."""
         self.go_on(model)
         return self.looks(model)
 
     def lines(self, state, call):
-        """Raise an exception at the lines of a call; return which of the two states the models had.
+        """Raise an exception at lines of a call; return the set of states that the models then had.
 
-        The set holds 0 for the state before the call, and 1 for the state after it.
+        State 0 is the state before the call, and state 1 is the state after the call.
         """
         return self._attack(state, call, LINES, self.every)
 
     def allocations(self, state, call):
-        """Raise errors at allocations of a call; return like `lines`."""
+        """Raise errors at allocations of a call; return the same set as `lines`."""
         return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
     def _attack(self, state, call, what, every, between=()):
-        """Let a call fail at every `every`-th place; each call of `between` does a part of it."""
+        """Let a call fail at every `every`-th line or allocation; `between` has partial calls."""
         count, strike = WAYS[what]
-        # Kernels are compiled or loaded at their first call, which is not attacked.
+        # The first call compiles or loads kernels, and is not attacked.
         call(pickle.loads(state))
         models = [pickle.loads(state) for _ in range(len(between) + 2)]
         for part, model in zip(between, models[1:], strict=False):
@@ -72,18 +73,18 @@ class Judge:
         n = count(lambda: call(models[-1]))
         expected = [self.looks(model) for model in models]
         futures = [self._future(model) for model in models]
-        # At least 8 places are attacked, and about `MOST` at most, evenly spread.
+        # Between 8 and about `MOST` evenly spaced lines or allocations are attacked.
         every = max(1, min(every, n // 8), n // MOST)
         found, n_struck = set(), 0
         for k in range(1 + n % every, n + 1, every):
             model = pickle.loads(state)
             if not strike(lambda model=model: call(model), k):
-                # An allocation may be missing: memory that an earlier call allocated is used again.
+                # A call may make fewer allocations, because it reuses memory of an earlier call.
                 assert what == ALLOCATIONS, f"{k} of {n}"
                 continue
             n_struck += 1
-            # The tracer may raise where a `with` block has ended but still holds the lock. Signals
-            # are not handled there.
+            # The tracer may raise at the end of a `with` block, where the lock is still held.
+            # Python handles no signals at this point.
             while model._lock._is_owned():
                 model._lock.release()
             seen = self.looks(model)
@@ -99,10 +100,10 @@ class Judge:
         return found
 
     def lines_of_many(self, state, learn_many, n_rows):
-        """Raise an exception at lines of a call that learns many rows; return the numbers learned.
+        """Raise an exception at lines of a call that learns many rows.
 
-        `learn_many(model, n)` learns the first `n` rows. After the exception the model has learned
-        some number of rows. Returns the set of these numbers.
+        `learn_many(model, n)` learns the first `n` rows. Returns the set of the numbers of rows
+        that the models had then learned.
         """
         *between, call = (partial(learn_many, n=n) for n in range(1, n_rows + 1))
         every = 1 if self.every == 1 else 3 * self.every

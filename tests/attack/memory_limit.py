@@ -9,8 +9,7 @@ from common import exit_of, forked
 
 from .tally import note
 
-# Bytes that the process may allocate beyond its size, and the number of features that a sample
-# adds.
+# Bytes that the process may allocate beyond its size, and number of new features of a sample.
 MARGIN = 24 << 20
 NEW_FEATURES = 400
 
@@ -22,7 +21,7 @@ def size():
 
 
 def samples(n, first=0):
-    """Return samples, each with features of its own."""
+    """Return samples that have new features each."""
     found = []
     for i in range(first, first + n):
         own = {f"f{i}_{j}": 0.5 + j % 3 for j in range(NEW_FEATURES)}
@@ -33,8 +32,8 @@ def samples(n, first=0):
 def attack(state, learn, look):
     """Let a model learn in a child process until memory is short; return 0 if the model is intact.
 
-    The model must have its state before or after the sample for which memory was short. Then it
-    must continue to learn from this state.
+    The model must have its state before or after the failed sample, and must continue to learn from
+    this state.
     """
     note("limits of memory", 1)
     return exit_of(forked(partial(_run, state, learn, look)))
@@ -44,7 +43,7 @@ def _run(state, learn, look):
     model, grown, is_short = pickle.loads(state), [], False
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = size() + MARGIN
-    # Memory becomes short in the end, however much the process has freed before.
+    # Each sample needs more memory, so memory becomes short in the end.
     while not is_short:
         grown += samples(1, len(grown))
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

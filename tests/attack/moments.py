@@ -1,4 +1,4 @@
-"""Calls in which a model does more than learn a sample."""
+"""Calls that cause rare events in a model."""
 
 import functools
 import inspect
@@ -66,7 +66,7 @@ KINDS |= LEARNERS
 
 
 def samples(n, n_features=2, n_labels=3, first=0):
-    """Return samples with labels and targets; labels shift every 400 samples, a tenth are noise."""
+    """Return samples, labels and targets; labels shift every 400 samples, and 10 % are noise."""
     rng = np.random.default_rng(first)
     rows = rng.random((n, n_features))
     labels = np.floor(rows.sum(axis=1) * n_labels / n_features).astype(int) + np.arange(n) // 400
@@ -102,8 +102,8 @@ def learns(x, label=None, w=None):
 def forest(kind, n, n_labels=3, changes_at=None, levels=False, wild=(), **params):
     """Return a forest that has learned `n` samples.
 
-    From sample `changes_at` on the features have other units, and with `levels` there is a
-    categorical feature. The samples in `wild` have wild targets.
+    From sample `changes_at` on, the features have other units; with `levels` there is also a
+    categorical feature. The samples in `wild` have huge targets.
     """
     cls, usual = KINDS[kind]
     model = cls(**usual | params)
@@ -180,7 +180,8 @@ OF_EXACT = OF_TREES | {
 }
 CHANGED = {"changes_at": 300}
 LEVELS = CHANGED | {"levels": True}
-# The number of samples learned before, arguments of the model, and the call; by kind and name.
+# By kind and name: the number of samples learned before the call, arguments of the model, and the
+# call.
 MOMENTS = {
     "exact": OF_EXACT
     | {
@@ -303,11 +304,11 @@ for _kind, (_cls, _given) in LEARNERS.items():
         MOMENTS[_kind] |= {"forget": (20, {}, forget)}
 
 
-# Rare events, each recognised by the change that a sample causes.
+# Rare events, which are recognised by changes of the state.
 
 
 def summary(model):
-    """Return the state in which an event shows, or None before there are trees."""
+    """Return the state that an event changes, or None before there are trees."""
     is_cuts = isinstance(model, rm.RandomCutForest)
     trees = getattr(model._map, "trees", None) if hasattr(model, "_map") else model._trees
     if trees is None or isinstance(model, rm.DensityForest):
@@ -425,7 +426,7 @@ READINGS = dict.fromkeys([*OF_X, "decision_one"], (X,)) | {
 
 
 def read(model, name):
-    """Read a forest."""
+    """Call a reading method of a forest, or read an attribute."""
     found = getattr(model, name)
     if callable(found):
         found(*READINGS[name])
@@ -434,7 +435,7 @@ def read(model, name):
 
 
 def looks(model):
-    """Return the visible state of a model, with the pickle of it or of its trees."""
+    """Return the visible state of a model, with the pickle of the model or of its trees."""
     names = "n_samples classes hyperparameters tail_weights recent_scores"
     seen = [getattr(model, name, None) for name in names.split()]
     asks = ["transform", "decision", "predict", "score", "raw_scores", "surprise", "predict_proba"]

@@ -1,4 +1,4 @@
-"""Send signals at random times; their handler raises, as Ctrl-C does."""
+"""Send signals at random times to a handler that raises, as Ctrl-C does."""
 
 import copy
 import signal
@@ -14,7 +14,7 @@ def _raise(number, frame):
 
 
 def strike(call, seconds):
-    """Run a call with a signal after some seconds; return whether it came before the end."""
+    """Run a call, and send a signal after some seconds; return whether the call was interrupted."""
     before = signal.signal(signal.SIGALRM, _raise)
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -29,7 +29,7 @@ def strike(call, seconds):
 
 
 def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
-    """Interrupt models while they learn samples one by one, and check the models that remain.
+    """Interrupt models while they learn samples one by one, and check the models.
 
     A model must have its state before or after the interrupted call, and must continue to learn
     from this state.
@@ -65,7 +65,7 @@ def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
         model, done = new(), []
         began = time.perf_counter()
         if not strike(partial(learn_all, model, samples[:n], done), rng.uniform(1e-5, longest)):
-            # The signal came too late. The next one comes while the model learns, on any machine.
+            # The signal came too late, so the next signal is sent earlier.
             longest = time.perf_counter() - began
             n_missed += 1
             assert n_missed < 100 * n_signals, "signals do not come"

@@ -1,8 +1,9 @@
-"""Forge files whose parts are sound, but do not fit each other.
+"""Forge files of valid parts that do not fit each other.
 
-A part of a model's file is exchanged for the part at the same path in a file of the same class, or
-an object for another object. Or a learner gets another size, and arrays of matching shapes.
-`python tests/attack/swaps.py` exchanges all parts of each kind; `bitflips` names its settings.
+A part of a model's file is replaced by the part at the same path in another file of the same class,
+or an object is replaced by another object. Or a learner gets another size, with arrays of matching
+shapes. `python tests/attack/swaps.py` exchanges all parts of each kind; `bitflips` names its
+settings.
 """
 
 import sys
@@ -29,7 +30,7 @@ BAD = (bitflips.MEMORY, *bitflips.BAD_OF_FILES)
 
 
 def larger(model):
-    """Return a new model whose whole numbers are larger, also in its maps and detectors."""
+    """Return a new model with larger integer arguments, also in its maps and detectors."""
     found = {name: getattr(model, name) for name in model._get_params()}
     for name, value in found.items():
         if type(value) is int:
@@ -40,7 +41,7 @@ def larger(model):
 
 
 def parts(tree, path=()):
-    """Yield the path of each part of a file's tree, and the part."""
+    """Yield the path of each part of a file's tree, with the part."""
     yield path, tree
     if isinstance(tree, list):
         tree = dict(enumerate(tree))
@@ -49,7 +50,7 @@ def parts(tree, path=()):
 
 
 def opened(model, name, arrays):
-    """Return the parts of a model's file by path; add the arrays of the file to `arrays`."""
+    """Return the parts of a model's file by path, and add the arrays of the file to `arrays`."""
     encoder = Encoder()
     tree = encoder.encode(model, name)
     arrays |= encoder.arrays
@@ -70,7 +71,7 @@ def strangers():
 
 
 def resized(part, arrays):
-    """Yield a learner with each of its sizes replaced; add its new arrays to `arrays`."""
+    """Yield copies of a learner, each with another size; add the new arrays to `arrays`."""
     state = part["state"]["attributes"]
     fields = class_of(state["memory"]["records"]).FIELDS
     for size in sorted({size for field in fields.values() for size in field.shape} & {*fields}):
@@ -87,7 +88,7 @@ def resized(part, arrays):
 
 
 def swaps(name, n):
-    """Return the file's tree of a model after `n` samples, its exchanges, and all arrays."""
+    """Return the tree of a model's file after `n` samples, the exchanges, and all arrays."""
     alike = [one for one in MODELS if type(MODELS[one]()) is type(MODELS[name]())]
     models = [
         learned(name, n),
@@ -124,11 +125,11 @@ def load(tree, arrays, swap):
 
 
 def attack(name, n=None, seed=0):
-    """Return the counts of outcomes of `n` exchanges, by default of all, and the forbidden ones."""
+    """Return the counts of outcomes of `n` (default: all) exchanges, and the forbidden ones."""
     counts, bad = Counter(), []
     for learned_n in bitflips.LEARNED:
         tree, found, arrays = swaps(name, learned_n)
-        # Kernels are compiled before the fork.
+        # Kernels are compiled before the fork, so that the children need not compile them.
         bitflips.use(load(tree, arrays, ((), tree)))
         order = np.random.default_rng([seed, learned_n]).permutation(len(found))[:n]
         found = [found[i] for i in order]

@@ -1,4 +1,4 @@
-"""Counts of attempts by attack, for the table of `python -m tests.attack`."""
+"""Counts of attempts by attack, which `python -m tests.attack` prints."""
 
 import os
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import Path
 def note(attack, n):
     """Add `n` attempts of an attack to the file that `ATTACK_TALLY` names."""
     if path := os.environ.get("ATTACK_TALLY"):
-        # One short line in one write: several processes write to the file.
+        # Several processes write to the file, so a line is written in one call.
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(f"{n} {attack}\n")
 

@@ -1,4 +1,4 @@
-"""A simulated device: CuPy's interface in host memory, with the kernels of `cuda_on_host.cpp`."""
+"""A simulated GPU: CuPy's interface in host memory, with the kernels of `cuda_on_host.cpp`."""
 
 import ctypes
 import functools
@@ -38,7 +38,7 @@ def library():
 
 
 class DeviceArray:
-    """An array of the simulated device: only `get` copies it, and writes beside it are detected."""
+    """An array of the simulated GPU, which only `get` copies, and which detects stray writes."""
 
     def __init__(self, shape, dtype, fill=UNSET):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -56,7 +56,7 @@ class DeviceArray:
 
     @property
     def host(self):
-        """Return the values, for checks in tests."""
+        """Return the values for checks in tests."""
         return self._values
 
     def check(self):
@@ -101,7 +101,7 @@ class Kernel:
         sides = (*grid, 1)[:2]
         assert 1 <= sides[0] < 1 << 31 and 1 <= sides[1] < 1 << 16
         arrays = [value for value in args if isinstance(value, DeviceArray)]
-        # CuPy passes a Python number as 64 bits, so numbers must have a NumPy type.
+        # CuPy passes a Python number with 64 bits, so arguments must have a NumPy type.
         values = [np.uint64(v.address) if isinstance(v, DeviceArray) else v for v in args]
         assert all(isinstance(value, np.generic) for value in values)
         kept = [np.array([value]) for value in values]
@@ -115,13 +115,13 @@ class Kernel:
         self.record[self.name] = args
 
 
-# Whether driver and kernels work; free bytes, shared bytes per block, and other properties.
+# Whether driver and kernels work; free bytes, shared bytes per block and other properties.
 USUAL = {"driver": True, "n_devices": 1, "kernel": True, "free": 1 << 30, "shared": 232_448}
 USUAL |= {"processors": 2, "schedule": 0}
 
 
 def cupy(**options):
-    """Return a module with the functions of CuPy that the package calls."""
+    """Return a module with the CuPy functions that the package calls."""
     given = types.SimpleNamespace(**USUAL | options)
     module = types.ModuleType("cupy")
     # The arguments of each kernel's last launch.

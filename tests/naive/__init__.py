@@ -1,1 +1,1 @@
-"""Slow twins of the kernels: plain Python, written from the papers."""
+"""References for the kernels, in plain Python, written from the papers."""

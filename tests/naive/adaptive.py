@@ -1,4 +1,4 @@
-"""The adaptive forest in plain Python: class counts along paths, their weightings, Gini gains."""
+"""The adaptive forest in plain Python: class counts along paths, mixtures, Gini gains."""
 
 import math
 
@@ -29,12 +29,12 @@ class Statistics:
         self.stops = list(STOP_PRIORS)
 
     def memories(self, alpha):
-        """Return the class distribution of each memory, a row each."""
+        """Return the class distributions of the memories as rows."""
         counts = self.counts + alpha
         return counts / counts.sum(axis=1, keepdims=True)
 
     def estimate(self, v):
-        """Return the node's own distribution in weighting `v`; the last one mixes the memories."""
+        """Return the distribution of the node in posterior `v`; posterior 1 mixes the memories."""
         own = self.memories(PRIORS[v])
         return own[0] if v < 1 else self.shares @ own
 
@@ -45,13 +45,13 @@ class Statistics:
 
     def weigh(self, label, weight=1.0):
         chances = self.memories(PRIORS[1])[:, label]
-        # Scaled so that the largest is 1: its power could underflow.
+        # Without this scale, so that the largest chance is 1, the powers could underflow.
         mixed = self.shares * (chances / chances.max()) ** weight
         self.shares = (1.0 - SHARE_RATE) * mixed / mixed.sum() + SHARE_RATE / len(DECAYS)
 
 
 def predict(nodes, seen, x, v):
-    """Return the class distribution of weighting `v`, mixed along the path by the stop weights."""
+    """Return the class distribution of posterior `v`, mixed along the path by the stop weights."""
     path = route(nodes, x)
     found = seen[path[-1]].estimate(v)
     for number in reversed(path[:-1]):
@@ -63,7 +63,7 @@ def predict(nodes, seen, x, v):
 def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
     """Update the nodes on a sample's path: weights first, then counts.
 
-    The sample's loss is multiplied by its weight. `below` holds logarithms.
+    The loss of a sample is multiplied by its weight. `below` holds log likelihoods.
     """
     path = route(nodes, x)
     below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(2)]
@@ -72,7 +72,8 @@ def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
         node = seen[number]
         for v in range(2):
             own = weight * math.log(node.estimate(v)[label])
-            # The logarithms of both parts; `below` becomes the logarithm of their sum.
+            # `parts` has the logarithms of two terms, and `below` becomes the logarithm of their
+            # sum.
             parts = math.log(node.stops[v]) + own, math.log1p(-node.stops[v]) + below[v]
             below[v] = max(parts) + math.log1p(math.exp(min(parts) - max(parts)))
             node.stops[v] = min(max(math.exp(parts[0] - below[v]), LEAST_STOP), 1.0 - LEAST_STOP)
@@ -104,7 +105,7 @@ def gini(labels, weights):
 
 
 def gains(nodes, X, targets, weights, loss):
-    """Return by how much the cuts of each dimension lower a loss of targets and weights."""
+    """Return the reduction of a loss by the cuts of each dimension."""
     targets, weights = np.array(targets), np.array(weights)
     found, paths = np.zeros(X.shape[1]), [route(nodes, x) for x in X]
     losses = []

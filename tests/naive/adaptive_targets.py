@@ -12,7 +12,7 @@ STRENGTHS = {False: (6.0,), True: (0.0, 1.0, 6.0)}
 
 
 class Means:
-    """The targets of a node: their weight and mean, with and without decay."""
+    """The targets of a node, and their weight and mean with and without decay."""
 
     def __init__(self, samples, targets, weights):
         self.samples, self.targets = samples, targets[samples]
@@ -33,7 +33,7 @@ def replay(nodes, rows, targets, weights):
 
 
 def readings(known):
-    """Return a tree's predictions for a sample; `known` has the means along its path."""
+    """Return a tree's predictions for a sample; `known` has the `Means` on the sample's path."""
     found = []
     for late in (False, True):
         for strength in STRENGTHS[late]:
@@ -54,9 +54,9 @@ def scatter(targets, weights):
 def lagged(pairs, scales, n_lags=4, far=10.0):
     """Return the weights of a ridge regression of errors on the latest errors and targets.
 
-    `pairs` has the prediction and the target of each sample, `scales` the unit of each. The
+    `pairs` has the prediction and the target of each sample, and `scales` their unit. The
     regression is solved after each sample, because the error of the previous solution determines
-    the sample's weight.
+    the weight of the sample.
     """
     rows, left = [np.eye(2 * n_lags)], [np.zeros(2 * n_lags)]
     solution, size = np.zeros(2 * n_lags), 0.0
@@ -77,14 +77,14 @@ def lagged(pairs, scales, n_lags=4, far=10.0):
 
 
 class Fences:
-    """Clips targets to the fences, unless many recent targets are beyond the fences."""
+    """Fences to which targets are clipped, unless many recent targets are beyond the fences."""
 
     def __init__(self):
         self.low, self.high, self.beyond = -math.inf, math.inf, 0.0
         self.stored = []
 
     def see(self, target):
-        """Return the clipped target, and renew the fences at some numbers of targets."""
+        """Add a target, and return the clipped target; some targets renew the fences."""
         is_beyond = not self.low <= target <= self.high
         self.beyond = 0.9 * self.beyond + is_beyond
         if self.beyond <= 3.0:

@@ -1,4 +1,4 @@
-"""Alarms, written from the description of `river_mondrian.Alarms`; all past samples are stored."""
+"""Alarms, written from the description of `river_mondrian.Alarms`, with all samples stored."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Thresholds of calibrated predictions, one coverage at a time, as in the papers."""
+"""Calibrated predictions for one coverage, as in the papers."""
 
 import math
 from collections import defaultdict
@@ -6,21 +6,21 @@ from collections import defaultdict
 B_INTERVALS, B_SETS = 20.0, 8.0
 
 
-# With fewer labels learned, a prediction moves no threshold.
+# A prediction after fewer labels does not move a threshold.
 LEAST_LABELS = 20
 
 
 def step_size(n, first, delay):
-    """Return a step of Angelopoulos et al. (2024): it decays as 1 / sqrt(n), down to a tenth.
+    """Return a step of Angelopoulos et al. (2024), which decays as 1 / sqrt(n), down to a tenth.
 
-    The steps within a delay add up to at most .75.
+    The sum of the steps within a delay is at most .75.
     """
     usual = first * max(0.1, math.sqrt(20.0 / (20.0 + n)))
     return min(usual, 0.75 / (1.0 + delay))
 
 
 class QuantileTracker:
-    """Gibbs and Candès (2021) on scores: tracks a threshold that a share `level` does not exceed.
+    """Threshold that the share `level` of scores does not exceed (Gibbs and Candès, 2021).
 
     Steps are in units of the standard deviation of the gradient.
     """
@@ -30,13 +30,13 @@ class QuantileTracker:
         self.threshold = start
 
     def update(self, covered, n, delay):
-        """Move the threshold by whether it covered, after `n` updates."""
+        """Move the threshold after `n` updates; `covered` is whether the score was covered."""
         eta = step_size(n, self.first, delay) / math.sqrt(self.level * (1.0 - self.level))
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
 
 
 class NaiveInterval:
-    """Intervals of one coverage, from errors in units of their mean absolute size."""
+    """Intervals of one coverage, from errors in units of the mean absolute error."""
 
     def __init__(self, coverage):
         tail = (1.0 + coverage) / 2.0
@@ -46,13 +46,13 @@ class NaiveInterval:
         self.n, self.size = 0, 0.0
 
     def predict(self, centre):
-        """Return the interval, and the record that `learn` takes when the target is known."""
+        """Return the interval, and the first argument of `learn`."""
         thresholds = self.down.threshold, self.up.threshold
         down, up = (self.size * t if self.n and t < B_INTERVALS else math.inf for t in thresholds)
         return (centre - down, centre + up), (self.n, centre, self.size, *thresholds)
 
     def learn(self, known, y):
-        """Update both thresholds by the target of a prediction."""
+        """Update both thresholds by the target `y` of the prediction `known`."""
         n_then, centre, size, down, up = known
         error = y - centre
         if size > 0.0:
@@ -68,7 +68,7 @@ class NaiveInterval:
 
 
 class NaiveSet:
-    """Sets of one coverage; with `never_empty` a set has at least the most probable class."""
+    """Sets of one coverage; with `never_empty` a set contains the most probable class."""
 
     def __init__(self, coverage, never_empty):
         least = -B_SETS if never_empty else -math.inf
@@ -84,7 +84,7 @@ class NaiveSet:
         return max(-B_SETS, min(B_SETS, math.log((1.0 - p) / p)))
 
     def predict(self, probabilities):
-        """Return the set, and the record that `learn` takes when the label is known."""
+        """Return the set, and the first argument of `learn`."""
         found = {k for k, p in probabilities.items() if self.score(p) <= self.tracker.threshold}
         if self.never_empty and probabilities:
             found.add(max(probabilities, key=probabilities.get))
@@ -101,7 +101,7 @@ class NaiveSet:
 
 
 class NaiveSetByClass:
-    """Sets with a tracker per class, which decides about the class and learns its samples."""
+    """Sets with a tracker per class; the tracker decides whether the class is in the set."""
 
     def __init__(self, coverage):
         self.of_class = defaultdict(lambda: NaiveSet(coverage, True))

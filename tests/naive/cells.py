@@ -13,7 +13,7 @@ def path(nodes, x):
         left, right = nodes[node.left], nodes[node.right]
         is_left = x[node.dim] <= node.cut
         if math.isnan(x[node.dim]):
-            # The nearer child; of two equally near, the larger one.
+            # A missing value takes the nearer child; if both are equally near, the larger child.
             nearness = [(math.fsum(outside(side, x)), -side.n_samples) for side in (left, right)]
             is_left = nearness[0] <= nearness[1]
         node = left if is_left else right
@@ -21,5 +21,5 @@ def path(nodes, x):
 
 
 def cell(nodes, x, lifetime, k):
-    """Return a sample's column at the k-th lifetime: the cell of the first node cut later."""
+    """Return the column of a sample at the k-th lifetime."""
     return k + next(node.cell for node in path(nodes, x) if node.is_leaf or node.time >= lifetime)

@@ -1,7 +1,7 @@
 """Collusive displacement (Guha, Mishra, Roy and Schrijvers, 2016), by inserting samples.
 
-Trees have the form of `mondrian`, with points in their leaves. A sample may be inserted at several
-places of a tree. The expectation is a sum over the trees that result.
+Trees consist of nodes of `mondrian`, with points in the leaves. The expectation is a sum over all
+insertion points of a sample.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def points_of(shape):
 
 
 def displacement(shape, point):
-    """Return the collusive displacement of a point (Definition 4), over the subtrees that hold it.
+    """Return the collusive displacement of a point (Definition 4).
 
-    If a subtree is removed, all points beside it move one cut up.
+    It is the maximum over the subtrees with the point. The removal of a subtree moves all points of
+    its sibling up by one cut.
     """
     if isinstance(shape, frozenset):
         return 0.0
@@ -52,9 +53,9 @@ def depth(shape, point):
 
 
 def places(node, x):
-    """Return the probability of each place of a sample in a tree, with the tree that results.
+    """Return the probability of each insertion point of a sample, with the resulting tree.
 
-    The probabilities are those of Algorithm 4 of Mondrian forests.
+    The probabilities are those of Algorithm 4 of the paper on Mondrian forests.
     """
     stays = stay(node, x)
     beside = 1.0 - stays, (frozenset([NEW]), shape_of(node))
@@ -65,9 +66,9 @@ def places(node, x):
 
 
 def stay(node, x, time=math.inf):
-    """Return the probability that a node parts a sample neither before its split nor before `time`.
+    """Return the probability that a sample does not branch off from a node before `time`.
 
-    The time of parting is exponential; its rate is the sample's distance.
+    The time of branching off is exponential; its rate is the distance of the sample from the box.
     """
     eta = node.distance(x)
     return math.exp(-eta * (min(node.time, time) - node.parent_time)) if eta > 0.0 else 1.0
@@ -89,14 +90,14 @@ def expected(node, x):
 
 
 def parts(node, x):
-    """Return each dimension's part of the expected logarithm of 1 + displacement.
+    """Return the share of each dimension in the expected logarithm of 1 + displacement.
 
-    Some places put the sample alone beside most points. Their part is split over the dimensions in
-    which the sample is outside of these points, by distance. Other parts go to the dimension of the
-    cut that parts most points from the sample's own subtree.
+    If the sample branches off from most points, its term is divided among the dimensions in which
+    the sample is outside the box of these points, by distance. Otherwise the term belongs to the
+    dimension of the cut that separates most points from the subtree of the sample.
     """
     found = [0.0] * len(x)
-    # The nodes on the path from the root down, with their numbers of points.
+    # The nodes on the path from the root, with their numbers of points.
     path, above = [], 1.0
     while node is not None:
         n = n_points(node)

@@ -1,4 +1,4 @@
-"""Random numbers from keys, and estimates of densities from cells."""
+"""Random numbers from keys, and density estimates from cells."""
 
 import math
 
@@ -25,7 +25,7 @@ def volume(cell):
 def density(counts, volumes, estimator, n, kernel):
     """Return the estimate at a point from its cell in each tree (Equation 13, or Section 5).
 
-    `kernel` is the value of the kernel for two samples in one cell. If given, it replaces the
+    The estimator "kernel" uses `kernel`, the value for two samples in one cell, in place of the
     inverse of the cell's volume.
     """
     if estimator == "kernel":

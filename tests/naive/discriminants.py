@@ -14,7 +14,7 @@ LARGEST = 3.0
 FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 PRIOR = 0.5
-# Squared distances from a mean in variances; variances; and the values of a later half.
+# The limits are squared distances in variances, a ratio of variances, and a number of values.
 FAR = 1000.0
 FAR_COUNTS = 30.0
 SHRUNK = 5.0
@@ -22,13 +22,13 @@ LEAST_LATER = 8
 
 
 class Moments:
-    """The total weight of values, their mean, and the sum of their squared deviations from it."""
+    """Total weight and mean of values, and sum of squared deviations from the mean."""
 
     def __init__(self):
         self.n, self.mean, self.squares = 0, 0.0, 0.0
 
     def add(self, value, weight=1.0):
-        """Add a value; return the product of its deviations from the mean before and after."""
+        """Add a value; return the weighted product of its deviations from the old and new mean."""
         if not self.n:
             self.mean = value
         before = value - self.mean
@@ -39,7 +39,7 @@ class Moments:
         return product
 
     def add_if_near(self, value, weight):
-        """Add a value; a value far from the mean counts as 30 variances instead."""
+        """Add a value, or 30 variances for the square of a far value; return whether it is near."""
         far = self.squares > 0.0 and (value - self.mean) ** 2 > FAR * self.squares / self.n
         if far:
             self.squares += weight * FAR_COUNTS * self.squares / self.n
@@ -76,7 +76,7 @@ class Discriminants:
         return found
 
     def predict(self, x, labels):
-        """Return three distributions over the labels, a row each."""
+        """Return three distributions over the labels as rows."""
         z = self.standardized(x)
         lines = ([sum(w[k, i] * v for i, v in z.items()) for k in labels] for w in self.weights)
         scores = [*lines, [self._log_likelihood(x, z, k, len(labels)) for k in labels]]
@@ -87,8 +87,8 @@ class Discriminants:
         x, levels = parted(x)
         for name, level in levels.items():
             if self.levels[name, level] > 0.0:
-                # log p(level | class) - log p(level); the class gets one sample of all classes
-                # added.
+                # log p(level | class) - log p(level), where the class has one more sample, drawn
+                # from all classes.
                 share = self.levels[name, level] / self.levels[name]
                 of_both = self.levels[name, level, k] + share
                 found += math.log(of_both / (self.levels[name, k] + 1.0) / share)
@@ -101,7 +101,7 @@ class Discriminants:
         return found
 
     def learn(self, x, label, labels, n_features, predicted, weight=1.0):
-        """Learn the class of a sample for which `predicted` was predicted."""
+        """Learn the label of a sample, given the distributions `predicted`."""
         z = self.standardized(x)
         for r, weights in enumerate(self.weights):
             errors = [
@@ -124,7 +124,7 @@ class Discriminants:
             mean = moments.mean if moments.n else value
             if moments.add_if_near(value, weight):
                 if (label, name) not in self.own:
-                    # A class starts with one value at the mean of all classes.
+                    # The values of a class start with the mean of all classes.
                     self.own[label, name] = Moments()
                     self.own[label, name].add(mean)
                 self.within[name] += self.own[label, name].add(value, weight)
@@ -133,7 +133,7 @@ class Discriminants:
     def follow_drift(self):
         """Reset all but the regressions and the moments of all samples."""
         self.gradients = [0.0, 0.0]
-        # Weight of samples by feature, by feature and class, with a level and without.
+        # `levels` has the weight of samples by feature, level and class.
         self.counts, self.own, self.levels = defaultdict(float), {}, defaultdict(float)
         squares = {name: moments.squares for name, moments in self.features.items()}
         self.within = defaultdict(float, squares)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of Ting, Wells and Washio (2020): OGD with support vectors, hinge loss."""
+"""Algorithm 1 of Ting, Wells and Washio (2020): OGD with support vectors and the hinge loss."""
 
 import math
 
@@ -16,9 +16,10 @@ def gaussian(rate):
 
 
 class OneVersusRest:
-    """One function per class, each from its label's first sample on; the second mirrors the first.
+    """One function per class, from the first sample of the class on.
 
-    With two labels, each function is that of the algorithm as printed, for labels 1 and -1.
+    The function of the second class starts as minus the function of the first class. With two
+    classes, each function equals that of the algorithm with labels 1 and -1.
     """
 
     def __init__(self, learning_rate, kernel):

@@ -10,22 +10,22 @@ def number(value):
 
 
 def fourier(x, frequencies):
-    """Map a sample (Rahimi and Recht, Algorithm 1); `frequencies` has a list for each feature."""
+    """Map a sample (Rahimi and Recht, Algorithm 1), given a list of frequencies per feature."""
     phases = sum(number(x.get(name)) * np.array(row) for name, row in frequencies.items())
     return [*np.cos(phases), *np.sin(phases)] / np.sqrt(len(phases))
 
 
 def bins(x, grids):
-    """Return the cell in one partition (Algorithm 2); `grids` has (pitch, shift) for each feature.
+    """Return the cell in one partition (Algorithm 2), given (pitch, shift) of each feature.
 
-    Features with bin number 0 are left out, so an unknown feature equals one in bin 0.
+    Features in bin 0 are left out, so an unknown feature is in bin 0.
     """
     places = {k: math.floor((number(x.get(k)) + shift) / p) for k, (p, shift) in grids.items()}
     return frozenset((name, place) for name, place in places.items() if place != 0)
 
 
 class Binning:
-    """Numbers cells in order of first occurrence; `grids` has a mapping for each partition."""
+    """Random binning with cells numbered in order of appearance, and a mapping per partition."""
 
     def __init__(self, grids):
         self.grids = grids
@@ -43,7 +43,7 @@ class Binning:
 
 
 def nystrom_kernel(x, y, landmarks, kernel, rank, solve):
-    """Return k(x)' K_r^+ k(y); K_r is the best rank-r approximation of the landmarks' kernels.
+    """Return k(x)' K_r^+ k(y), with K_r the best rank-r approximation of the landmarks' kernel.
 
     `solve` returns the eigenvalues of a matrix in descending order, and eigenvectors as rows.
     """

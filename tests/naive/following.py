@@ -1,6 +1,6 @@
-"""The widths of features under drift, in plain loops: times of checks, and times of changes.
+"""Widths of features under drift, in plain loops: when widths are checked and renewed.
 
-Widths depend on the number of samples and the inputs only.
+Widths depend only on the inputs and the number of samples.
 """
 
 import math
@@ -20,7 +20,7 @@ SETTLED_PER_SAMPLE = 64
 
 
 def width_of(column, fence):
-    """Return a feature's width: its robust range, or its size if it has not varied."""
+    """Return the width of a feature: its robust range, or its absolute value if it is constant."""
     low, high = robust_range(column, fence)
     if math.isnan(low):
         return 1.0
@@ -28,19 +28,19 @@ def width_of(column, fence):
 
 
 def telling(column):
-    """Return the informative values: all but a value that more than half of the values share."""
+    """Return the informative values: all except a value that more than half of the values have."""
     values = [value for value in column if not math.isnan(value)]
     many = {value for value, count in Counter(values).items() if 2 * count > len(values)}
     return [value for value in values if value not in many]
 
 
 def spread_of(values):
-    """Return the interquartile range, or 0 of no values."""
+    """Return the interquartile range, or 0 without values."""
     return quantile(values, 0.75) - quantile(values, 0.25) if values else 0.0
 
 
 def looked_at(rows, count):
-    """Return the columns of `count` samples, most of them recent."""
+    """Return the columns of `count` samples; recent samples are denser."""
     places = [int(len(rows) * math.sqrt((i + 0.5) / count)) for i in range(count)]
     return list(zip(*(rows[i] for i in places), strict=True))
 
@@ -51,7 +51,7 @@ def differ(one, other, factor):
 
 
 def found_by(rows, widths, n_before, count):
-    """Return each feature's width from `count` samples, and whether its old width is obsolete."""
+    """Return each feature's width from `count` samples, and whether the old width is obsolete."""
     found = []
     columns = looked_at(rows, count), looked_at(rows[:n_before], count)
     for column, column_before, old in zip(*columns, widths, strict=True):
@@ -69,9 +69,9 @@ def found_by(rows, widths, n_before, count):
 
 
 def found_widths(rows, widths, n_before):
-    """Return new widths if at least one of the old widths is obsolete, else the old ones.
+    """Return new widths if at least one of `widths` is obsolete, and otherwise `widths`.
 
-    `widths` are the old widths, which were found when there were `n_before` samples.
+    The old widths `widths` were computed from `n_before` samples.
     """
     if not any(is_over for _, is_over in found_by(rows, widths, n_before, LOOKED_AT)):
         return widths
@@ -79,7 +79,7 @@ def found_widths(rows, widths, n_before):
 
 
 def history(rows, n_trees):
-    """Return the widths of each tree after each sample of a stream, from the warm-up's end on."""
+    """Return the widths of each tree after each sample of a stream, after the warm-up."""
     widths = [width_of(column, FENCE) for column in zip(*rows[:WARM_UP], strict=True)]
     of_trees = [widths] * n_trees
     target, turn, taken, next_look, begun = None, 0, 0, math.ceil(LOOK_RATIO * WARM_UP), 0

@@ -1,24 +1,24 @@
 """A Mondrian tree from which points are removed, from the definition of the process.
 
-A Mondrian process on a box, restricted to a smaller box, keeps the cuts that meet it. The same
-holds for a tree with boxes around points, restricted to fewer points. A cut that no longer parts
-any of them is removed, and boxes shrink to the remaining points.
+A Mondrian process on a box, restricted to a smaller box, keeps the cuts that meet the smaller box.
+A tree is restricted to fewer points in the same way. Cuts that separate none of the remaining
+points are removed, and boxes shrink to these points.
 """
 
 from .mondrian import around, is_pure, leaves
 
 
 def restricted(node, kept, X, y, lifetime, paused, parent=None):
-    """Return a tree on the kept points, or None without any.
+    """Return the tree on the kept points, or None without points.
 
     Parameters
     ----------
     node
-        A tree whose leaves have their points.
+        The root of a tree with points in its leaves.
     kept
         The indices of the kept points.
     paused
-        Whether blocks of one class pause: then they are leaves.
+        Whether blocks of one class are leaves.
 
     """
     points = [n for leaf in leaves(node) for n in leaf.points if n in kept]

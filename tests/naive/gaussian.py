@@ -1,7 +1,7 @@
-"""The posterior of targets in plain Python: one dense Gaussian, conditioned on the targets.
+"""The posterior of node means in plain Python: a dense Gaussian, conditioned on the targets.
 
-The joint covariance of all node means is computed from the tree. The posterior is its solution for
-the targets, without messages. Variances are in units of gamma1.
+The joint covariance of all node means is computed from the tree, and no messages are passed.
+Variances are in units of gamma1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ancestors(nodes, i):
 
 
 class Posterior:
-    """Means of all nodes given the targets.
+    """Posterior of the means of all nodes given the targets.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Posterior:
         self.prior = prior
 
     def edge(self, i):
-        """Return mean and variance of a node's parent and of the node, and their covariance."""
+        """Return mean and variance of a node's parent and of the node, and the covariance."""
         p = self.nodes[i].parent
         if p < 0:
             return self.prior, 0.0, self.mean[i], self.cov[i, i], 0.0
@@ -75,10 +75,11 @@ class Posterior:
 
 
 def mixture(posterior, x, scale, lifetime, moments):
-    """Return weight, mean and variance of each place where a sample may branch off or stay.
+    """Return weight, mean and variance of each component of a sample's distribution.
 
-    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r. A sample leaves a
-    branch at the share r of the branch's increase.
+    There is a component for each edge at which the sample may branch off, and one for the leaf.
+    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r, the share of an
+    edge's increase at which the sample branches off.
     """
     nodes, gamma2 = posterior.nodes, posterior.gamma2
     found = []
@@ -93,7 +94,8 @@ def mixture(posterior, x, scale, lifetime, moments):
             leaves = 1.0 - math.exp(-eta * node.delta)
             r, r2 = moments(eta, node.time - start, gamma2, start)
             increase = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
-            # (1 - r) mu_parent + r mu, the bridge between them, and the way from there to the leaf.
+            # The terms are the variances of (1 - r) mu_parent + r mu, of the bridge, and from there
+            # to the leaf.
             variance = (1 - 2 * r + r2) * v_p + r2 * v + 2 * (r - r2) * common
             variance += (r - r2) * increase
             variance += end - sigmoid(gamma2 * start) - r * increase + posterior.noise
@@ -105,10 +107,10 @@ def mixture(posterior, x, scale, lifetime, moments):
 
 
 def cell_mean(nodes, x, y, time):
-    """Return the mean target in a sample's cell at a time (Equation 17), unless the cell is empty.
+    """Return the mean target in a sample's cell at a time (Equation 17).
 
-    If the sample has branched off, its cell is empty. The mean of the box that it left then counts,
-    weighted by the probability of branching off there.
+    If the sample has branched off, its cell is empty. Then the mean of the box that it has left is
+    used, weighted by the probability of branching off from this box.
     """
     total, stays = 0.0, 1.0
     for i in route(nodes, x):

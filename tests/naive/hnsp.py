@@ -1,4 +1,4 @@
-"""The hierarchical posterior of labels and its counts (Lakshminarayanan et al., 2014)."""
+"""The hierarchical posterior of labels (HNSP) and its counts (Lakshminarayanan et al., 2014)."""
 
 import math
 
@@ -10,16 +10,16 @@ from .mondrian import n_points, walk
 
 
 def initialize_counts(root, y, n_classes, weights=None):
-    """Set the counts of a tree (Algorithm 5); with weights they are real numbers.
+    """Set the counts of a tree (Algorithm 5); with weights the counts are real numbers.
 
-    The customers of a leaf are its labels. The customers of another node are the tables of both
-    children, of which a class has at most one (IKN).
+    The customers of a leaf are its labels. The customers of another node are the tables of its
+    children, where a class has at most one table per child (IKN).
     """
     for node in reversed(list(walk(root))):
         if node.is_leaf:
             node.count = [0] * n_classes
             for n in node.points:
-                # A sample to predict has no label.
+                # A query has no label.
                 if y[n] is not None:
                     node.count[y[n]] += 1 if weights is None else weights[n]
         else:
@@ -31,7 +31,7 @@ def initialize_counts(root, y, n_classes, weights=None):
 
 
 def discount(gamma, span):
-    """Return exp(-gamma span), or 0 for an infinite span, whatever gamma is."""
+    """Return exp(-gamma span), or 0 for an infinite span and any gamma."""
     return 0.0 if math.isinf(span) else math.exp(-gamma * span)
 
 
@@ -45,17 +45,17 @@ def expected_discount(eta, gamma, delta):
     gamma
         The strength of the discount.
     delta
-        The time at which the exponential is truncated; may be infinite.
+        The time at which the exponential is truncated; it may be infinite.
 
     """
     if math.isinf(delta):
         return eta / (eta + gamma)
-    # With small exponents, 1 - exp would cancel.
+    # For small exponents, 1 - exp would lose digits.
     return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
 
 
 def smooth(count, tab, d, above):
-    """Return Equation 4; a node without labels has its parent's distribution."""
+    """Return Equation 4, or the parent's distribution for a node without labels."""
     total = sum(count)
     if total == 0:
         return list(above)
@@ -117,7 +117,7 @@ def predict(node, x, gamma, above):
     if not node.is_leaf:
         sides = zip((node.left, node.right), shares(node, x), strict=True)
         found = sum(share * predict(side, x, gamma, here) for side, share in sides if share > 0.0)
-    # From a node whose box holds x, x never branches off, though delta may be infinite.
+    # If the box contains x, x never branches off, even if delta is infinite.
     branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
     if branches > 0.0:
         tables = [min(c, 1) for c in node.count]

@@ -13,7 +13,7 @@ from .mondrian import leaves, outside, walk
 
 
 def sequential_loss(labels, n_classes):
-    """Return the log loss of predicting each label from those before it, with Jeffreys' prior."""
+    """Return the log loss of predicting each label from earlier labels, with Jeffreys' prior."""
     seen = [0] * n_classes
     loss = 0.0
     for label in labels:
@@ -33,7 +33,7 @@ def prunings(node):
 
 
 def class_importances(root, y, n_classes, n_dims, repeats=None):
-    """Return the importance of each dimension per sample; `repeats` repeats samples."""
+    """Return the importance of each dimension; `repeats` has the multiplicity of each sample."""
     repeats = repeats or [1] * len(y)
 
     losses = {}
@@ -51,7 +51,7 @@ def class_importances(root, y, n_classes, n_dims, repeats=None):
 
 
 def explain_classes(root, x, gamma, base):
-    """Return the root's distribution, and what each dimension adds to it, a row each."""
+    """Return the root's distribution, and the contributions of the dimensions as rows."""
     found = np.zeros((len(x), len(base)))
     start = np.zeros(len(base))
     waiting = [(root, 1.0, np.array(base))]
@@ -90,7 +90,7 @@ def _gains(nodes, losses, n_dims):
 
 
 def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
-    """Return the importances; the posterior is computed again without each target."""
+    """Return the importances, with a posterior that leaves out each target in turn."""
     losses = np.zeros(len(nodes))
     for p in range(len(y)):
         others = [0.0 if q == p else weight for q, weight in enumerate(w)]
@@ -101,7 +101,7 @@ def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
 
 
 def mean_importances(nodes, y, n_dims):
-    """Return the importances if a node predicts the mean of its other targets."""
+    """Return the importances if a node predicts a target by the mean of its other targets."""
     losses = np.zeros(len(nodes))
     for p in range(len(y)):
         foreseen = math.nan
@@ -113,7 +113,7 @@ def mean_importances(nodes, y, n_dims):
 
 
 def explain_targets(posterior, x, moments):
-    """Return the root's mean, and what each dimension adds; `moments` as in `mixture`."""
+    """Return the root's mean, and the contributions of dimensions (`moments` as in `mixture`)."""
     nodes = posterior.nodes
     found, weight = np.zeros(len(x)), 1.0
     for i in gaussian.route(nodes, x):
@@ -138,7 +138,7 @@ def explain_targets(posterior, x, moments):
 
 
 def share_out(predict, start, parts, n):
-    """Move all experts in `n` small steps; return the change that each feature's part makes.
+    """Move all experts in `n` small steps; return the change of the prediction by each feature.
 
     `parts` has the shape (experts, features, classes).
     """

@@ -1,8 +1,8 @@
 """Partitions of the isolation kernel, from Ting, Wells and Washio (2021), sections 4.1 and 4.2.
 
-The paper does not define ties. The rule here is that of the kernels: the pool has a random order,
-and of two centres at the same distance the earlier wins. A sample maps features to numbers in
-single precision; a missing feature is 0.
+The paper does not define ties. As in the kernels, the pool has a random order, and the earlier of
+two equally near centres is chosen. A sample maps features to numbers in single precision; a missing
+feature is 0.
 """
 
 import math
@@ -13,7 +13,7 @@ from .ranges import robust_range
 
 
 def single(value):
-    """Round to single precision."""
+    """Return a number rounded to single precision."""
     return float(np.float32(value))
 
 
@@ -27,7 +27,7 @@ def scaled(pool):
 
 
 def scale(x, factors):
-    """Multiply each feature of a sample by its factor."""
+    """Return a sample with each feature multiplied by its factor."""
     if factors is None:
         return {name: single(value) for name, value in x.items()}
     return {name: single(single(v) * factors[name]) for name, v in x.items() if name in factors}
@@ -42,7 +42,7 @@ def draw(seed, number, n, t, psi):
 
 
 def squared_distance(x, z):
-    """Return the squared Euclidean distance; differences are in single precision."""
+    """Return the squared Euclidean distance, with differences in single precision."""
     gaps = [single(x.get(name, 0.0) - z.get(name, 0.0)) for name in sorted({*x, *z}, key=str)]
     return math.fsum(gap * gap for gap in gaps)
 
@@ -54,10 +54,10 @@ def voronoi_cell(centres, x):
 
 
 def isolation_tree(points, draws, places):
-    """Isolate every point by cuts along features, which are drawn from those that vary.
+    """Return a tree that isolates all points by cuts along random varying features.
 
-    A leaf is the index of its first point. The features of a node are numbered in the order in
-    which its points have a value other than 0. Within a point, `places` gives the order.
+    A leaf is the index of its first point. The features of a node are in the order in which its
+    points have a non-zero value. Within a point, `places` defines the order.
     """
     left = iter(draws)
 
@@ -83,7 +83,7 @@ def isolation_tree(points, draws, places):
 
 
 def isolation_cell(tree, x):
-    """Return the leaf of a sample."""
+    """Return the leaf of a sample in a tree."""
     while not isinstance(tree, int):
         feature, cut, below, above = tree
         tree = below if x.get(feature, 0.0) <= cut else above
@@ -91,7 +91,7 @@ def isolation_cell(tree, x):
 
 
 def cells(method, pool, x, seed, number, t, psi):
-    """Return the cell of each sample."""
+    """Return the cells of each sample."""
     _, subsets, rng = draw(seed, number, len(pool), t, psi)
     if method == "anne":
         centres = [[pool[i] for i in subset] for subset in subsets]

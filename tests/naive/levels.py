@@ -1,4 +1,4 @@
-"""The place of a categorical level in a tree, written from the definition with integers."""
+"""The position of a categorical level in a tree, computed by its definition with integers."""
 
 import hashlib
 
@@ -30,7 +30,7 @@ def keys(states):
 
 
 def place(key, feature, level):
-    """Return the place of a level of the feature with number `feature` in the tree with a key."""
+    """Return the position of a level of the feature with index `feature` in the tree with a key."""
     state = (key + feature * STEP) & MASK
     bits = mix(mix(state ^ (2**52 + code(level))))
     return float(np.float32((((bits >> 12) & (2**52 - 1)) + 0.5) / 2**52))

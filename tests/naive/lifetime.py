@@ -32,7 +32,7 @@ def ridge(Phi, y, delta2):
 
 
 def forest(Phi, y, delta2):
-    """Return the weights that minimise equation (4), whose minimum is found cell by cell."""
+    """Return the weights that minimise equation (4), cell by cell."""
     n_partitions = round(1.0 / Phi.max() ** 2)
     inside = Phi > 0.0
     means = [y[rows].sum() / (rows.sum() + delta2) for rows in inside.T]
@@ -46,7 +46,7 @@ def log_density(Phi, y, delta2, noise):
 
 
 def descend(Phi, y, delta2, weights, visits, rate):
-    """Return weights after gradient descent on equation (3) at a rate that decreases to 0.
+    """Return weights after gradient descent on equation (3), at a rate that decreases to 0.
 
     The ridge of a cell is divided among its points (section 4.2.2).
     """

@@ -1,4 +1,4 @@
-"""A learner per lifetime, in plain loops; exponential weights with a fixed share mix them."""
+"""A mixture of learners, one per lifetime, by exponential weights with a fixed share."""
 
 import math
 
@@ -9,10 +9,10 @@ SPREAD, MEMORY, RATE, LARGEST = 1e-3, 1000.0, 0.125, 50.0
 
 
 class Mixture:
-    """Gradient descent at a constant rate on the columns of each lifetime.
+    """Mixture of gradient descents at a constant rate, one per lifetime.
 
-    The argument `columns` has a list for each lifetime. Targets are numbers (squared loss), or 0
-    and 1 with `log`.
+    The argument `columns` has a list of columns for each lifetime. Targets are numbers (squared
+    loss), or 0 and 1 with `log`.
     """
 
     def __init__(self, n_lifetimes, value, rate, log=False):

@@ -1,4 +1,4 @@
-"""Targets that count, and the extent of the data, by fences that the number of samples renews."""
+"""Targets within fences, and the extent of the data; fences are renewed at numbers of samples."""
 
 import math
 
@@ -6,7 +6,7 @@ from naive.ranges import robust_range
 
 
 def fences(targets, weights):
-    """Return the fences that these targets give."""
+    """Return the fences of targets with weights."""
     step = math.ceil(len(targets) / 1024)
     read = list(zip(targets, weights, strict=True))[::step]
     low, high = robust_range([y for y, weight in read if weight > 0.0])
@@ -16,7 +16,7 @@ def fences(targets, weights):
 
 
 def counted(targets, weights):
-    """Return for each target of a stream whether it counts after the last target."""
+    """Return whether each target of a stream counts after the last target."""
     low, high = -math.inf, math.inf
     found = []
     for n, y in enumerate(targets, 1):
@@ -29,7 +29,7 @@ def counted(targets, weights):
 
 
 def moments(targets, weights):
-    """Return the weight, the mean and the sum of squared deviations of the targets that count."""
+    """Return weight, mean and sum of squared deviations of the targets that count."""
     counts = counted(targets, weights)
     pairs = [(y, w) for y, w, is_in in zip(targets, weights, counts, strict=True) if is_in]
     total = math.fsum(w for _, w in pairs)

@@ -1,8 +1,8 @@
 """Mondrian trees with the HNSP posterior, from Lakshminarayanan, Roy and Teh (2014).
 
-A missing value is NaN. The paper has no missing values; the rule here is that of the kernels. A
-missing value adds no extent. At a cut on it a point goes to the child whose box is nearer in the
-other dimensions; of two equally near, to the larger child.
+The paper has no missing values; they are handled as in the kernels. A missing value is NaN and does
+not extend a box. At a cut in its dimension, the point goes to the child whose box is nearer in the
+other dimensions. If both are equally near, it goes to the larger child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def outside(node, x):
 
     Values are float32, and each distance is rounded to float32.
     """
-    # If one of two arguments is NaN, max returns the first.
+    # `max` returns its first argument if the other is NaN.
     sides = zip(x, node.lower, node.upper, strict=True)
     return [float(np.float32(max(0.0, v - b) + max(0.0, a - v))) for v, a, b in sides]
 
@@ -30,14 +30,14 @@ class Node:
     Attributes
     ----------
     lower, upper
-        The sides of the smallest box around the node's points. In a dimension without any value
-        they are NaN.
+        The smallest box around the node's points, shape (D,). In a dimension without values they
+        are NaN.
     parent
         None at the root.
     time
         The time of the split (tau_j); at a leaf, the lifetime.
     dim, cut
-        The dimension and the place of the split; `dim` is -1 at a leaf.
+        The dimension and the position of the split; `dim` is -1 at a leaf.
     left, right
         The children; None at a leaf.
     points
@@ -104,7 +104,7 @@ def n_points(node):
 
 
 def copied(read, counts=None):
-    """Copy the nodes that a kernel tree returns, with the counts of each; return the root."""
+    """Copy the nodes of a kernel's tree, with counts; return the root."""
     nodes = [Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read]
     for twin, own in zip(nodes, read, strict=True):
         twin.parent = nodes[own.parent] if own.parent >= 0 else None
@@ -129,7 +129,7 @@ def route(root, X):
 
 
 def draw_split(sides, start, rng, end):
-    """Draw the time and the dimension of the first split; (inf, -1) if it comes after `end`."""
+    """Draw time and dimension of the first split; return (inf, -1) if it comes after `end`."""
     rate = sum(sides)
     if rate == 0.0:
         return math.inf, -1
@@ -140,9 +140,9 @@ def draw_split(sides, start, rng, end):
 
 
 def draw_cut(low, high, rng):
-    """Draw a cut from [low, high): a point at `high` is to its right."""
+    """Draw a cut from [low, high), so that a point at `high` is on its right."""
     cut = rng.uniform(low, high)
-    # A draw just below `high` may be rounded to it.
+    # A draw just below `high` may be rounded to `high`.
     while cut >= high:
         cut = rng.uniform(low, high)
     return cut
@@ -162,7 +162,7 @@ def nearer_child(node, x):
 
 
 def around(points, X, parent):
-    """Return a leaf that holds the points, with their box."""
+    """Return a leaf with the points and their box."""
     n_dims = len(X[0])
     node = Node([math.nan] * n_dims, [math.nan] * n_dims, parent, points=list(points))
     for n in points:
@@ -171,7 +171,7 @@ def around(points, X, parent):
 
 
 def sample_block(points, parent, X, y, lifetime, rng, paused):
-    """Return a sampled block (Algorithm 2; Algorithm 9 with `paused`), without counts."""
+    """Sample a block (Algorithm 2; Algorithm 9 with `paused`), without counts."""
     node = around(points, X, parent)
     time, dim = math.inf, -1
     if not (paused and is_pure(points, y)):
@@ -186,7 +186,7 @@ def sample_block(points, parent, X, y, lifetime, rng, paused):
     right = [n for n in points if X[n][dim] > node.cut]
     missing = [n for n in points if math.isnan(X[n][dim])]
     if missing:
-        # The sides of points without a value depend on the boxes of the other points.
+        # Points without a value go to the nearer box of the other points.
         node.left, node.right = around(left, X, node), around(right, X, node)
         for n in missing:
             child = nearer_child(node, X[n])
@@ -204,15 +204,15 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
     Returns
     -------
     tuple of Node
-        The node that replaces `node`, and the topmost node that has changed. The latter is the
-        point's leaf, the root of a block that pauses no more, or a new parent.
+        The node that replaces `node`, and the topmost node that has changed. The topmost node is
+        the point's leaf, the root of a block that no longer pauses, or a new parent.
 
     """
     x = X[i]
     pure = node.is_leaf and paused and is_pure(node.points, y)
     if pure and y[i] != y[node.points[0]]:
-        # The hidden part is still a Mondrian tree on these points. It starts at the parent's time
-        # and is independent of the visible tree.
+        # The tree below a paused leaf is hidden. It is a Mondrian tree on the leaf's points from
+        # the parent's time on, independent of the visible tree, so it is drawn now.
         new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
         return new, new
     if not pure:
@@ -244,5 +244,5 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
 
 
 def sample_tree(X, y, lifetime, rng, paused):
-    """Return a tree (Algorithm 1), with `paused` as in Algorithms 9 and 10, without counts."""
+    """Sample a tree (Algorithm 1), with `paused` as in Algorithms 9 and 10, without counts."""
     return sample_block(list(range(len(y))), None, X, y, lifetime, rng, paused)

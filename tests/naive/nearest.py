@@ -8,14 +8,14 @@ CAP, REST = 10.0, 1e-4
 
 
 class Detector:
-    """Stores samples (mappings), and scores by the expected nearest distance in a random subset."""
+    """Detector that scores a sample by the expected nearest distance in a random subset."""
 
     def __init__(self, n_neighbors=16, capacity=512):
         self.n_neighbors, self.capacity = n_neighbors, capacity
         self.held, self.widths, self.n_entered = [], {}, 0
 
     def hold(self, x):
-        """Store a sample, and remove the oldest one if there is no room."""
+        """Store a sample, and remove the oldest sample beyond the capacity."""
         new = set(x) - set(self.widths)
         self.widths.update(dict.fromkeys(new, 1.0))
         if new:
@@ -45,7 +45,7 @@ class Detector:
         return total * len(self.widths) / len(shared)
 
     def score(self, x, rest=REST):
-        """Return Equation (1), without the last terms, whose weights add up to at most `rest`."""
+        """Return Equation (1) without the last terms, whose total weight is at most `rest`."""
         distances = sorted(found for y in self.held if (found := self.distance(x, y)) is not None)
         if not distances:
             return 0.0

@@ -1,7 +1,7 @@
 """Online gradient descent on a feature map (Ting, Wells and Washio, 2021, Algorithm 2).
 
 The extensions are AdaGrad (Duchi, Hazan and Singer, 2011) and several classes. From the third class
-on, each class has a score. A mapped sample maps columns to values.
+on, each class has a score. A sample is a mapping from columns to values.
 """
 
 import math
@@ -32,11 +32,11 @@ class OGD:
     loss
         The name of the loss.
     rate
-        The learning rate as a function of the step.
+        The learning rate as a function of the number of steps.
     adagrad
-        Whether steps are divided by the root of the sum of squared derivatives.
+        Whether steps are divided by the root of the sum of all squared derivatives.
     softmax
-        Whether several classes share one cross-entropy.
+        Whether several classes use the softmax cross-entropy, not one loss per class.
 
     """
 
@@ -75,7 +75,7 @@ class OGD:
         return [self.loss(float(k == y), f) for k, f in enumerate(scores)]
 
     def learn(self, x, y, w=1.0):
-        """Learn a target, or the number of a class."""
+        """Learn a target, or the index of a class."""
         slopes = self.slopes(x, y)
         for weights, squares, slope in zip(self.weights, self.squares, slopes, strict=True):
             for column, value in x.items():
@@ -89,21 +89,21 @@ class OGD:
 
 
 class TextOGD(OGD):
-    """OGD over words and cells, with one step size per word or column for all scores.
+    """OGD on words and cells, with one step size per word or column for all scores.
 
-    Words learn by the loss of their own score, cells by the loss of the sum of both. With AdaGrad
-    the root is taken of the sum of squared lengths of the derivatives by all scores. The rate of
-    words is the rate of columns times log2 of the number of classes.
+    Words learn from the loss of the words' score, and cells from the loss of the total score.
+    AdaGrad divides a step by the root of the sum of squared norms of the derivatives with respect
+    to all scores. The rate of words is the rate of columns times log2 of the number of classes.
     """
 
     def __init__(self, loss, rate, adagrad, softmax=False):
         super().__init__(loss, rate, adagrad, softmax)
         self.lengths = defaultdict(float)
-        # The number of learned texts with each word.
+        # Number of learned texts with each word.
         self.n_with = defaultdict(int)
 
     def weighed(self, text):
-        """Return the weights of words: roots of counts times rarity, normalized to length 1."""
+        """Return the weights of words: roots of counts times idf, normalized to length 1."""
         found = {
             word: math.copysign(math.sqrt(abs(value)), value)
             * (math.log((1 + self.n_steps) / (1 + self.n_with[word])) + 1.0)
@@ -114,7 +114,7 @@ class TextOGD(OGD):
         return {word: value / length for word, value in found.items()}
 
     def learn_text(self, cells, text, y, w=1.0):
-        """Learn the number of a class; no cell and word may share a name."""
+        """Learn the index of a class; cells and words must have different names."""
         words = self.weighed(text)
         parts = [(words, self.slopes(words, y)), (cells, self.slopes({**cells, **words}, y))]
         rates = [self.rate(self.n_steps)] * 2
@@ -137,8 +137,8 @@ class TextOGD(OGD):
 def order_of_learning(n, pool_size, replay):
     """Return the order in which the weights of the last map learn samples 0 to n - 1.
 
-    The map exists from sample `pool_size` - 1 on. Each later call learns its own sample, unless it
-    is stored, and replays some stored samples.
+    The map exists from sample `pool_size` - 1 on. Each later call learns its sample, unless the
+    sample is stored, and replays some stored samples.
     """
     order = list(range(min(replay, pool_size)))
     left = list(range(min(replay, pool_size), pool_size))

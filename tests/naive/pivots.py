@@ -1,4 +1,4 @@
-"""Mondrian partitions of the whole space, around samples or an origin, and their mixtures."""
+"""Mondrian partitions of the whole space around samples or an origin, and mixtures of densities."""
 
 import math
 
@@ -10,7 +10,7 @@ NEXT_BLOCK, NEXT, SIDES = 0, 7, 8
 
 
 class Region:
-    """A region with a pivot: its first sample, or a point that an origin determines."""
+    """A region with a pivot: the first sample, or a point determined by an origin."""
 
     def __init__(self, key, time, pivot, samples):
         self.key, self.time, self.pivot = key, time, pivot
@@ -18,7 +18,7 @@ class Region:
 
 
 def beyond(region, cut, rates):
-    """Return the region beyond a cut; its pivot is the old pivot projected on the cut."""
+    """Return the region beyond a cut; its pivot is the projection of the old pivot on the cut."""
     time, place, key, side = cut
     j, upper = divmod(side, 2)
     pivot = list(region.pivot)
@@ -27,10 +27,10 @@ def beyond(region, cut, rates):
 
 
 def cuts_of(key, side, began, block, until, nearer):
-    """Return the time, place and key of the cuts of a side before `until` and below a place.
+    """Return time, distance and key of the cuts on a side before `until`, up to a distance.
 
-    Blocks of places are [0, block), [block, 2 block), [2 block, 4 block) ... In each block, cuts
-    are those that come nearer to the pivot than all cuts before.
+    Distances are divided into the blocks [0, block), [block, 2 block), [2 block, 4 block), ... In
+    each block, only the cuts count that are nearer to the pivot than all earlier cuts.
     """
     found = []
     block_key = derived(key, SIDES + side)
@@ -59,7 +59,7 @@ def block_of(horizon, began):
 
 
 def first_cut(region, horizon, until, rates, z):
-    """Return time, place, key and side of the first cut between a pivot and a point, or None."""
+    """Return time, distance, key and side of the first cut between pivot and point, or None."""
     found = []
     for j, (value, pivot) in enumerate(zip(z, region.pivot, strict=True)):
         if value == pivot:
@@ -93,7 +93,7 @@ def learn(root, key, horizon, rates, z, origin=None):
 
 
 def parted_at(root, horizon, rates, z):
-    """Return the time at which a tree parts a point from all of its samples, or infinity."""
+    """Return the time at which a tree separates a point from all samples, or infinity."""
     region, parted = root, 0.0
     while True:
         cut = first_cut(region, horizon, horizon, rates, z)
@@ -109,7 +109,7 @@ def parted_at(root, horizon, rates, z):
 
 
 def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
-    """Return a point's cell at a lifetime: its ends, and its samples."""
+    """Return a point's cell at a lifetime: the lower and upper ends, and the samples."""
     cell = [[-math.inf, math.inf] for _ in z]
     region = root
     while True:
@@ -119,7 +119,8 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
         for j, value in enumerate(region.pivot):
             for upper in (0, 1):
                 bound = abs(cell[j][upper] - value) * rates[j]
-                # The nearest cut is never farther than this.
+                # The nearest cut is farther with a probability of exp(-60), so farther cuts are
+                # ignored.
                 far = min(bound, 60.0 / (until - region.time))
                 known = cuts_of(region.key, 2 * j + upper, region.time, block, until, far)
                 reach = min((place for _, place, _ in known), default=math.inf)
@@ -136,7 +137,7 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
             region = beyond(region, cut, rates)
             continue
         if own not in region.parts:
-            # The point starts a region of its own, and has this region's cell.
+            # The point starts a new region, whose cell is the point's cell.
             alone = Region(own, cut[0], z, [])
             ends, _ = cell_of(alone, horizon, lifetime, rates, z)
             found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]
@@ -145,18 +146,18 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
 
 
 def rarity(surprises, medians, spreads, parts):
-    """Return the largest deviation of a level's surprise, in units of its usual deviation."""
+    """Return the largest deviation of a level's surprise from its median, in spreads."""
     used = (parts >= 2.0**-8) & (parts <= 2.0**-2)
-    # The finest level is always used.
+    # The finest level always counts.
     used[np.flatnonzero(parts >= 2.0**-8).max()] = True
     return ((surprises - medians) / np.maximum(spreads, 1e-3))[used].max()
 
 
 def mixture(counts, lifetimes, parted, n, d, log_weights):
-    """Return the densities of the levels, and the density of their mixture.
+    """Return the densities of the levels (lifetimes), and the density of their mixture.
 
-    `counts` has the count of each level in each tree. `parted` has the time at which each tree
-    parts the point from all samples.
+    `counts` has the count of the point's cell at each level in each tree. `parted` has the time at
+    which each tree separates the point from all samples.
     """
     before = np.mean((np.minimum(parted, lifetimes[0]) / 2.0) ** d)
     levels = []

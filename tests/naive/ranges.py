@@ -1,4 +1,4 @@
-"""Robust ranges of columns: fences beyond quartiles, and the rule for a most common value."""
+"""Robust ranges of columns: fences around quartiles, and the rule for a most common value."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ def quantile(values, rate):
 
 
 def whiskers(values, fence):
-    """Return the least and the largest value within the fences."""
+    """Return the smallest and the largest value within the fences."""
     lower, upper = quantile(values, 0.25), quantile(values, 0.75)
     reach = fence * (upper - lower)
     within = [value for value in values if lower - reach <= value <= upper + reach]
@@ -21,7 +21,7 @@ def whiskers(values, fence):
 
 
 def robust_range(column, fence=3.0):
-    """Return both ends of the robust range of a column, in which NaN is a missing value."""
+    """Return both ends of the robust range of a column; NaN is a missing value."""
     values = [float(value) for value in column if not math.isnan(value)]
     if not values:
         return math.nan, math.nan
@@ -36,9 +36,10 @@ def robust_range(column, fence=3.0):
 
 
 def without_rounding(column, errors):
-    """Return ordered numbers, in which runs that are equal up to rounding have their first number.
+    """Return ordered numbers in which the first number of a run replaces the run.
 
-    A number farther from the first than twice its error stays.
+    A run is equal up to rounding. A number farther from the first number than twice its error is
+    kept.
     """
     found, first = [], math.nan
     for i, (value, error) in enumerate(zip(column, errors, strict=True)):

@@ -10,7 +10,7 @@ ITSELF, BEND = -1, -2
 
 
 def wave(turns):
-    """Return two parabolas that replace a sine; NaN stays NaN."""
+    """Return the two-parabola approximation of a sine; NaN stays NaN."""
     if turns != turns:
         return turns
     place = turns - math.floor(turns + 0.5)
@@ -18,7 +18,7 @@ def wave(turns):
 
 
 def column_values(design, x, largest, n_arms):
-    """Return the columns of one sample as the design defines them."""
+    """Return the columns of one sample that the design defines."""
     n = len(x)
     units = np.clip(np.subtract(x, design["centres"][:n]) * design["rates"][:n], -largest, largest)
     found = [1.0]
@@ -42,13 +42,13 @@ def column_values(design, x, largest, n_arms):
 
 
 def ridge_weights(F, targets, weights, penalties, prior):
-    """Return the weights that minimize squared errors plus penalized squares about a prior."""
+    """Return the minimizer of squared errors plus penalized squared distances to a prior."""
     gram = (F * weights[:, None]).T @ F + np.diag(penalties)
     return np.linalg.solve(gram, F.T @ (weights * targets) + penalties * prior)
 
 
 def explained(h, z, errors):
-    """Return how much a column reduces the squared errors of a constant and a line in `z`."""
+    """Return the reduction of squared errors by a column beside a constant and a line in `z`."""
     bases = [np.ones(len(h))] + ([z] if z is not None else [])
 
     def left(columns, y):
@@ -60,12 +60,12 @@ def explained(h, z, errors):
 
 
 def density(z, freedom):
-    """Return the density of Student's distribution; with infinite freedom, of the normal one."""
+    """Return the density of Student's t distribution, or of the normal for infinite freedom."""
     return stats.norm.pdf(z) if math.isinf(freedom) else stats.t.pdf(z, freedom)
 
 
 class Mixture:
-    """Four ways to mix experts, and a fixed share over the four; the module has the constants."""
+    """Four mixtures of experts, and a fixed share over the four; `constants` are the module's."""
 
     def __init__(self, n, constants, squared=False):
         self.n, self.c, self.squared = n, constants, squared
@@ -160,7 +160,7 @@ class Mixture:
 
 
 class Law:
-    """A fixed share over guesses of the error's size, factors and degrees of freedom."""
+    """A fixed share over error distributions: guesses of the size, factors, degrees of freedom."""
 
     def __init__(self, constants):
         self.c = constants

@@ -1,6 +1,6 @@
 """Bayesian ridge regression (Balog et al., 2016, 4.2.1), by dense matrices of all samples.
 
-A mapped sample maps columns to values.
+A sample is a mapping from columns to values.
 """
 
 import math
@@ -10,18 +10,18 @@ from scipy import stats
 
 
 class Ridge:
-    """The posterior given samples.
+    """The posterior of the weights given samples.
 
     Parameters
     ----------
     delta2
-        The noise variance over the prior variance of a weight.
+        The noise variance divided by the prior variance of a weight.
     intercept
         Whether there is an intercept, with a flat prior.
     limit
-        The largest number of columns; later ones are left out.
+        The largest number of columns; later columns are left out.
     before
-        Earlier samples that no longer count; their columns remain.
+        Removed samples, whose columns remain.
 
     """
 
@@ -52,14 +52,14 @@ class Ridge:
         return float(self.vector(x) @ np.linalg.solve(self._precision, moments))
 
     def variance(self, x):
-        """Return the variance of a target over the noise variance."""
+        """Return the variance of a target divided by the noise variance."""
         v = np.array(self.vector(x))
         known = 1.0 + v @ np.linalg.solve(self._precision, v)
         new = [value for column, value in x.items() if column not in self.columns]
         return known + (0.0 if self.full else sum(value**2 for value in new) / self.delta2)
 
     def log_density(self, noise_variance):
-        """Return the log density of the targets; with an intercept, given the first target."""
+        """Return the log density of the targets; an intercept conditions on the first target."""
         cells = self.Phi[:, self.intercept :]
         K, y = noise_variance * (self.noise + cells @ cells.T / self.delta2), self.y
         if self.intercept:
@@ -69,10 +69,10 @@ class Ridge:
         return stats.multivariate_normal(cov=K).logpdf(y) if len(y) else 0.0
 
     def marginal(self):
-        """Return the integral over the noise variance: the trapezoidal rule over its logarithm."""
+        """Return the log of the density, integrated over the log noise variance."""
         grid = np.linspace(-30.0, 30.0, 20_001)
         logs = np.array([self.log_density(math.exp(t)) for t in grid[::100]])
-        # Densities are slow, so between the grid points a formula in the variance replaces them.
+        # Densities are slow, so they are interpolated by a formula in the variance.
         n = len(self.y) - self.intercept
         quadratic = 2.0 * (self.log_density(2.0) - self.log_density(1.0)) + n * math.log(2.0)
         fine = self.log_density(1.0) + quadratic - 0.5 * n * grid - quadratic * np.exp(-grid)

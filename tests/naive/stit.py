@@ -6,7 +6,7 @@ import numpy as np
 
 
 def lift(directions, values, means):
-    """Return U x; missing inputs are means, and a direction without any known input is missing."""
+    """Return U x with means in place of missing inputs; a direction without known inputs is NaN."""
     known = ~np.isnan(values)
     projected = np.dot(directions, np.where(known, values, means))
     return np.where((np.array(directions)[:, known] != 0.0).any(axis=1), projected, math.nan)
@@ -35,7 +35,7 @@ def below(polygon, u, t):
 
 
 def area_between(directions, corners):
-    """Return the area of {p: lower <= U p <= upper}; `corners` has both bounds by direction."""
+    """Return the area of {p: lower <= U p <= upper}; `corners` has the bounds by direction."""
     size = 1e5
     polygon = [(-size, -size), (size, -size), (size, size), (-size, size)]
     for u, (lower, upper) in zip(directions, corners, strict=True):
@@ -46,8 +46,8 @@ def area_between(directions, corners):
 def simulate(window, directions, lifetime, rng):
     """Cut a convex polygon by a STIT process (section 2.1); return its cells.
 
-    The measure of the lines with normal u is its norm times their offset. The rate of cuts in a
-    cell is the sum of its widths <u, .>. The direction is drawn by width, the offset uniformly.
+    The width of a cell along u is the range of <u, p>. The rate of cuts in a cell is the sum of its
+    widths. A direction is drawn in proportion to the width, and the offset uniformly.
     """
     cells, waiting = [], [(list(window), 0.0)]
     while waiting:
@@ -67,7 +67,7 @@ def simulate(window, directions, lifetime, rng):
 
 
 def holds(cell, p):
-    """Return whether a convex polygon holds a point."""
+    """Return whether a convex polygon contains a point."""
     sides = zip(cell, cell[1:] + cell[:1], strict=True)
     turns = [(c - a) * (p[1] - b) - (d - b) * (p[0] - a) for (a, b), (c, d) in sides]
     return min(turns) >= 0.0 or max(turns) <= 0.0

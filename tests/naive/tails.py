@@ -1,4 +1,4 @@
-"""The learned scale of target distributions in plain Python: all densities, weighted at once."""
+"""The learned scale of target distributions in plain Python, from all densities at once."""
 
 import numpy as np
 from scipy import special, stats
@@ -6,12 +6,12 @@ from scipy import special, stats
 SCALES = [2.0**k for k in range(-4, 4)]
 KEPT = 63.0 / 64.0
 
-# The median and the spread of the base-2 logarithm of the scale.
+# Median and spread of log2 of the scale.
 LAWS = [(m / 2.0, s) for m in range(-4, 3) for s in (0.0, 0.5, 1.0, 1.5, 2.5)]
 
 
 def law(median, spread):
-    """Return the probability of each scale: the mass of the logarithms nearest to its own."""
+    """Return the prior probability of each scale: the mass of the nearest logarithms."""
     powers = np.log2(SCALES)
     if spread == 0.0:
         return np.maximum(1.0 - np.abs(powers - median), 0.0)
@@ -20,16 +20,16 @@ def law(median, spread):
 
 
 def variance(own, scale, whole):
-    """Return the variance of a component at a scale; `whole` is the variance of the targets."""
+    """Return the variance of a component at a scale; `whole` is the total target variance."""
     if scale >= 1.0:
         return own * scale**2
-    # The precision beyond that of the targets is multiplied by 1 / scale^2.
+    # The excess of the component's precision over that of the targets is divided by scale^2.
     beyond = max(1.0 / own - 1.0 / whole, 0.0)
     return 1.0 / (1.0 / own - beyond + beyond / scale**2)
 
 
 def densities(y, components, whole):
-    """Return the density of a target at each scale; components are normal and weighted."""
+    """Return the density of a target at each scale, for weighted normal components."""
     found = np.zeros(len(SCALES))
     for weight, mean, own in components:
         spreads = np.sqrt([variance(own, s, whole) for s in SCALES])

@@ -1,4 +1,4 @@
-"""Voronoi cells by definition: the nearest centre, of equally near ones the partition's first."""
+"""Voronoi cells by definition: the nearest centre, or the first of equally near centres."""
 
 from fractions import Fraction
 
@@ -20,7 +20,7 @@ def cells(x, pool, members):
 
 
 def rounded_cells(X, pool, members):
-    """Return the columns of the nearest members, by distances rounded as the kernels define it.
+    """Return the columns of the nearest members, by distances rounded as in the kernels.
 
     Differences are in single precision, squares in double precision. The j-th square is added to
     sum j modulo 8, and the eight sums are added pairwise.
