@@ -151,11 +151,12 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
         f"Distribution of trees after removals, compared with batch trees. {n_trees} trees with "
         f"{seeds} seeds learn 14 points in two dimensions, one by one. Some of the points are "
         "equal. The selection in the header of the column is then removed. The remaining trees "
-        "are compared with batch trees of the remaining points: time, dimension and cut of the "
-        "root, number of blocks, largest block, paused blocks, mean depth, and whether two "
-        "points share a block. A cell has the smallest p-value, and the number of p-values. At "
-        f"the significance level {LEVEL:g} of all {len(least)} tests together, the level of each "
-        f"test is {expected:.2g}; the smallest p-value is {min(least):.2g}."
+        "are compared with batch trees of the remaining points. The tests compare time, "
+        "dimension and cut of the root, number of blocks, largest block, paused blocks and mean "
+        "depth. They also compare how often two points share a block. A cell has the smallest "
+        f"p-value, and the number of p-values. At the significance level {LEVEL:g} of all "
+        f"{len(least)} tests together, the level of each test is {expected:.2g}; the smallest "
+        f"p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 

@@ -57,9 +57,10 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
     report.note(
         "Error of the Mondrian kernel against M (Figure 5). A cell has the largest absolute "
-        "error over all pairs of 100 uniform points of the unit square, with lifetime 10 and M "
-        f"non-zero features per point. It is the median of {seeds} seeds (smallest, largest). The "
-        "last row has the slope of log error against log M; the expected slope is -1/2."
+        "error over all pairs of 100 uniform points of the unit square. The lifetime is 10, and "
+        f"a point has M non-zero features. A cell is the median of {seeds} seeds (smallest, "
+        "largest). The last row has the slope of log error against log M; the expected slope is "
+        "-1/2."
     )
     rows: list[list[Any]] = []
     for i, m in enumerate(sizes):
@@ -199,12 +200,12 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each "
         f"sample is predicted and then learned, with M = {m} and default losses and learning "
         "rates. The first columns have the mean squared error of the standardized target, or the "
-        f"share of mistakes (elec2, letter), from row {WARM:,} on, for the first seed. The column "
-        "largest share has the lifetime with the largest weight. Ratio and time are medians of "
-        f"{seeds} seeds (smallest - largest). The column ratio, late has the ratio if {BLOCK} "
-        "samples are predicted before they are learned, for the first seed. Time is the time to "
-        "predict and learn, relative to the largest lifetime. The features of cpu are raw, the "
-        "others are in [0, 1]."
+        f"share of mistakes (elec2, letter). Errors count from row {WARM:,} on and are for the "
+        "first seed. The column largest share has the lifetime with the largest weight. Ratio "
+        f"and time are medians of {seeds} seeds (smallest - largest). The column ratio, late has "
+        f"the ratio if {BLOCK} samples are predicted before they are learned, for the first seed. "
+        "Time is the time to predict and learn, relative to the largest lifetime. The features "
+        "of cpu are raw, the others are in [0, 1]."
     )
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)

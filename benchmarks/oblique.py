@@ -78,11 +78,11 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        "Frequency of a common cell, compared with Equations 9 and 10. The columns kernel and "
-        "found have the limit kernel and the frequency with which two random points share a cell "
-        f"in {n} partitions, for the last seed. The column largest z has the largest standardized "
-        f"difference over the seeds. At significance level {LEVEL}, the bound of the {total} z is "
-        f"{bound:.2f}."
+        "Frequency of a common cell, compared with Equations 9 and 10. The column found has the "
+        f"frequency with which two random points share a cell in {n} partitions, for the last "
+        "seed. The column kernel has the limit kernel. The column largest z has the largest "
+        f"standardized difference over the seeds. At significance level {LEVEL}, the bound of the "
+        f"{total} z is {bound:.2f}."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
 
@@ -136,8 +136,9 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Error of the kernel over a window against M (Theorem 4.3). A cell has the largest "
         "absolute difference from the limit kernel over all pairs of 100 uniform points of the "
-        f"unit square, with lifetime 3. It is the median of {seeds} seeds (smallest, largest). "
-        "The last row has the slope of log error against log M; the expected slope is -1/2."
+        f"unit square, with lifetime 3. A cell is the median of {seeds} seeds (smallest, "
+        "largest). The last row has the slope of log error against log M; the expected slope is "
+        "-1/2."
     )
     report.table(["M", *kinds], [*table, slopes])
 
@@ -198,8 +199,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
         "A STIT process in time (Figure 3). The picture shows a partition of the unit square "
-        "with the directions of Example 2.1, after each of the first three cuts, and at t = 9 "
-        f"with {len(times)} cuts. Times are in the paper's units, three times the package's."
+        "with the directions of Example 2.1. The times are those of the first three cuts, and t "
+        f"= 9 with {len(times)} cuts. All times are in the paper's units, three times the "
+        "package's."
     )
     report.figure(figure, "")
     plt.close(figure)
@@ -273,10 +275,10 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
         f"Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} "
         "samples in random order, scaled to [0, 1]. The column accuracy or MAE has the "
         "progressive accuracy (for kin8nm: the mean absolute error), as mean +- standard "
-        "deviation over seeds. The given directions are the normals of the checkerboard's edges, "
-        "or the principal directions of the first 1,000 samples, which a user would have from "
-        "older data. The last columns have the times of learn_one and predict_one with 10 trees "
-        "on the first 2,000 samples, relative to cuts along the axes."
+        "deviation over seeds. The given directions are the normals of the checkerboard's edges. "
+        "For the other sets they are the principal directions of the first 1,000 samples. The "
+        "last columns have the times of learn_one and predict_one with 10 trees on the first "
+        "2,000 samples, relative to cuts along the axes."
     )
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)

@@ -187,9 +187,9 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
                 columns.append(Phi.shape[1])
     report.note(
         f"Test error on cpu against M (Figure 6). There are {n} training and {len(X_test)} test "
-        f"rows with raw features and centred targets, lifetime {LIFETIME}, and delta^2 = {DELTA2} "
-        f"(or {LARGER} in the columns with this number). A cell has the relative error in "
-        f"percent, the median of {seeds} seeds (smallest - largest), and of one seed for M = "
+        f"rows with raw features and centred targets. The lifetime is {LIFETIME}, and delta^2 is "
+        f"{DELTA2} (or {LARGER} in the columns with this number). A cell has the relative error "
+        f"in percent, the median of {seeds} seeds (smallest - largest), and of one seed for M = "
         "1000. M is the number of non-zero features; Fourier has half as many frequencies. The "
         "number of columns is that of Mondrian features for the last seed. The error of the "
         f"exact Laplace kernel is {exact:.2f} (3.1 in the paper)."
@@ -447,8 +447,8 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
     report.note(
         "Weights of kernel and forest (Figure 10). The table has absolute weights of "
-        f"{path.n_cells[-1]} cells of cpu in units of the target, with M = {M}, delta^2 = "
-        f"{DELTA2}, seed 1 and lifetime {path.lifetime_max}. A kernel's prediction is the sum "
+        f"{path.n_cells[-1]} cells of cpu in units of the target. The sweep has M = {M}, delta^2 "
+        f"= {DELTA2}, seed 1 and lifetime {path.lifetime_max}. A kernel's prediction is the sum "
         "over the M cells of a row, and the forest's prediction is the mean. The last column has "
         "the median of M times the kernel's weights, as if its predictions were means."
     )

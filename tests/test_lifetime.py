@@ -121,8 +121,8 @@ def test_the_cuts_are_those_of_mondrian_processes(seed):
     """Time, feature and position of the first cut have the distributions of section 2.2."""
     X, n = np.random.default_rng(seed).random((20, 2)) * [1.0, 3.0], 600
     path = lifetime_path(X, np.zeros(20), 20.0, n_partitions=n, learners=["forest"], seed=seed)
-    # The lower part of a cut cell keeps the number of the cell, so the first cut of each partition
-    # is the first cut of its first cell.
+    # The lower part of a cut cell keeps the number of the cell. So the first cut of a partition is
+    # the first cut of the cell with the partition's number.
     numbers, places = np.unique(path.cuts["cell"], return_index=True)
     places = places[numbers < n]
     assert len(places) == n

@@ -272,8 +272,8 @@ def rounding_of_products(matrix, n):
     in u^2. The bound uses n + 1 to include these terms and the rounding of the bound.
 
     A kernel of cells, a count over n, is rounded once. The value 1 / sqrt(n) is rounded twice, so
-    the relative error of its square is 4 u, and that of a sum of n squares is (n + 4) u. The total,
-    (n + 5) u, is below the bound for n >= 3.
+    the relative error of its square is 4 u. The relative error of a sum of n squares is (n + 4) u.
+    The total, (n + 5) u, is below the bound for n >= 3.
     """
     magnitudes = abs(matrix)
     return (n + 1) * np.finfo(float).eps * (magnitudes @ magnitudes.T).toarray()

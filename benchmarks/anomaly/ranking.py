@@ -134,9 +134,10 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[who, *_counts([of[who] for of in found.values()])] for who in WHO],
     )
     report.note(
-        f"The table has the numbers of streams, out of {len(areas)}, on which the best detector "
-        "of a row is at or above every peer, or tied with every peer that is better. A tie is a "
-        "difference of at most two standard errors over seeds."
+        "A row has the detectors whose best result is compared with each peer. The table counts "
+        f"the streams, out of {len(areas)}, on which this result is at or above all peers, or "
+        "tied with all better peers. A tie is a difference of at most two standard errors over "
+        "seeds."
     )
     several = [who for who, few in WHO.items() if len(few) > 1]
     report.table(
@@ -144,8 +145,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[name, *(_worst(of[who]) for who in several)] for name, of in found.items()],
     )
     report.note(
-        "The table has the strongest peer of each stream, our ROC AUC minus the peer's on the "
-        "same samples, and the standard error of this difference over seeds."
+        "The table has the strongest peer of each stream. The lead is our ROC AUC minus the "
+        "peer's on the same samples, with its standard error over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(

@@ -47,12 +47,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
         f"first {n} samples of each stream are used, with 10 trees. Times are medians of "
-        f"{repeats} repeats in one process, and the ratio has its smallest and largest value. "
-        "learn_one and predict_proba_one get the same min-max scaled stream, in blocks of "
-        f"{BLOCK} samples that are predicted and then learned. The two forests alternate every "
-        f"{TURN} blocks. End to end is progressive_val_score (accuracy), with the raw stream for "
-        "the Mondrian forest, and MinMaxScaler | AMFClassifier. All times include the rebuilds "
-        f"of the warm-up; separate rows have the first {WARM_START} samples and the later samples."
+        f"{repeats} repeats in one process, and the ratio has its smallest and largest value. The "
+        "rows learn and predict time learn_one and predict_proba_one on the same min-max scaled "
+        f"stream. Blocks of {BLOCK} samples are predicted and then learned. The two forests "
+        f"alternate every {TURN} blocks. End to end is progressive_val_score (accuracy), with the "
+        "raw stream for the Mondrian forest, and MinMaxScaler | AMFClassifier. All times include "
+        f"the rebuilds of the warm-up; separate rows have the first {WARM_START} samples and the "
+        "later samples."
     )
     report.table(
         (

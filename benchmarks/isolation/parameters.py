@@ -80,9 +80,9 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         )
     report.note(
         f"Time against psi (Figure 4). Times are microseconds per row, medians of {repeats} runs, "
-        f"for {n} rows of 20 Gaussian blobs in 10 dimensions, with t = {T} and isolation trees. "
-        "The naive product sums t psi products and makes no update. The last column has its time "
-        "relative to predict and update."
+        f"with t = {T} and isolation trees. The data are {n} rows of 20 Gaussian blobs in 10 "
+        "dimensions. The naive product sums t psi products and makes no update. The last column "
+        "has its time relative to predict and update."
     )
     report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
 

@@ -65,8 +65,9 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Time saved by learn_many and by a second thread. {N_TREES} trees learn all rows after "
         f"the first {WARM_UP}. Times are wall-clock microseconds per row, medians of repeats in "
-        "which the methods take turns: learn_one, learn_many, learn_many with two threads, two "
-        "parallel processes with half of the trees each, and one such process alone. The share "
-        "is the rate of two threads relative to two processes, a median over the repeats."
+        "which the methods take turns. The methods are learn_one, learn_many, learn_many with "
+        "two threads, two parallel processes with half of the trees each, and one such process "
+        "alone. The share is the rate of two threads relative to two processes, a median over "
+        "the repeats."
     )
     report.table(["stream", "rows", *PEERS, "share"], rows)

@@ -216,11 +216,11 @@ def _report_distributions(runs: dict[str, dict[str, Scores]], report: Report) ->
         sum(np.mean(row[i].log_likelihoods) > row[1] for row in laws) for i in (2, 3)
     )
     report.note(
-        "The coverage of the default model (scaled) is within 5 points at 95 %, and within 10 "
-        f"points at 50 and 80 %, on {normal_holds} of {n} streams with normal tails, and on "
-        f"{learned_holds} with learned tails, the default. A Mondrian forest has the highest log "
-        f"likelihood on {sum(p.startswith('Mondrian') for p in likeliest)} of {n} streams. The "
-        "log likelihood of the default model is higher than that of the linear model on "
+        "Coverage is close if it is within 5 points at 95 %, and within 10 points at 50 and 80 "
+        f"%. The coverage of the default model (scaled) is close on {normal_holds} of {n} streams "
+        f"with normal tails, and on {learned_holds} with learned tails. A Mondrian forest has the "
+        f"highest log likelihood on {sum(p.startswith('Mondrian') for p in likeliest)} of {n} "
+        "streams. The default model has a higher log likelihood than the linear model on "
         f"{normal_likelier} streams with normal tails, and on {learned_likelier} with learned "
         "tails."
     )

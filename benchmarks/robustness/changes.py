@@ -138,8 +138,8 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
         "the mean absolute error over the second half. The model of the column told has "
         "scale=False and gets the first feature before the change, so its units never change. "
         "The model of the column restarted is the same, but starts with the second half. The "
-        "excess is the increase of mistakes, or of the error in percent, over the column told; "
-        f"the last column has the excess in the last quarter. Figures are means of {seeds} seeds "
+        "excess is the increase of mistakes, or of the error in percent, over the column told. "
+        f"The last column has the excess in the last quarter. Figures are means of {seeds} seeds "
         "of data and model, with one seed for River's AMF."
     )
     for regression in (False, True):

@@ -71,9 +71,9 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
         "Accuracy on XOR of two normals with wrong values. The label is the sign of the product "
         f"of two normal features. There are {n} samples and 10 trees (20 in the adaptive "
         "classifier). The first column has the wrong value of the first feature. The other "
-        "columns have the progressive accuracy on the samples without a wrong value, by the "
-        "position of the wrong value or the share of wrong values. Accuracies are means of "
-        f"{seeds} seeds of data and model, with one seed for River's AMF without a scaler."
+        "columns have the progressive accuracy on correct samples, by the position of the wrong "
+        f"value or the share of wrong values. Accuracies are means of {seeds} seeds of data and "
+        "model, with one seed for River's AMF without a scaler."
     )
     report.table(["model", "value", *places], rows)
     _plot(report, places, losses)
