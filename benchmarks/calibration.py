@@ -265,11 +265,11 @@ def _compare(
     report.note(
         f"Coverage and scores of intervals, compared with other methods. At most the first {most} "
         f"samples are used, with {len(seeds)} seeds, without the first tenth. The delay is the "
-        "number of later samples that are predicted before a target is learned. It is at most a "
-        "tenth of the stream. A cell has the coverage of 50, 80 and 95 % intervals in percent. "
-        "Then follow the ratios of the mean interval score to the score of the predicted "
-        f"distribution, on every {SCORED_EVERY}th sample. The column {BEFORE} has the intervals "
-        "of the predicted distribution."
+        "number of later samples that are predicted before a target is learned. The delay is at "
+        "most a tenth of the stream. A cell has the coverage of 50, 80 and 95 % intervals in "
+        "percent. Then follow the ratios of the mean interval score to the score of the "
+        f"predicted distribution, on every {SCORED_EVERY}th sample. The column `{BEFORE}` has the "
+        "intervals of the predicted distribution."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
@@ -327,7 +327,8 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "The next table has the runs of calibrated intervals outside the limits. A threshold "
         f"does not move until a target comes that a model with at least {N_FIRST} samples has "
-        "predicted. In runs out of reach, more targets than allowed are missed before."
+        "predicted. In runs out of reach, more targets than allowed are missed before this "
+        "target comes."
     )
     report.table(["delay", "runs outside", "out of reach"], counts)
     rows, logs = [], []
@@ -481,10 +482,10 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
         counts = f"{own[:, 2].sum():.0f} of {len(own)}", f"{own[:, 1].mean():.3f}"
         totals.append([asked, method, *counts, f"{own[:, 3].sum():.0f} of {own[:, 4].sum():.0f}"])
     report.note(
-        "The column streams counts the streams with a coverage of at least "
+        "The column `streams` counts the streams with a coverage of at least "
         f"{COVERAGE - 0.01:.0%}, or at most 2.5 standard errors below the level. The column "
-        f"classes does the same for the classes with at least {LEAST_OF_CLASS} labels, in all "
-        "runs. Labels of a class count once its first sample has been learned."
+        f"`classes` counts in the same way the classes with at least {LEAST_OF_CLASS} labels, in "
+        "all runs. Labels of a class count once its first sample has been learned."
     )
     report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 
@@ -548,8 +549,8 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append([name, len(y), *cells, ratio])
     report.note(
         f"Coverage on held-out series, sets and texts. At most the first {MOST_HELD_OUT} samples "
-        "are used, with seed 1 and no delay. The columns calibrated and distribution have the "
-        "coverage in percent of 50, 80 and 95 % intervals, without the first tenth. The last "
+        "are used, with seed 1 and no delay. The columns `calibrated` and `distribution` have "
+        "the coverage in percent of 50, 80 and 95 % intervals, without the first tenth. The last "
         "column has the ratios of their interval scores."
     )
     report.table(["series", "n", OURS, BEFORE, "scores"], rows)
@@ -622,7 +623,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
                 "both": _learned(Calibrated(make()), own, point, sets),
             }
 
-        for steps in peers(0).values():  # This compiles kernels.
+        for steps in peers(0).values():  # Compile kernels before timing.
             list(steps)
         runs = repeated(repeats, peers, TURN, time.process_time)
         us = [1e6 * median(runs, peer, "") / n for peer in ("alone", "sets", "both")]
@@ -637,9 +638,9 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             [name, *(f"{t:.1f}" for t in (us[0], us[1] - us[0], us[2] - us[0])), f"{size:.0f}"]
         )
     report.note(
-        "Processor time and memory of `Calibrated`, with ten features. The column us has the "
+        "Processor time and memory of `Calibrated`, with ten features. The column `us` has the "
         f"microseconds to predict and learn a sample without the wrapper, for the first {n} "
-        "samples of Friedman. The column + us has the additional microseconds if intervals or "
+        "samples of Friedman. The column `+ us` has the additional microseconds if intervals or "
         "sets are predicted with the wrapper. In the next column, points or probabilities are "
         f"predicted, too. Times are medians of {repeats} repeats, in which the models take turns. "
         "The last column has the memory of a sample that waits for its label."

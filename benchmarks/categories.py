@@ -160,7 +160,6 @@ STREAMS = (*MADE, "a9a", "dna", "covtype")
 class Encoded:
     """A model behind an encoding of levels; the encoding learns from earlier samples.
 
-
     Parameters
     ----------
     model

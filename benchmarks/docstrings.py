@@ -1,4 +1,4 @@
-"""Write a data set of texts with many classes: docstrings, whose class is their package.
+"""Write a data set of texts with many classes: docstrings, with the package as the class.
 
     python -m benchmarks.docstrings FOLDER
 

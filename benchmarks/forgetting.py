@@ -148,15 +148,15 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     expected = LEVEL / len(least)
     report.note(
-        f"Distribution of trees after removals, compared with batch trees. {n_trees} trees with "
-        f"{seeds} seeds learn 14 points in two dimensions, one by one. Some of the points are "
-        "equal. The selection in the header of the column is then removed. The remaining trees "
-        "are compared with batch trees of the remaining points. The tests compare time, "
-        "dimension and cut of the root, number of blocks, largest block, paused blocks and mean "
-        "depth. They also compare how often two points share a block. A cell has the smallest "
-        f"p-value, and the number of p-values. At the significance level {LEVEL:g} of all "
-        f"{len(least)} tests together, the level of each test is {expected:.2g}; the smallest "
-        f"p-value is {min(least):.2g}."
+        f"Distribution of trees after removals, compared with batch trees. For each of {seeds} "
+        f"seeds, {n_trees} trees learn 14 points in two dimensions, one by one. Some of the "
+        "points are equal. The selection in the header of the column is then removed. The "
+        "remaining trees are compared with batch trees of the remaining points. The tests "
+        "compare time, dimension and cut of the root, number of blocks, largest block, paused "
+        "blocks and mean depth. They also compare how often two points share a block. A cell has "
+        f"the smallest p-value, and the number of p-values. At the significance level {LEVEL:g} "
+        f"of all {len(least)} tests together, the level of each test is {expected:.2g}; the "
+        f"smallest p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 
@@ -269,9 +269,9 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
         "Time to learn by ridge regression in a full window, compared with a model that has no "
         "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "
         "which both models take turns on each sample. The longest call is in milliseconds, in "
-        "the run in which it is shortest. The column refit has the time to remove a sample with "
-        "a large weight, after which the model learns all samples of the window again. The error "
-        "is the largest difference of a prediction from a refit of the window, in standard "
+        "the run in which it is shortest. The column `refit` has the time to remove a sample "
+        "with a large weight, after which the model learns all samples of the window again. The "
+        "error is the largest difference of a prediction from a refit of the window, in standard "
         "deviations."
     )
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")
@@ -301,8 +301,8 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append((f"{done:,}", f"{model._raw_memory_usage / 1024:.0f}", f"{traced / 1024:.0f}"))
     report.note(
         "Memory of a forest with a window of 1,000 samples by the number of samples, in KiB. The "
-        "column model has the model's own count, and the column traced has a trace of Python's "
-        "allocator."
+        "column `model` has the model's own count, and the column `traced` has a trace of "
+        "Python's allocator."
     )
     report.table(("samples", "model", "traced"), rows)
 

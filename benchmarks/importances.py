@@ -139,10 +139,10 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
         "Correlation of importances with permutation importances. The forests have 10 trees and "
         f"seed 1, and learn four fifths of {n} samples. On the other samples, each feature is "
         f"permuted {REPEATS} times. Its permutation importance is the mean increase of the log "
-        "loss or of the squared error. The columns rank and line have Spearman's and Pearson's "
-        "correlation of both importances. If k informative features are known, the column found "
-        "has how many of them are among the k features with the largest importances. The last "
-        "column has the same for permutation importances."
+        "loss or of the squared error. The columns `rank` and `line` have Spearman's and "
+        "Pearson's correlation of both importances. If k informative features are known, the "
+        "column `found` has how many of them are among the k features with the largest "
+        "importances. The last column has the same for permutation importances."
     )
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
     report.table(headers, rows)

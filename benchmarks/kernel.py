@@ -123,7 +123,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             found[name] = _progressive(model, samples, wrong[name], BLOCK)
         return found
 
-    # This compiles kernels.
+    # Compile kernels before timing.
     repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})
     runs = repeated(repeats, peers, steps=100)
     report.note(
@@ -177,7 +177,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         def learner(lifetime: Any, seed: int, kind: Any = kind) -> Any:
             return kind(MondrianFeatures(m, lifetime, seed=seed))
 
-        _run(learner("auto", 0), samples[:300])  # This compiles kernels.
+        _run(learner("auto", 0), samples[:300])  # Compile kernels before timing.
         ratios, times = [], []
         for seed in range(1, seeds + 1):
             progress(f"{name}, seed {seed}")
@@ -201,11 +201,11 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         f"sample is predicted and then learned, with M = {m} and default losses and learning "
         "rates. The first columns have the mean squared error of the standardized target, or the "
         f"share of mistakes (elec2, letter). Errors count from row {WARM:,} on and are for the "
-        "first seed. The column largest share has the lifetime with the largest weight. Ratio "
-        f"and time are medians of {seeds} seeds (smallest - largest). The column ratio, late has "
-        f"the ratio if {BLOCK} samples are predicted before they are learned, for the first seed. "
-        "Time is the time to predict and learn, relative to the largest lifetime. The features "
-        "of cpu are raw, the others are in [0, 1]."
+        "first seed. The column `largest share` has the lifetime with the largest weight. Ratio "
+        f"and time are medians of {seeds} seeds (smallest - largest). The column `ratio, late` "
+        f"has the ratio if {BLOCK} samples are predicted before they are learned, for the first "
+        "seed. Time is the time to predict and learn, relative to the largest lifetime. The "
+        "features of cpu are raw, the others are in [0, 1]."
     )
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)

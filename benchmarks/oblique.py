@@ -78,11 +78,11 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        "Frequency of a common cell, compared with Equations 9 and 10. The column found has the "
-        f"frequency with which two random points share a cell in {n} partitions, for the last "
-        "seed. The column kernel has the limit kernel. The column largest z has the largest "
-        f"standardized difference over the seeds. At significance level {LEVEL}, the bound of the "
-        f"{total} z is {bound:.2f}."
+        "Frequency of a common cell, compared with Equations 9 and 10. The column `found` has "
+        f"the frequency with which two random points share a cell in {n} partitions, for the last "
+        "seed. The column `kernel` has the limit kernel. The column `largest z` has the largest "
+        f"standardized difference over the seeds. At significance level {LEVEL}, the bound for "
+        f"all {total} values of z is {bound:.2f}."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
 
@@ -273,7 +273,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
     report.note(
         f"Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} "
-        "samples in random order, scaled to [0, 1]. The column accuracy or MAE has the "
+        "samples in random order, scaled to [0, 1]. The column `accuracy or MAE` has the "
         "progressive accuracy (for kin8nm: the mean absolute error), as mean +- standard "
         "deviation over seeds. The given directions are the normals of the checkerboard's edges. "
         "For the other sets they are the principal directions of the first 1,000 samples. The "

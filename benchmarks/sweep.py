@@ -144,9 +144,9 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         )
     report.note(
         f"Errors and time of ridge regression after many updates. There are {n} samples on {C} "
-        "cells of 20 partitions, with targets of about 100 and no intercept. Errors are largest "
-        "differences between predictions and those of SciPy's least squares solver (by singular "
-        "values) on all samples. The inverse is updated by NumPy, with rank-one updates."
+        "cells of 20 partitions, with targets of about 100 and no intercept. An error is the "
+        "largest difference between a prediction and that of SciPy's least squares solver (by "
+        "singular values) on all samples. The inverse is updated by NumPy, with rank-one updates."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
@@ -450,7 +450,7 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         f"{path.n_cells[-1]} cells of cpu in units of the target. The sweep has M = {M}, delta^2 "
         f"= {DELTA2}, seed 1 and lifetime {path.lifetime_max}. A kernel's prediction is the sum "
         "over the M cells of a row, and the forest's prediction is the mean. The last column has "
-        "the median of M times the kernel's weights, as if its predictions were means."
+        "the median of M times the kernel's weights, as if the kernel's predictions were means."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
     plt = pyplot()

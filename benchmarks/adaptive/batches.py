@@ -81,7 +81,7 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
                 def make(kind: Any = kind, detector: Any = detector) -> Any:
                     return kind(drift_detector=detector, seed=1)
 
-                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # This compiles kernels.
+                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # Compile kernels before timing.
                 row = _measure(make, own[:n], own[n:], repeats)
                 task = "labels" if kind is AdaptiveMondrianForestClassifier else "a feature"
                 table.append([name, task, "adwin" if detector is None else "none", *row])

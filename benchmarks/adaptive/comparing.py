@@ -185,7 +185,7 @@ def _compare(
         if samples is None or len(samples) <= least:
             continue
         found = {}
-        for model in ("adaptive", "exact"):  # This compiles kernels.
+        for model in ("adaptive", "exact"):  # Compile kernels before timing.
             scores(MODELS[model](0), samples[:300])
         for model, model_seeds in seeds.items():
             if name in WIDE:

@@ -88,11 +88,11 @@ def jumps(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Accuracy and log loss after a linear boundary jumps or turns. The inputs are normal, "
         f"and a line separates two classes. The line changes {N_LINES - 1} times, after every "
-        f"{every} samples. The column noise has the share of flipped labels. A cell has accuracy "
-        f"/ accuracy on the {FIRST} samples after each change / log loss (floored at {FLOOR}). "
-        f"All scores are progressive and start at the first change. Cells are means of {seeds} "
-        "seeds. SGD is StandardScaler | LogisticRegression with the step size in parentheses; "
-        ".01 is the default."
+        f"{every} samples. The column `noise` has the share of flipped labels. A cell has "
+        f"accuracy / accuracy on the {FIRST} samples after each change / log loss (floored at "
+        f"{FLOOR}). All scores are progressive and start at the first change. Cells are means of "
+        f"{seeds} seeds. SGD is StandardScaler | LogisticRegression with the step size in "
+        "parentheses; .01 is the default."
     )
     models = [model for model in MODELS if not (quick and model == "ARF")]
     report.table(["turn", "features", "noise", *models], table)

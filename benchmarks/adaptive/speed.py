@@ -65,11 +65,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
         "Processor time to predict and learn a sample, compared with River's forests. All "
-        "forests have 10 trees. The column us has the microseconds of the adaptive forest. AMF "
-        "and ARF have the ratios of their times to it. The column over exact has its ratio to "
-        f"the exact forest. Times and ratios are medians of {repeats} repeats in one process. The "
-        f"last column has the CPU time of the longest learn_one among the first {LONG} samples, "
-        "including the warm-up."
+        "forests have 10 trees. The column `us` has the time of the adaptive forest in "
+        "microseconds. The columns `AMF` and `ARF` have the times of these forests divided by "
+        "the time of the adaptive forest. The column `over exact` has the time of the adaptive "
+        f"forest divided by that of the exact forest. Times and ratios are medians of {repeats} "
+        "repeats in one process. The last column has the CPU time of the longest learn_one among "
+        f"the first {LONG} samples, including the warm-up."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "longest, ms"]
     report.table(headers, table)
@@ -81,7 +82,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
-    scores(adaptive_forest(0), MADE["Agrawal"](300))  # This compiles kernels.
+    scores(adaptive_forest(0), MADE["Agrawal"](300))  # Compile kernels before timing.
     right = 0
     for i in range(1, n + 1):
         x, y = next(source)

@@ -58,7 +58,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             return {peer: _progressive(m.make(seed), samples) for peer, m in timed.items()}
 
         progress(name)
-        for peer in ("adaptive", "exact"):  # This compiles kernels.
+        for peer in ("adaptive", "exact"):  # Compile kernels before timing.
             if peer in timed:
                 list(_progressive(timed[peer].make(0), samples[:300]))
         runs = repeated(repeats, peers, TURN, time.process_time)

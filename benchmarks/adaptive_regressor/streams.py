@@ -1,8 +1,8 @@
-"""Streams with targets: those of the study that selected the design, and other streams.
+"""Streams with targets: streams of the study that selected the design, and other streams.
 
 The other streams, and the held-out streams among them (`KEPT`), were fixed before the estimator was
-written. A function takes the data folder and returns all samples of a stream, or None if a file is
-missing.
+written. A `Generator` takes the data folder and returns all samples of a stream, or None if a file
+is missing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def report_all(results: Results, report: Report) -> None:
     models = _models(results)
     report.note(
         "Errors, densities, coverage and times of all regressors on all streams. The design was "
-        "selected on the streams without a mark. Streams marked ** are others, and streams "
+        "selected on the streams without a mark. Streams marked ** or *** are new, and streams "
         "marked *** were held out until the estimator was final. Scores are means over seeds. "
         "All samples count; the first prediction is 0. Errors of CapyMOA's models (*) are from "
         "an earlier study of the same streams, not from this run."

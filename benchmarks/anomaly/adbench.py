@@ -23,7 +23,7 @@ WINDOWED = "isolation forest, windowed"
 
 
 def scores_of(who: str, X: Array, seed: int) -> Array:
-    """Return the scores of rows, each before it is learned."""
+    """Return the score of each row before the row is learned."""
     make: Any = OURS[who] if who in OURS else PEERS[who].make
     return run(make(seed), stream(X, np.zeros(len(X)))).scores
 
@@ -56,7 +56,7 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
         f"Scores count from row {WARM_UP + 1} on. Features are unscaled, except for River's "
         "detectors: HalfSpaceTrees are behind MinMaxScaler, the others behind StandardScaler. "
         "The isolation forest is fitted again every 256 rows. `NearestNeighborDetector` was "
-        "designed on these sets. The column nearest, skip_anomalies is this detector with "
+        "designed on these sets. The column `nearest, skip_anomalies` is this detector with "
         "`skip_anomalies=True`."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]

@@ -80,7 +80,7 @@ def rows_of(times: Array, values: Array) -> Stream:
 
 
 def scored(model: Any, samples: Stream) -> Array:
-    """Return the scores of samples, each before it is learned."""
+    """Return the score of each sample before the sample is learned."""
     scores = np.empty(len(samples))
     for i, (x, _) in enumerate(samples):
         scores[i] = model.score_one(x)
@@ -123,11 +123,11 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Scores on the Numenta benchmark for three profiles: standard / low FP / low FN. Scores "
         f"of `Alarms` are means of {1 if quick else SEEDS} seeds at the default threshold, which "
-        "is the same for all files. The other detectors have one seed. Their threshold is the "
-        "best one for each profile on the files of the column. Published detectors have stored "
-        "scores in single precision, in which the windowed Gaussian's scores near 1 are equal "
-        "(published score: 39.65). Parameters were selected on the first half; docs/anomaly.md "
-        "describes later choices."
+        "is the same for all files. The other detectors have one seed. These detectors have the "
+        "best threshold for each profile on the files of the column. Published detectors have "
+        "stored scores in single precision, in which the windowed Gaussian's scores near 1 are "
+        "equal (published score: 39.65). Parameters were selected on the first half; "
+        "docs/anomaly.md describes later choices."
     )
     report.table(["detector", *halves], rows)
     part, own = parts[names.index(SHOWN)], found["window_file"] == names.index(SHOWN)
@@ -289,8 +289,8 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
         "back and forth every 500 samples. The threshold of a detector is the 99 % quantile of "
         "its scores for the 1,000 samples before the drift. `Alarms` have default parameters. "
         "The first columns count the alarms in the 1,000 samples before the drift and in four "
-        "blocks of 500 samples after the drift. The column until has the end of the last block "
-        "with more than 25 alarms. The column all has the number of alarms after the drift."
+        "blocks of 500 samples after the drift. The column `until` has the end of the last block "
+        "with more than 25 alarms. The column `all` has the number of alarms after the drift."
     )
     blocks = ["first 500", "second", "third", "fourth"][: 4 if n == 10_000 else 3]
     report.table(["change", "detector", "in 1,000 before", *blocks, "until", "all"], rows)

@@ -62,7 +62,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         for name, make in MODELS.items():
             progress(f"{name}, {d} features")
             model = make()
-            for x, _ in samples[:300]:  # This compiles kernels.
+            for x, _ in samples[:300]:  # Compile kernels before timing.
                 model.score_one(x)
                 model.learn_one(x)
             for x, _ in samples[300 : n - 1000]:

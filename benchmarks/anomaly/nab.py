@@ -53,7 +53,6 @@ def sigmoid(x: Array | float) -> Array:
 def places(times: Array, windows: Array) -> Places:
     """Return the value of a detection at each row of a series.
 
-
     Parameters
     ----------
     times

@@ -11,13 +11,12 @@ from ..report import Report, pyplot
 def draw_dots(
     report: Report, values: Mapping[str, Mapping[str, float]], ours: Sequence[str], what: str
 ) -> None:
-    """Draw a row of dots for each stream or set, with a dot for each detector.
-
+    """Draw a row of dots for each stream, with a dot for each detector.
 
     Parameters
     ----------
     report
-        Where the picture goes.
+        The report to which the picture is added.
     values
         The measure by stream and by detector.
     ours
@@ -53,7 +52,7 @@ def draw_series(report: Report, times: Array, values: Array, windows: Array, rai
     Parameters
     ----------
     report
-        Where the picture goes.
+        The report to which the picture is added.
     times, values
         Times of the values in seconds, and the values.
     windows

@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 def run(model: Any, samples: Stream) -> Run:
-    """Return the scores of samples, each before it is learned, and the time per sample."""
+    """Return the score of each sample before it is learned, and the time per sample."""
     started = time.perf_counter()
     if isinstance(model, WindowedForest):
         scores = model.scores(np.array([list(x.values()) for x, _ in samples], dtype=float))
@@ -76,7 +76,6 @@ class Comparison(NamedTuple):
 def compared(ours: list[Array], theirs: Array) -> Comparison:
     """Compare the best of the package's detectors with a peer.
 
-
     Parameters
     ----------
     ours
@@ -100,7 +99,7 @@ def _squared_error(values: Array) -> float:
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare ROC AUC, average precision and time of all detectors on ten streams."""
     n, seeds = (1500, 1) if quick else (2500, 3)
-    for make in OURS.values():  # This compiles kernels.
+    for make in OURS.values():  # Compile kernels before timing.
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     times: list[list[str]] = []
@@ -118,11 +117,11 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
         "Ranking of anomalies on ten streams. Each sample is scored and then learned. Measures "
-        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. The anomalies of a "
-        f"stream are {SHARE:.0%} samples of one class, or are generated. River's detectors and "
-        "rrcf get scaled features (MinMaxScaler, or StandardScaler for LODA, OneClassSVM and "
-        "rrcf). The package's detectors and the isolation forest get unscaled features. The "
-        "isolation forest is refitted to the latest 2,048 rows every 256 rows. "
+        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. Streams from sets "
+        f"have {SHARE:.0%} of one class as anomalies; other streams are generated. River's "
+        "detectors and rrcf get scaled features (MinMaxScaler, or StandardScaler for LODA, "
+        "OneClassSVM and rrcf). The package's detectors and the isolation forest get unscaled "
+        "features. The isolation forest is refitted to the latest 2,048 rows every 256 rows. "
         "LocalOutlierFactor and rrcf get 1,000 samples and one seed. The best result of the "
         "package's detectors on these samples is in brackets. LocalOutlierFactor gets at most "
         f"{_MOST_FEATURES} features."
@@ -186,7 +185,7 @@ def _runs(name: str, who: str, make: Any, samples: Stream, seeds: int) -> list[R
 
 
 def _is_for(peer: Peer, stream: Labelled) -> bool:
-    """Return whether a peer can run on a stream, and gets anomalies."""
+    """Return whether a peer can run on a stream and gets anomalies there."""
     if peer.is_of_series and not stream.is_series:
         return False
     if peer.most_features is not None and len(stream.samples[0][0]) > peer.most_features:

@@ -72,9 +72,9 @@ def keys(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(_run(n // 20, 10, 5, n_asked, max_bytes=bound, folder=folder))
     report.note(
         f"Time and memory of many models by key. Each key has {SAMPLES} samples of {N_FEATURES} "
-        "features and two classes. The column in a row has the number of consecutive samples of "
-        "a key. At most 1,000 models are ready; the others are packed in memory or stored in a "
-        "folder. After learning, predictions for random keys are timed. The last two columns "
+        "features and two classes. The column `in a row` has the number of consecutive samples "
+        "of a key. At most 1,000 models are ready; the others are packed in memory or stored in "
+        "a folder. After learning, predictions for random keys are timed. The last two columns "
         "have the median and the 99 % quantile of their times in ms."
     )
     report.table(

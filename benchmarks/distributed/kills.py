@@ -86,7 +86,7 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
         f"learn blocks of {SIZE} samples, and save after every 7 blocks. In some blocks, a "
         f"worker's process gets SIGKILL within {LATEST} s after the block starts. After such a "
         "block, probabilities (or means and variances) are compared with those of a single "
-        "model. At the end the trees are compared. The column differ counts differences above "
+        "model. At the end the trees are compared. The column `differ` counts differences above "
         "1e-12."
     )
     headers = ["model", "samples", "kills", "restarts", "differ", "largest difference"]

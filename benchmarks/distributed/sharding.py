@@ -81,7 +81,7 @@ def one_process(
     for block in blocks:
         model.learn_many(*block)
     spent, total = time.perf_counter() - started, time.process_time() - used
-    # Threads share the work evenly.
+    # Threads share the work evenly, so each thread takes the same part of the total.
     return _rate(n, spent, total / n_jobs, total)
 
 
@@ -142,10 +142,10 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
             f"processes. There are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first "
             f"{WARM_UP} rows. Rates are the best of the repeats, in which the methods take turns. "
             "The wall clock includes other load of the machine. Rates for two free processors "
-            "use processor time: that of the busiest process, or half of that of all processes, "
-            "whichever is larger. All processes are the driver, the workers and Ray's own "
-            f"processes, whose idle load of {100.0 * idle:.0f} % of a processor is subtracted. "
-            "The share is the rate of two workers relative to two independent processes."
+            "use processor time: the time of the busiest process, or half of the total, "
+            "whichever is larger. The total includes the driver, the workers and Ray. The idle "
+            f"load of Ray, {100.0 * idle:.0f} % of a processor, is subtracted. The share is the "
+            "rate of two workers relative to two independent processes."
         )
         report.table(["stream", "by", *PEERS, "share"], rows)
         _ray_cost(report, ray, quick)

@@ -224,8 +224,8 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         )
     if rows:
         report.note(
-            "Mean depth of the leaves, weighted by their samples (Table 1). The column depth has "
-            f"the mean and the standard deviation over {trees} trees. The first 3,104 rows of "
+            "Mean depth of the leaves, weighted by their samples (Table 1). The column `depth` "
+            f"has the mean and the standard deviation over {trees} trees. The first 3,104 rows of "
             "satimage are used, which may differ from the paper's rows."
         )
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)

@@ -1,4 +1,4 @@
-"""Forests of the comparison, and frames for them."""
+"""Forests of the comparison, and data frames of rows."""
 
 from __future__ import annotations
 

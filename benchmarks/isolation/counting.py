@@ -160,10 +160,10 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
         f"{shape.points:,.0f} are used. The first columns have milliseconds of an H100 SXM at "
         "full rate: for multiplications in single precision (FMA), for the issue of "
         "instructions, and for reads from shared memory, L2 cache and HBM. The largest is the "
-        "bound. The column open has the share of pairs of a row and a partition that need exact "
-        "distances, on 64 normal rows. The column settling has the time to read the points of "
-        "these pairs. The last columns are for a matrix product and array functions, one after "
-        "the other, which write and read every score."
+        "bound. The column `open` has the share of pairs of a row and a partition that need "
+        "exact distances, on 64 normal rows. The column `settling` has the time to read the "
+        "points of these pairs. The last columns are for a matrix product and array functions, "
+        "one after the other, which write and read every score."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

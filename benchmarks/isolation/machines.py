@@ -89,7 +89,7 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Features of the additive chi-squared kernel, compared with cells (Table 8). Both are "
         "the input of scikit-learn's LinearSVC with C = 1, on the first training rows. "
-        "AdditiveChi2Sampler has 2 sampling steps. The column features has the number of "
+        "AdditiveChi2Sampler has 2 sampling steps. The column `features` has the number of "
         "features of a row that are not 0."
     )
     report.table(("data", "rows", "features of", "features", "accuracy", "train and test, s"), rows)

@@ -82,7 +82,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         f"Time against psi (Figure 4). Times are microseconds per row, medians of {repeats} runs, "
         f"with t = {T} and isolation trees. The data are {n} rows of 20 Gaussian blobs in 10 "
         "dimensions. The naive product sums t psi products and makes no update. The last column "
-        "has its time relative to predict and update."
+        "has the time of the naive product relative to predict and update."
     )
     report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
 
@@ -118,8 +118,8 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Accuracy and time against t and the budget b (Figure 5). The isolation kernels have t "
         "partitions, NOGD has the budget b and the rank 0.2 b, and random Fourier features have "
-        f"t features. Models have the hinge loss and the constant learning rate {RATE}. psi is "
-        f"selected by {FOLDS}-fold cross-validation at t = b = {T}."
+        f"t features. Models have the hinge loss and the constant learning rate {RATE}. The value "
+        f"of psi is selected by {FOLDS}-fold cross-validation at t = b = {T}."
     )
     report.table(("data", "model", "psi", "t or b", "accuracy", "learn and test, s"), rows)
     report.figure(figure, "")

@@ -12,7 +12,7 @@ from river import datasets
 
 from ..data import Array, DataFolder, min_max, take
 
-# Numbers of training and test rows of the two-class sets: for most parts, and all rows.
+# Numbers of training and test rows of the two-class sets: a subset for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
 WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
 

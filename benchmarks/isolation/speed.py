@@ -75,8 +75,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64, a pool "
         f"of 1024, t = {T} and the hinge loss. The time includes building the maps and learning "
-        f"again. Rates are medians of {repeats} runs. The column rows/s uses the CPU time of the "
-        "process, which excludes other load of the machine. The last column uses the wall clock."
+        f"again. Rates are medians of {repeats} runs. The column `rows/s` uses the CPU time of "
+        "the process, which excludes other load of the machine. The last column uses the wall "
+        "clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 
@@ -149,9 +150,9 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
         )
     report.note(
         f"Time to find the Voronoi cells of single samples. cells_one gets mappings of {n} test "
-        f"rows, with t = {T}. It is compared with a compiled loop over the t psi points on "
-        f"arrays. Times and the ratio are medians of {repeats} runs; the last column has the "
-        "smallest and the largest ratio."
+        f"rows, with t = {T}. The comparison is a compiled loop over the t psi points on arrays. "
+        f"Times and the ratio are medians of {repeats} runs; the last column has the smallest and "
+        "the largest ratio."
     )
     report.table(
         (

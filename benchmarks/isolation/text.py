@@ -133,8 +133,8 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(_svm(train, test, pool))
     words = {word for x, _ in train for word in x}
     report.note(
-        f"Accuracy, time and memory on text as mappings. {name} has {len(train)} training samples "
-        f"with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words on "
+        f"Accuracy, time and memory on text as mappings. The set {name} has {len(train)} training "
+        f"samples with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words on "
         f"average, and {len(test)} test samples. Models learn the training samples once, with t = "
         f"b = {T}, the hinge loss, the constant learning rate {RATE}, and a pool of {pool}. "
         "Lifetimes are selected on the first 2,000 samples. IK_a-SVM is LinearSVC on the final "

@@ -47,7 +47,7 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
         start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
         frame, labels = blocks_of(X[WARM_UP:], y[WARM_UP:], len(X))[0]
         progress(f"batches: {name}")
-        _seconds(start, frame, labels)  # This compiles or loads kernels.
+        _seconds(start, frame, labels)  # Compile or load kernels before timing.
         found = []
         for repeat in range(QUICK_REPEATS if quick else REPEATS):
             progress(f"batches: {name}, repeat {repeat}")
@@ -63,11 +63,11 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
             ]
         )
     report.note(
-        f"Time saved by learn_many and by a second thread. {N_TREES} trees learn all rows after "
-        f"the first {WARM_UP}. Times are wall-clock microseconds per row, medians of repeats in "
-        "which the methods take turns. The methods are learn_one, learn_many, learn_many with "
-        "two threads, two parallel processes with half of the trees each, and one such process "
-        "alone. The share is the rate of two threads relative to two processes, a median over "
-        "the repeats."
+        f"Time saved by learn_many and by a second thread. The forests have {N_TREES} trees and "
+        f"learn all rows after the first {WARM_UP}. Times are wall-clock microseconds per row, "
+        "medians of repeats in which the methods take turns. The methods are learn_one, "
+        "learn_many, learn_many with two threads, two parallel processes with half of the trees "
+        "each, and one such process alone. The share is the rate of two threads relative to two "
+        "processes, a median over the repeats."
     )
     report.table(["stream", "rows", *PEERS, "share"], rows)

@@ -130,7 +130,7 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
         "samples. Times are processor times in seconds from the start to the last prediction, "
         f"without the time of `import numba, river.base` ({imports:.2f} s). The kernels are "
         "compiled (with an empty cache), loaded from the cache of an earlier process, or loaded "
-        "from an installed wheel. The column functions has the number of separately compiled "
+        "from an installed wheel. The column `functions` has the number of separately compiled "
         "functions."
     )
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)

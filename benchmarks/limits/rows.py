@@ -54,12 +54,12 @@ def rows(data: DataFolder, report: Report, quick: bool) -> None:
         classifier = MondrianForestClassifier(N_TREES, seed=1)
         lines.append(_counted("exact, letter, 16", classifier, samples))
     report.note(
-        f"Memory of exact forests with {N_TREES} trees by part. The column rows has the number of "
-        "rows of nodes per sample and tree. The next columns have the bytes of a row without its "
-        "box (header), of a box, and of the stored samples and the model per sample and tree. "
-        "The last columns have the share of nodes with at most this number of samples. They also "
-        "have the bytes of the model if these nodes had no box, and all other nodes an index of "
-        "a box."
+        f"Memory of exact forests with {N_TREES} trees by part. The column `rows` has the number "
+        "of rows of nodes per sample and tree. The next columns have the bytes of a row without "
+        "its box (header), of a box, and of the stored samples and the model per sample and "
+        "tree. The last columns have the share of nodes with at most this number of samples. "
+        "They also have the bytes of the model if these nodes had no box, and all other nodes an "
+        "index of a box."
     )
     headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
     report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)

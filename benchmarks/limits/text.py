@@ -203,12 +203,12 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
         + ". Models learn the training documents once. All sets have tf-idf of length 1, "
         "except the last set, which has counts. The documents of packages are the docstrings "
         "of modules, made by `python -m benchmarks.docstrings`, and the classes are the "
-        "packages. The column accuracy is on test documents. The next column is the accuracy "
-        "on training documents, each predicted before it is learned. Times are processor "
-        "times for all documents. scikit-learn's models get matrices, the others get "
-        "mappings. Learning rates and weights of words were selected on reuters_acq and on "
-        "the first half of the packages, as tf-idf and as counts. The second half of the "
-        "packages was held out."
+        "packages. The column `accuracy` is on test documents. The next column is the "
+        "accuracy on training documents, each predicted before it is learned. Times are "
+        "processor times for all documents. The models of scikit-learn get matrices, the "
+        "others get mappings. Learning rates and weights of words were selected on "
+        "reuters_acq and on the first half of the packages, as tf-idf and as counts. The "
+        "second half of the packages was held out."
     )
     report.table(
         ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows

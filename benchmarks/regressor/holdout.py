@@ -83,9 +83,9 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
         f"rows in random order (at most {most // 2}) are for training, and as many are for "
         f"testing. Features are scaled by the training range. The forests have {trees} trees, and "
         "the Mondrian forest has normal tails. NLPD is the mean negative log predictive density. "
-        "scikit-learn's forests predict no density, so two normal densities are derived. One has "
-        "the variance over trees plus the mean squared training error of the trees. The other is "
-        "fitted to the quantiles of the trees' predictions. Seconds include fitting and "
+        "The forests of scikit-learn predict no density, so two normal densities are derived. "
+        "One has the variance over trees plus the mean squared training error of the trees. The "
+        "other is fitted to the quantiles of the trees' predictions. Seconds include fitting and "
         "predicting."
     )
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)

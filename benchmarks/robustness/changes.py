@@ -135,10 +135,10 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
         f"stream. There are {n} samples and 10 trees (20 in the adaptive classifier). The signal "
         "is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are "
         "the signal with normal noise of standard deviation 0.5. The tables have the accuracy or "
-        "the mean absolute error over the second half. The model of the column told has "
+        "the mean absolute error over the second half. The model of the column `told` has "
         "scale=False and gets the first feature before the change, so its units never change. "
-        "The model of the column restarted is the same, but starts with the second half. The "
-        "excess is the increase of mistakes, or of the error in percent, over the column told. "
+        "The model of the column `restarted` is the same, but starts with the second half. The "
+        "excess is the increase of mistakes, or of the error in percent, over the column `told`. "
         f"The last column has the excess in the last quarter. Figures are means of {seeds} seeds "
         "of data and model, with one seed for River's AMF."
     )

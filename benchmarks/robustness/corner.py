@@ -45,7 +45,7 @@ def _entropy(values: Array) -> float:
 def sorted_start(X: Array, rank: int, start: int) -> Array:
     """Return an order of rows: the smallest values of a feature, ascending, then the rest.
 
-    Of all features, the values of this feature have the largest entropy but `rank`.
+    The values of `rank` other features have a larger entropy than the values of this feature.
     """
     entropies = [_entropy(column) for column in X.T]
     feature = np.argsort(np.negative(entropies), kind="stable")[rank % X.shape[1]]
@@ -116,9 +116,9 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         f"order. The other samples are in random order. There are at most {n} random rows, 10 "
         f"trees (20 in the adaptive classifier) and {seeds} seeds. A seed k sorts by the feature "
         "whose values have the k-th largest entropy. The table has the accuracy or the mean "
-        "absolute error over the last half. For the column told, inputs are scaled by the range "
-        "of the full stream, and the model has scale=False. The excess is the increase of "
-        "mistakes, or of the error in percent, over the column told. The last column has the "
+        "absolute error over the last half. For the column `told`, inputs are scaled by the "
+        "range of the full stream, and the model has scale=False. The excess is the increase of "
+        "mistakes, or of the error in percent, over the column `told`. The last column has the "
         "largest excess of a seed."
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]

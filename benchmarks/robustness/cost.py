@@ -69,7 +69,7 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
     n, repeats, _ = limits.over(QUICK if quick else FULL)
     rows, curves = [], {}
     for name, make in {**CLASSIFIERS, **REGRESSORS}.items():
-        _measure(name, make, 300, 1)  # This compiles kernels.
+        _measure(name, make, 300, 1)  # Compile kernels before timing.
         found = _measure(name, make, n, repeats)
         for what in ("even", "corner"):
             own, told = found[what], found[f"{what}, told"]

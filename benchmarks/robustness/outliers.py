@@ -149,18 +149,18 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     if not rows:
         return
     report.note(
-        f"Streams with four outliers each. {N_WILD} random samples have an outlier in a random "
-        f"feature: {WILD:.0e} interquartile ranges above or below the median. If this range is 0, "
-        f"the full range is used. There are {placements} placements with {seeds} seeds each (one "
-        f"on mnist). The same seeds run without outliers. Streams have at most {n} samples (twice "
-        "as many with one abrupt change), and the forests have 10 trees (20 in the adaptive "
-        "classifier). Classifiers have the progressive accuracy and the increase of mistakes. "
-        "Regressors have the mean absolute error and its increase in percent, without the first "
-        f"{START} samples (at most the first half). Samples with an outlier do not count. The "
-        "column error has the standard error of the excess over seeds. Worst is the largest mean "
-        "excess of a placement, and beyond counts the placements whose mean excess is above "
-        f"{LARGE[False]}, or {LARGE[True]:.0f} %. The column targets has the mean increase for "
-        f"{N_WILD} outlying targets."
+        f"Streams with four outliers each. In a stream, {N_WILD} random samples have an outlier "
+        f"in a random feature: {WILD:.0e} interquartile ranges above or below the median. If this "
+        f"range is 0, the full range is used. There are {placements} placements with {seeds} "
+        "seeds each (one on mnist). The same seeds run without outliers. Streams have at most "
+        f"{n} samples (twice as many with one abrupt change), and the forests have 10 trees (20 "
+        "in the adaptive classifier). Classifiers have the progressive accuracy and the increase "
+        "of mistakes. Regressors have the mean absolute error and its increase in percent, "
+        f"without the first {START} samples (at most the first half). Samples with an outlier do "
+        "not count. The column `error` has the standard error of the excess over seeds. Worst is "
+        "the largest mean excess of a placement, and beyond counts the placements whose mean "
+        f"excess is above {LARGE[False]}, or {LARGE[True]:.0f} %. The column `targets` has the "
+        f"mean increase for {N_WILD} outlying targets."
     )
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "targets"]
     report.table(headers, rows)
