@@ -104,7 +104,7 @@ class MondrianFeatures(kinds.CellFeatures):
     one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
     `"mondrian_{partition}_{cell}"`; the columns of earlier samples do not change.
 
-    Features are not rescaled: the lifetime is per unit of the features.
+    Features are not rescaled, so the lifetime depends on the units of the features.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ class MondrianFeatures(kinds.CellFeatures):
         Raises
         ------
         TypeError
-            If a value is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision, or the lifetime is "auto".
 

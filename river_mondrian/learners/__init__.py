@@ -1,1 +1,1 @@
-"""Learners: linear models, mixtures of experts, drift detection, sweeps over lifetimes."""
+"""Learners: linear models, mixtures, drift detection, and fits at all lifetimes of a kernel."""

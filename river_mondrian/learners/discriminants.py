@@ -7,9 +7,9 @@ assumes normal inputs with the same variances in all classes, so its log-odds ar
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. A categorical input has a weight or a count for each level. A hash maps each level to a row
-of a table, so levels may share a row (Weinberger et al. 2009). A sample's weight multiplies the
-sample's gradients and its counts in means and variances. Outliers have a bounded effect on means
-and variances (`count_value`).
+of a table, so levels may share a row (Weinberger et al. 2009). A sample of weight w counts w times
+in means and variances, and its gradients are multiplied by w. Outliers have a bounded effect on
+means and variances (`count_value`).
 
 After a drift, steps have their initial size again, and naive Bayes forgets its samples. The weights
 of the regressions are kept, since some drifts turn a boundary only a little.
@@ -33,15 +33,16 @@ from .learned import Learned, keep
 # A value more than 32 standard deviations from the mean is an outlier. An outlier does not count in
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
-# outliers, as after a change of units, the variance grows until the values are no outliers. While
-# the number of values doubles, the variance grows by a factor of up to 2^29. A value that occurs
-# once in 1,000 values counts in full.
+# outliers, as after a change of units, the variance grows until the values are no longer outliers.
+# While the number of values doubles, the variance grows by a factor of up to 2^29. A value that
+# occurs once in 1,000 values counts in full.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
-# variance of all values. If the later variance is less than a fifth, the values before the later
-# half are forgotten. So outliers at the start, values in larger units, and values at an earlier
-# level are forgotten. For a time stamp that grows steadily, the later variance is a quarter, so no
-# value is forgotten. The moments of the later half are in separate rows.
+# variance of all values. If the later half's variance is less than a fifth of the overall variance,
+# earlier values are forgotten. This rule forgets outliers at the start, values before a large
+# change of the mean, and values in larger units. For a time stamp that grows steadily, the ratio of
+# the variances is a quarter, so no value is forgotten. The moments of the later half are in
+# separate rows.
 
 
 # An input varies if its sum of squared deviations is larger than this.
@@ -79,9 +80,10 @@ def count_value(
 
 @inlined
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
-    """End the later half of the values, whose moments are at `later`.
+    """Compare the later half of the values with all values, and start the next half.
 
-    Return whether the values before the later half have been forgotten.
+    The moments of the later half are at index `later`. Return whether the values before the later
+    half have been forgotten.
     """
     n, own = counts[later], squares[later]
     has_shrunk = SHRUNK * own * counts[place] < squares[place] * n
@@ -111,7 +113,7 @@ LEAST_WITHIN = 0.01
 PRIOR = 0.5
 # Number of rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
-# Smaller than the weight of any sample.
+# Least divisor of a share, smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
 # Pseudo-count of samples in each class. The levels of these samples are distributed as in all
 # classes.
@@ -121,20 +123,20 @@ LEVEL_PRIOR = 1.0
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
-    In an array with a number per input, rows have the length `columns`. Column 0 is for the samples
-    or the intercept, and column i is for input i - 1. A matrix has such a row for each class.
+    Arrays over the inputs have rows of length `columns`. Column 0 is for the samples or the
+    intercept, and column i is for input i - 1. Arrays over classes and inputs have a row for each
+    class.
     """
 
     # Current number of classes, and of inputs.
     n_classes: Int64
     n_inputs: Int64
-    # Length of a row with a number per input. Capacity for classes.
+    # Length of a row over the inputs. Capacity for classes.
     columns: Int64
     width: Int64
     # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
     # squared deviations from the mean. The second row of each array is for the later half of the
-    # values. `within` sums the squared deviation of each value from the mean that its class had
-    # when the value was learned.
+    # values. `within` has the sum of squared deviations from the means of the classes.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -206,7 +208,7 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             place, column = self.level_places[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
-            # A level that no sample had is no evidence.
+            # A level without learned samples is no evidence.
             if share > 0.0:
                 of_both = counts[place + label]
                 of_class = self.class_counts[columns * label + column]
@@ -241,7 +243,7 @@ def take_apart(discriminants: Discriminants, values: Float64s) -> Float64s:
 
 @separate
 def add_levels(discriminants: Discriminants, k: int) -> int:
-    """Add the levels of the last sample to the predictions of a class, and return 0."""
+    """Add the contributions of the last sample's levels to a class's logits, and return 0."""
     width, predicted = discriminants.width, discriminants.predicted
     of_small = discriminants.level_score(discriminants.small_levels, k)
     of_large = discriminants.level_score(discriminants.large_levels, k)
@@ -379,7 +381,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
 def update_moments(
     discriminants: Discriminants, values: Float64s, label: int, weight: float
 ) -> None:
-    """Update the means and squares of the inputs, over all classes and within the label's class."""
+    """Update the moments of the inputs, over all classes and within the label's class."""
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
@@ -403,8 +405,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # Classes restart without values. Until the classes have values, the variance within
-            # classes is the input's variance.
+            # All classes forget their values of this input. At first, the variance within classes
+            # is then the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -434,7 +436,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         super().__init__(columns=1)
 
     def logits(self, values: Floats) -> list[tuple[Floats, Floats]]:
-        """Return the logits of the sample predicted last, for each row of `predicted`.
+        """Return the logits of the sample predicted last, split into contributions of the inputs.
 
         Parameters
         ----------
@@ -470,7 +472,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         return found
 
     def _of_level(self, i: int, place: int) -> list[Floats]:
-        """Return the logits that a level of the i-th input adds, for each row of `predicted`."""
+        """Return the contributions of a level of the i-th input to each discriminant's logits."""
         row = place // int(self.record.width)
         small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
         share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
@@ -502,7 +504,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
         learned = self._zeros()
         for name, new in learned.items():
-            # Leave out inputs of a change that was undone.
+            # Columns after the current inputs may belong to inputs whose insertion was undone.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
             keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
@@ -528,7 +530,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0
         learned["class_counts"][:] = 0.0
-        # `update_moments` does the same for an input whose classes restart.
+        # As in `update_moments`, the variance within classes starts at the input's variance.
         learned["within"][0] = learned["squares"][0]
         learned["level_counts"][:] = 0.0
         learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

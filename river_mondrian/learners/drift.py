@@ -38,8 +38,8 @@ FAST = 0.02
 class Adwin(Record):
     """The window and the parameters of ADWIN.
 
-    A bucket of row i holds 2^i values. A row has room for `max_buckets` + 1 buckets, of which the
-    first `sizes[i]` are used, the oldest first.
+    A bucket of row i holds 2^i values. A row has room for `max_buckets` + 1 buckets and uses the
+    first `sizes[i]`, oldest first.
     """
 
     delta: Float64
@@ -192,7 +192,7 @@ class Errors(Adwin):
 
 @exact_separate
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Update with the latest error. Return the number of samples to keep, or 0 without a drift.
+    """Learn the latest error. Return the number of samples to keep, or 0 without a drift.
 
     `found` is the number of samples that an outside detector would keep. At most `n_samples` are
     kept.
@@ -217,12 +217,12 @@ DEFAULTS = (0.002, 32, 5, 5, 10)
 
 
 class DriftWatch(Learned[Errors]):
-    """The memory of a model's errors and of their drift detector.
+    """The memory of a drift detector and of the means of a model's errors.
 
     Parameters
     ----------
     detector
-        NOBODY, ADWIN or OUTSIDE: the detector of drifts.
+        The detector of drifts: NOBODY, ADWIN or OUTSIDE.
     **parameters
         Parameters of `river.drift.ADWIN` that differ from River's defaults.
 

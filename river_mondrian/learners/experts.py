@@ -4,8 +4,9 @@ If expert e gives class k the probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The last expert is the fixed share of the others (Herbster and Warmuth 1998). The fixed share finds
-the best expert within a few samples after a drift, when the exponents are still wrong.
+The last expert is a weighted mean of the other experts, the fixed share (Herbster and Warmuth
+1998). The fixed share finds the best expert within a few samples after a drift, when the exponents
+are still wrong.
 
 AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink with
 the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. The
@@ -56,7 +57,7 @@ class Experts(Record):
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
-    # Weight in the fixed share of each expert but the last; the weights add up to 1.
+    # Weight of each expert but the last in the fixed share; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
     # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
@@ -86,7 +87,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Raise small predictions of the experts to the floor in place, and mix them."""
+    """Raise predictions below the floor in place, and mix the experts."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     n_shared = experts.n_shared()
@@ -95,7 +96,7 @@ def combine(experts: Experts) -> None:
         mixed[k] = 0.0
         shared[k] = 0.0
     for e in range(n_shared):
-        # Otherwise a single probability near 0 would dominate the pool.
+        # A single probability near 0 would dominate the pool.
         expert, total = predicted.part(width * e, width), 0.0
         for k in range(n_classes):
             expert[k] = max(expert[k], FLOOR / n_classes)
@@ -173,7 +174,7 @@ class Mixture(Learned[Experts]):
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
     def with_share(self, experts: Floats) -> Floats:
-        """Append the fixed share to predictions of the other experts, or to their contributions."""
+        """Append the fixed share's row to the other experts' predictions or contributions."""
         shared = np.tensordot(self.learned["shares"], experts, 1)
         return np.concatenate([experts, shared[np.newaxis]])
 
@@ -185,10 +186,10 @@ class Mixture(Learned[Experts]):
 # Contributions of features to a mixture's prediction, from their contributions to each expert.
 #
 # Let the prediction of expert e change from b_e to p_e, and let a_ef be the contribution of feature
-# f. So p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
-# p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
-# a_ef along the path. The contributions of all features add up to the change of F, because the
-# integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
+# f, so that p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e
+# to p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e
+# dF/dp_e a_ef along the path. The contributions of all features add up to the change of F, because
+# the integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
 # Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
 
 
@@ -202,8 +203,8 @@ LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 def shared_out(parts: Floats, change: Floats) -> Floats:
     """Return `parts`, corrected so that they add up to `change` along the first axis.
 
-    The corrections are errors of rounding and quadrature, and are proportional to the sizes of
-    parts.
+    The corrections remove errors of rounding and quadrature, and are proportional to the sizes of
+    the parts.
     """
     sizes = np.abs(parts)
     total = sizes.sum(axis=0)

@@ -39,7 +39,7 @@ class Declared(NamedTuple):
 
 
 def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
-    """Yield the arrays of a role that the records declare with shapes (`records.sized`)."""
+    """Yield the arrays of a given role that the records declare with shapes (`records.sized`)."""
     for i, record in enumerate(memory):
         for field in memory.kind.FIELDS.values():
             if not field.shape or field.role is not role:
@@ -58,10 +58,10 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 
 
 class Learned(OwnsArrays, Generic[R]):
-    """The memory of a record, whose arrays have the shapes and the bounds that it declares.
+    """A record and its arrays, which have the shapes and the bounds that the record declares.
 
-    Arrays that are state are in `learned`. Transient arrays hold the last sample. Restored memory
-    is checked against the declarations.
+    Arrays that are state are in `learned`. Transient arrays hold results for the last sample.
+    Restored memory is checked against the declarations.
 
     Parameters
     ----------

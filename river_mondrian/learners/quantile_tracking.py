@@ -31,7 +31,7 @@ N_FIRST = 20
 
 
 class Steering(NamedTuple):
-    """How thresholds move: the size of the first steps, and a bound on the size of scores."""
+    """Size of the first steps of thresholds, and bound on the size of scores."""
 
     first: float
     bound: float
@@ -80,7 +80,10 @@ PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 @functools.lru_cache
 def place_of(coverage: float) -> tuple[int, float]:
-    """Return a level's number i, and a coverage's position between level i - 1 (0) and i (1)."""
+    """Return a level's number i, and the position of a coverage between two levels.
+
+    The position is 0 at level i - 1, and 1 at level i.
+    """
     place = log_odds((1.0 + coverage) / 2.0)
     i = min(bisect_right(PLACES, place), len(LEVELS))
     return i, (place - PLACES[i - 1]) / (PLACES[i] - PLACES[i - 1])
@@ -203,7 +206,7 @@ def score_of(probability: float) -> float:
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
-    """Return moved thresholds after a score. `old` are the thresholds of the predicted set."""
+    """Return the thresholds after a score. `old` are the thresholds of the predicted set."""
     moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
     return tuple(
         [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]

@@ -17,7 +17,7 @@ from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
 
 
 class FourierRecord(MapRecord):
-    """Random Fourier features."""
+    """The frequencies of random Fourier features."""
 
     # Frequencies: a row of n_out / 2 frequencies for each input.
     frequencies: Float64s
@@ -27,7 +27,7 @@ class FourierRecord(MapRecord):
 
 @exact_separate
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the cosines and then the sines of its phases (Algorithm 1 of the paper)."""
+    """Map a sample to the cosines, then the sines, of its phases (Algorithm 1 of the paper)."""
     fourier = FourierRecord(record)
     bad = maps.bad_entry(fourier, sample)
     if bad >= 0:
@@ -141,9 +141,8 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
     The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel,
     |x|_2^2 for the Gaussian kernel. Both arguments may include features that no row has. The loop
-    visits only the features at which the row is not 0. In the distance, the other features count as
-    `size` minus the sum over the visited features. The difference is exactly 0 if all non-zero
-    values of x are at visited features.
+    visits only the features at which the row is not 0. The other features add the rest of `size` to
+    the distance. This rest is exactly 0 if all non-zero values of x are at visited features.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0

@@ -1,4 +1,4 @@
-"""The record of a feature map, and the kernels that map samples by it.
+"""The record of a feature map, and the kernels that map samples.
 
 A map's record holds the address of the kernel that maps a sample. So a learner's kernel maps,
 predicts and updates in one call from Python, and is not compiled for each map.
@@ -329,7 +329,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @abc.abstractmethod
     def _transform(self) -> Transform:
-        """Return the separate kernel that maps a sample."""
+        """Return the kernel that maps a sample."""
 
     @abc.abstractmethod
     def _bind(self) -> None:

@@ -1,13 +1,13 @@
 """Online gradient descent: the learner's record, losses, scores and steps.
 
-A learner has one score, or one per class. A slot holds a column's weights for all scores. With
-AdaGrad, a slot also holds the sum of squared derivatives by each weight. A column has slot 0, whose
-weights are 0, until a sample updates the column. Columns with the same first sample have equal
-weights, so they share a slot. When another sample updates a column, the column gets a separate
-slot. So cells with one sample need almost no memory.
+A learner has one score, or one per class. A slot holds the weights of a column of the map, one for
+each score. With AdaGrad, a slot also holds the sum of squared derivatives by each weight. A column
+has slot 0, whose weights are 0, until a sample updates the column. Columns with the same first
+sample have equal weights, so they share a slot. When another sample updates a column, the column
+gets a separate slot. So cells with one sample need almost no memory.
 
-For texts, each word also has weights, beside the map's columns (`learning`). AdaGrad then has one
-sum per column and per word, not one per weight.
+For texts, words also have weights (`learning`). AdaGrad then has one sum per column and per word,
+not one per weight.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ class GradientDescent(Record):
     eps: Float64 = derived()
     # The loss (`Loss`) and its parameters.
     loss: Int64 = derived()
-    # Hinge loss: the largest product of sign and score with a loss. Epsilon-insensitive loss: the
-    # largest error without loss. Huber loss: the error from which the loss is linear.
+    # Hinge loss: the product of sign and score above which the loss is 0. Epsilon-insensitive loss:
+    # the largest absolute error without loss. Huber loss: the absolute error above which the loss
+    # is linear.
     margin: Float64 = derived()
     # Log loss: weights of the two classes.
     positive_weight: Float64 = derived()
@@ -74,8 +75,8 @@ class GradientDescent(Record):
     # Whether features also have weights as words, and the capacity for words.
     has_words: Int64 = derived()
     n_words: Int64 = derived()
-    # For each word: its slot, as in `slots`; the factor of its slot's weights; AdaGrad's sum of
-    # squared derivatives; and the number of learned texts with the word.
+    # For each word: its slot, as in `slots`; the factor that multiplies its slot's weights;
+    # AdaGrad's sum of squared derivatives; and the number of learned texts with the word.
     word_slots: Int32s
     word_factors: Float64s
     word_squares: Float64s
@@ -88,7 +89,7 @@ class GradientDescent(Record):
     sample: Sample = transient()
     word_values: Float64s = transient()
 
-    # Number of learners in the same table, one for each lifetime of the map.
+    # Number of lifetimes of the map; each has a learner with slots in the same table.
     n_lifetimes: Int64 = derived()
     # Each learner's share of the prediction; the shares add up to 1.
     shares: Float64s
@@ -213,7 +214,7 @@ def compared_loss(learner: GradientDescent) -> float:
 
 @exact_inlined
 def score_values(learner: GradientDescent, values: Float64s, n: int) -> None:
-    """Write the scores of a sample with the values of `n` columns."""
+    """Write the scores of a sample, given its values in all `n` columns."""
     scores, n_scores = learner.scores, learner.n_scores
     for k in range(n_scores):
         scores[k] = 0.0
@@ -231,7 +232,7 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
         scores[k] = 0.0
     for i in range(n):
         if n_scores >= MANY_SCORES and i + AHEAD < n:
-            # A 64-bit number takes two words.
+            # `prefetch` counts 4-byte words, two for each weight.
             prefetch(learner.slot(cells[i + AHEAD]), 2 * n_scores)
         if slots[cells[i]] == 0:
             continue
@@ -308,13 +309,13 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
     """
     squares[i] += square
     total = squares[i] + eps
-    # Without `eps`, the square of a small derivative may be 0.
+    # Without `eps`, the sum may be 0, because small squares underflow.
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
 @exact_inlined
 def new_slot(learner: GradientDescent) -> int:
-    """Return the number of an unused slot, filled with 0."""
+    """Take a new slot, whose elements are 0, and return its number."""
     learner.weights.n_rows += 1
     return learner.weights.n_rows - 1
 
@@ -339,7 +340,8 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # Columns that no earlier sample has updated: their common slot, the last column, their number.
+    # For columns that no earlier sample has updated: their common slot, the last column, their
+    # number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

@@ -60,7 +60,7 @@ def weigh_words(learner: GradientDescent) -> None:
     values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
     square = 0.0
     for i in range(n):
-        # Entries have single precision.
+        # Entries are rounded to single precision, as in a `Pool`.
         value = np.float64(np.float32(learner.sample.entries[i]))
         values[i] = 0.0
         if value == value and value != 0.0:
@@ -97,7 +97,7 @@ def descend_words(learner: GradientDescent) -> None:
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # Words that no earlier sample has updated: their common slot, the last word, their number.
+    # For words that no earlier sample has updated: their common slot, the last word, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -257,7 +257,7 @@ def learn_lifetimes(
 
 @exact_inlined
 def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
-    """Return whether there is memory for the sample's columns and words that have no slot."""
+    """Return whether there is memory for the new slots that a sample may need."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
         n_moved += learner.sample.n_entries
@@ -395,7 +395,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1, and return the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first that has no room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

@@ -45,7 +45,7 @@ class Rule:
     loss
         One of River's losses.
     learning_rate
-        A number, an SGD or AdaGrad of River, or one of River's schedulers.
+        A number, River's SGD or AdaGrad, or one of River's schedulers.
     softmax
         Whether the loss of several scores is the cross-entropy of their softmax.
 

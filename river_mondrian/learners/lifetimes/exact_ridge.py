@@ -1,15 +1,15 @@
-"""Exact Bayesian ridge regression along a sweep (Balog et al. 2016, section 4.2.1).
+"""Exact Bayesian ridge regression at all lifetimes of a sweep (Balog et al. 2016, section 4.2.1).
 
-The learner keeps the inverse of the smaller of two matrices, and the marginal likelihood.
+Let Phi be the features of the learned points, a row per point and a column per cell, and delta2 the
+ridge. The learner keeps the inverse of the smaller of two matrices, and the marginal likelihood.
 
-With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I, the second
-moments of the cells (`Primal`). The weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row
-and a column from A, and appends two rows and two columns. The paper updates a Cholesky factor. This
-module updates the inverse: a rank-one step removes the cell, and bordering by two columns inserts
-its parts.
+With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I (`Primal`). The
+weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and a column from A, and appends two
+rows and two columns. The paper updates a Cholesky factor. This module updates the inverse: a
+rank-one step removes the cell, and bordering by two columns inserts its parts.
 
-With at least as many cells as learned points, the smaller matrix is K = Phi Phi^T + delta2 I, the
-kernels of the points (`Dual`). Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
+Otherwise, the smaller matrix is K = Phi Phi^T + delta2 I, the kernels of the points (`Dual`).
+Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
 import math
@@ -191,7 +191,7 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
-    """Update for the latest cut, which split cell `number`; return the change of ln det A."""
+    """Update weights and inverse for the cut of cell `number`; return the change of ln det A."""
     # The upper part has the last number: the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
@@ -235,10 +235,7 @@ class DualRidge(Fit):
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: the share of partitions in which two points have the same cell, plus the ridge.
-
-    See section 3.1.
-    """
+    """Write K: shares of partitions in which two points have the same cell, plus delta2 I."""
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     for i in range(n):
         cells = sweep.cells_of(i)
@@ -253,7 +250,7 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
 
 @inlined
 def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> float:
-    """Sum the inverse's rows over a cell's points, and return the sum of their duals."""
+    """Sum the inverse's rows over a cell's points, and return the sum of `dual` over the points."""
     n, inverse, dual = sweep.n_learned, ridge.inverse, ridge.dual
     order = sweep.order_of(cell.partition)
     for j in range(n):
@@ -270,7 +267,7 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 
 @batch_kernel
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
-    """Update for the latest cut, which split cell `number`; return the change of ln det K.
+    """Update the inverse for the cut of cell `number`, and return the change of ln det K.
 
     The kernels between points of the cell's two parts decrease by 1 / M. With the indicators e and
     f of both parts, K becomes K - (e f^T + f e^T) / M.
@@ -340,7 +337,7 @@ class Primal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the latest cell exceeds the capacity, or cells are as many as learned points."""
+        """Whether the latest cell exceeds the capacity, or there are as many cells as points."""
         n = self.sweep.n_cells
         return n > len(self.gap) or n >= len(self.sweep.y)
 
@@ -456,7 +453,7 @@ class RidgeLearner(SweepLearner):
 
         The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
         the log density of the residual |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2.
-        K may replace A.
+        K gives the same value as A.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -1,4 +1,4 @@
-"""Linear models on the cells of a sweep: predictions, the base class of learners, two learners."""
+"""Linear models on the cells of a sweep: predictions, a base class, and two learners."""
 
 import abc
 import math
@@ -188,7 +188,7 @@ def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
 
 
 class ForestLearner(SweepLearner):
-    """Learner that predicts the average over partitions of the cells' mean targets, shrunk to 0."""
+    """A learner that averages the cells' mean targets, shrunk towards 0, over the partitions."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float) -> None:
         super().__init__(sweep, delta2)

@@ -216,7 +216,7 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
 
 
 class LifetimeAverage:
-    """Predictions averaged by the posterior of the lifetime (Supplement B)."""
+    """Predictions averaged over the posterior of the lifetime (Supplement B)."""
 
     def __init__(self, prior: Any, n: int) -> None:
         self.prior = prior
@@ -336,8 +336,8 @@ def lifetime_path(
     Parameters
     ----------
     X
-        Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. The
-        lifetime is per unit of the features.
+        Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. Features
+        are not rescaled, so lifetimes depend on the units of the features.
     y
         Targets of the training rows. The mean target is subtracted before learning and added to
         predictions.
@@ -372,7 +372,7 @@ def lifetime_path(
         less time.
     prior
         Prior of the lifetime: a frozen distribution of `scipy.stats`, truncated at `lifetime_max`.
-        Predictions of the test rows are averaged over its posterior (Supplement B).
+        Predictions of the test rows are averaged over the posterior (Supplement B).
     progress
         Whether to show the progress of the sweep on stderr, by tqdm or, without tqdm, as lines of
         text.
@@ -393,8 +393,8 @@ def lifetime_path(
 
     Notes
     -----
-    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time and memory.
-    An evaluation of any learner costs O(M) per row.
+    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time. The memory
+    of ridge regression is of the same order. An evaluation of any learner costs O(M) per row.
 
     Examples
     --------

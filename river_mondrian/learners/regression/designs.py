@@ -1,14 +1,16 @@
 """Construction of designs from stored rows while the stream continues.
 
-The construction of a design is spread over several calls of bounded time. Inputs are measured,
-columns are chosen, waves are drawn, and rows are replayed, the latest rows first. Then the new
+A design is a set of columns computed from the inputs (`records.py`). Its construction is spread
+over several calls of bounded time. First, inputs are measured and columns are chosen. Then random
+waves are drawn, and stored rows are added to the sums, the latest rows first. Finally, the new
 design replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows
-have been dropped, a design is made only if the units of inputs have changed.
+have been dropped, a design is made only if inputs have a new number, centre or unit.
 
-Bends and products are ranked by their reduction of the linear regression's squared errors. The
-reduction by a bend excludes the reduction by its input alone. For each added wave, several random
-waves are drawn, and the wave that reduces the additive regression's squared errors most is kept.
-Most inputs of waves are drawn with probabilities proportional to the scores of their columns.
+Bends (hinge functions of an input) and products are ranked by their reduction of the linear
+regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For
+each added wave, several random waves are drawn, and the wave that reduces the additive regression's
+squared errors most is kept. Most inputs of waves are drawn with probabilities proportional to the
+scores of their columns.
 """
 
 import math
@@ -276,7 +278,7 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 
 @exact_separate
 def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
-    """Draw a wave of two, three or up to `N_ARMS` inputs, with repetition."""
+    """Draw a random wave of two, three or up to `N_ARMS` inputs, which may repeat."""
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)

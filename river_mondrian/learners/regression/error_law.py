@@ -86,7 +86,7 @@ class ErrorLaw(Record):
     line: Float64s = sized(N_TERMS)
     # Weight of each component; the sum is 1.
     weights: Float64s = sized(N_COMPONENTS, bounds=Bounds(0.0, 1.0))
-    # The last sample: the terms of the linear function, and the guesses.
+    # For the last sample: the terms of the linear function, and the guesses.
     terms: Float64s = transient(N_TERMS)
     guesses: Float64s = transient(N_GUESSES)
     densities: Float64s = transient(N_COMPONENTS)
@@ -203,7 +203,7 @@ def learn(
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
-    # Otherwise, an outlier among the first targets would dominate the long mean.
+    # An outlier among the first targets must not dominate the long mean.
     law.long = min(law.long, LONGEST * law.short)
     law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
     law.n_samples = n + 1

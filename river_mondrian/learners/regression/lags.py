@@ -6,9 +6,9 @@ uninformative, the prediction is p. If p is uninformative, the prediction may be
 target.
 
 Two regressions with different forgetting rates learn by recursive least squares, with a ridge of 1.
-Differences are in units of their mean size and clipped at `FAR`. If the error of a sample exceeds
-the mean size of errors, the sample's weight is divided by the ratio. So absolute errors are nearly
-minimized. The last target is a third prediction.
+The differences y - p, e_i and y_i - p are in units of their mean size and clipped at `FAR`. If the
+error of a sample exceeds the mean size of errors, the sample's weight is divided by the ratio. So
+absolute errors are nearly minimized. The last target is a third prediction.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..learned import Learned
 N_LAGS = 4
 N_COLUMNS = 2 * N_LAGS
 
-# For each regression: factor of past samples at each sample.
+# Forgetting factor of each regression.
 KEPT = (1.0, 0.99)
 N_REGRESSIONS = len(KEPT)
 # Predictions: one by each regression, and the last target.
@@ -49,7 +49,7 @@ class Lags(Record):
     sizes: Float64s = sized(N_REGRESSIONS)
     weights: Float64s = sized(N_REGRESSIONS, N_COLUMNS)
     inverses: Float64s = sized(N_REGRESSIONS, N_COLUMNS, N_COLUMNS)
-    # The last sample: the differences in units, the other prediction, and all predictions.
+    # For the last sample: the scaled differences, the other prediction, and all predictions.
     columns: Float64s = transient(N_COLUMNS)
     base: Float64 = transient()
     predicted: Float64s = transient(N_PREDICTIONS)
@@ -102,7 +102,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
-    # Do not forget directions that recent samples have not excited.
+    # Weights in directions without recent samples are not forgotten.
     grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
         own[i] += gains[i] * (error / total)

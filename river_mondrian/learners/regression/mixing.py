@@ -86,7 +86,7 @@ class TargetMixture(Record):
     # The latest target, and the mean size of the differences between successive targets.
     last_target: Float64
     move: Float64
-    # Mean over recent samples of the experts' distance from the point.
+    # Mean distance of the experts from the point, over recent samples.
     difference: Float64
     # Weight of each expert in the share and in the product update; the weights of each add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
@@ -239,7 +239,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 @exact_separate
 def solve_regression(mixture: TargetMixture, r: int) -> None:
-    """Solve for the weights of a regression. Prior weights of 0 give the share's prediction."""
+    """Solve for a regression's weights. The prior mean of 0 gives the share's prediction."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -249,8 +249,8 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
         trace += gram[e * (e + 1) // 2 + e]
     if not 1e-280 < trace < math.inf:
         return
-    # The mean of the diagonal becomes 1, so that the ridge has no unit. The sums are over at most 1
-    # / (1 - KEPT) samples.
+    # The mean of the diagonal becomes 1, so that the ridge has no unit. With the factor KEPT, the
+    # sums are over at most 1 / (1 - KEPT) samples.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):

@@ -74,9 +74,9 @@ class Design(Record):
     """Columns of a linear model, and sums of their products over samples.
 
     Column 0 is 1. The next `n_linear` columns are inputs. The other columns before column
-    `n_additive` are bends and products of two inputs, and the last columns are waves. Each column
-    is centred and scaled. Row j of a triangle has the products of column j with columns 0 to j. So
-    the triangle of the first columns is a prefix.
+    `n_additive` are bends (hinge functions) and products of two inputs. The last columns are waves.
+    Each column is centred and scaled. Row j of a triangle has the products of column j with columns
+    0 to j. So the triangle of the first columns is a prefix of the whole triangle.
     """
 
     n_columns: Int64
@@ -143,7 +143,7 @@ class Design(Record):
         return self.late_gram if s == LATE else self.latest_gram
 
     def moments_of(self, k: int) -> Float64s:
-        """Return a regression's products of columns and targets."""
+        """Return a regression's sums of products of columns and targets."""
         return self.moments.part(self.capacity * k, self.capacity)
 
     def width_of(self, k: int) -> int:
@@ -180,12 +180,12 @@ class Ridges(Record):
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at which the next design begins, and number of samples from there to the
-    # design after it.
+    # Number of samples at which the next design begins, and number of samples from the next to the
+    # following design.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # For each regression: weights (in the design in use), number of samples at the next solution,
-    # mean size of recent errors, successive clipped errors.
+    # mean size of recent errors, number of successive clipped errors.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)
@@ -211,8 +211,8 @@ class Ridges(Record):
     # For each input: 1 if it is a category.
     ignored: Int64s = derived()
     designs: Array[Design] = derived()
-    # The last sample: inputs in their units, NaN if missing; the columns of each design; the target
-    # and the prediction of each regression.
+    # For the last sample: inputs in their units, NaN if missing; the columns of each design; the
+    # target and the prediction of each regression.
     units: Float64s = transient("room")
     columns: Float64s = transient(2, "capacity")
     targets: Float64s = transient(N_SOLVED)

@@ -1,12 +1,12 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Linear regressions are learned from all samples, from late samples and from the latest samples.
-Additive regressions also have bends and products of inputs, and the other regressions also have
-random waves. Both groups are learned from all samples and from late samples (`designs.py`). Inputs
-are in robust units and bounded. A column with a missing input has the column's mean.
+Linear regressions forget past samples never, slowly ("late") or fast ("latest"). Additive
+regressions also have bends and products of inputs, and the other regressions also have random waves
+(`designs.py`). Regressions of both groups forget past samples never or slowly. Inputs are in robust
+units and bounded. A column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
-little effect. Many outliers in a row are followed, because each outlier increases the maximum
+little effect. Regressions follow many outliers in a row, because each outlier increases the maximum
 distance.
 """
 
@@ -61,7 +61,7 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
     else:
         error = most if error > 0.0 else -most
         ridges.n_large[k] += 1
-        # Each further outlier in a row doubles the scale.
+        # The n-th outlier in a row multiplies the scale by 2^(n - 1).
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
     rate = 1.0 / min(1.0 + ridges.n_samples, N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)
@@ -159,7 +159,7 @@ class RidgeExperts(Learned[Ridges]):
             # The source rows of the unfinished design have moved, so its construction starts again.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
-            # So new inputs get columns soon.
+            # New inputs should get columns soon.
             record.gap = min(record.gap, AFTER_NEW)
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         record.room = room

@@ -105,8 +105,8 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
-        # Nearly all values are equal. The geometric mean of the mean deviation and the range is the
-        # standard deviation if there are only two distinct values.
+        # Nearly all values are equal. If there are only two distinct values, the geometric mean of
+        # the mean deviation and the range is about the standard deviation.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)
@@ -145,7 +145,7 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
 @exact_inlined
 def wave_of(design: Design, w: int, units: Float64s) -> float:
-    """Return a wave of inputs in their units: two parabolas per turn, from -1 to 1."""
+    """Return the value of a wave, from -1 to 1: two parabolas per turn."""
     turns = design.phases[w]
     for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
         turns += design.arm_factors[a] * units[design.arm_inputs[a]]
@@ -375,7 +375,10 @@ def solve_for(ridges: Ridges, design: Design, k: int) -> None:
 
 @exact_separate
 def solve(ridges: Ridges, design: Design, k: int) -> None:
-    """Solve (G + D) w = m + D w0 for a regression's weights. D is the precision of the prior."""
+    """Solve (G + D) w = m + D w0 for the weights w of a regression.
+
+    G and m are sums of products. D and w0 are the precision and the mean of the prior.
+    """
     n = design.width_of(k)
     triangle, gram = ridges.triangle, design.gram(records.SUMS[k])
     for i in range(n * (n + 1) // 2):

@@ -126,7 +126,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # A quarter more rows give the triangle about half as many entries more.
+        # A quarter more rows make the triangle about half larger.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
@@ -345,7 +345,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior, with its columns moved to `rows` of `n` columns."""
+    """Return a posterior's T, z and prior, with its columns at `rows` among `n` columns."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)

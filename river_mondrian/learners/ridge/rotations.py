@@ -1,18 +1,18 @@
 """Learning and predicting with the posterior of ridge regression on a feature map.
 
-With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
-section 4.2.1). The posterior is stored as a lower triangle T and a vector z. T is a Cholesky
-factor, T' T = A, and z satisfies T' z = Phi' y. So the weights w of the posterior mean solve T w =
-z. Row j of T holds the entries of columns 0 to j. Rows are stored one after another. A new column
-only adds a row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
+Let the rows of Phi be the outputs of the map for the samples, and let A = Phi' Phi + delta2 I. The
+posterior mean of the weights is A^-1 Phi' y (Balog et al. 2016, section 4.2.1). The posterior is
+stored as a lower triangle T and a vector z. T is a Cholesky factor, T' T = A, and z satisfies T' z
+= Phi' y. So the posterior mean w solves T w = z. Row j of T holds the entries of columns 0 to j.
+Rows are stored one after another. A new column only adds a row, which is 0 except for its diagonal
+sqrt(delta2) (section 5 and Supplement C).
 
 Givens rotations add a sample to the rows, from the last row that the sample touches to the first:
 A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
 running inverse. `windows` removes samples.
 
-Learning and predicting keep sums in the written order. Otherwise, compilers may reorder sums, and a
-mean may depend on whether the variance is computed, too. Only `solve`, which computes the weights,
-may use any order.
+In learning and predicting, compilers must not reorder sums. Otherwise, a mean might depend on
+whether the variance is computed, too. Only `solve`, which computes the weights, may use any order.
 
 A column gets a row with the first sample whose value in the column is not 0. The intercept, if
 there is one, has row 0. The intercept's prior is flat, so its diagonal begins at 0.
@@ -91,7 +91,7 @@ class RidgePosterior(Record):
     residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
-    # Subtracted from all targets: the first target with an intercept, otherwise 0.
+    # With an intercept, the oldest target, which is subtracted from all targets; otherwise 0.
     shift: Float64
     # T, one row after another.
     factor: Float64s = sized("n_pairs")
@@ -101,8 +101,8 @@ class RidgePosterior(Record):
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
     # The map, which owns its record.
     feature_map: MapRecord
-    # The held samples, if there is a window. The function that learns a mapped sample with a key,
-    # which the owner sets before the first sample.
+    # The held samples, if there is a window. The owner sets `learn`, the function that learns a
+    # mapped sample, before the first sample.
     held: Held
     learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
     # Capacities: rows, and columns of the map.

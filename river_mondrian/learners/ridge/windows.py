@@ -1,21 +1,21 @@
 """Removal of samples from the posterior of ridge regression, and windows.
 
-Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
-`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y). `rotate` replaced
-the sample (v, y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in
-the same order, from the last row that v touches to the first. The sine is s = v_j / t_j, and the
-cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. This is the
-mixed form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on
-Downdating the Cholesky Factorization, section 3). Learning had added the square of the remaining y
-to the residual. The removal subtracts this square.
+Removing a sample v with target y subtracts v v' from T' T = A. Learning (`rotate`) replaced each
+row t of T by c t + s v, and the row's z by c z + s y. The sample and its target became c v - s t
+and c y - s z. The old rows are computed from the new rows and v in the same order, from the last
+row that v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2).
+Then t_old = (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a
+hyperbolic rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A
+Note on Downdating the Cholesky Factorization. Learning had added the square of the remaining y to
+the residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
-at row j with diagonal t_j. The error of z is |z_j| eps or |y| eps. Such errors of different samples
-are independent, so their squares add up. Each removed sample adds an error of |y_left| times the
-error of z to the residual, and the sizes of these errors add up. If an error may reach `SHARE` of
-the square of a row's diagonal, or of the residual, all held samples are learned again. The
-posterior then equals a refit. A refit happens when a heavy sample or an outlier is removed, and
-otherwise once in many windows.
+at row j with diagonal t_j. The error of z is about eps times the largest of |y| and all |z_j|. Such
+errors of different samples are independent, so their squares add up. Each removed sample adds an
+error of |y_left| times the error of z to the residual, and the sizes of these errors add up. If an
+error may reach `SHARE` of the square of a row's diagonal, or of the residual, all held samples are
+learned again. The posterior then equals a refit. A refit happens when a heavy sample or an outlier
+is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
@@ -281,7 +281,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1, and return the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first that has no room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *given):
