@@ -149,7 +149,7 @@ def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime
     rng = np.random.default_rng(dims)
     X = rng.normal(size=(20, dims))
     X[0] += 5.0
-    # Outside of all samples, each point computes its cell by itself.
+    # This sample is outside the box of the other samples.
     X[19] = X[7] - 2.0
     n, levels = 1500, []
     pairs = [(X[3], X[3] + 0.2), (X[0], X[0] - 0.3), (X[19], X[19] + 0.1), (X[5], X[6])]
@@ -334,7 +334,7 @@ def test_volumes_of_cells_of_any_shape_and_size():
 def test_random_directions_are_those_of_each_tree():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4, 2))
-    # Outside of all samples, each point computes its cell by itself.
+    # This sample is outside the box of the other samples.
     X[3] = X[1] - 2.0
     levels = []
     for seed in SEEDS:

@@ -184,7 +184,7 @@ def test_reading_oblique_trees():
     frame = model.to_dataframe()
     rows = model.cut_directions()
     assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
-    # A threshold splits the samples into as many as the children have.
+    # A threshold splits the samples into groups as large as the children.
     root = frame.iloc[0]
     direction = rows[int(root["feature"].removeprefix("direction "))]
     heights = X @ [direction.get("a", 0.0), direction.get("b", 0.0)]

@@ -31,8 +31,8 @@ MODELS = {
     "targets": lambda: MondrianForestRegressor(2, seed=1),
     "targets, window": lambda: MondrianForestRegressor(2, window=70, min_samples_split=4, seed=1),
 }
-# Largest number of samples of light nodes, by the number of dimensions from which on it holds. New
-# features make the forests wide.
+# Largest number of samples of light nodes, by the smallest number of dimensions for which it holds.
+# New features make the forests wide.
 SIZES = {9: 4, BLOCK: 7}
 
 
@@ -59,7 +59,7 @@ def learn(model, samples):
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Reduce the number of dimensions from which on forests are wide."""
+    """Reduce the smallest number of dimensions of wide forests."""
     monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
 
 

@@ -32,7 +32,7 @@ CHECKED = ["isolation, tree", "nystrom, gaussian", "ridge, window", "dual, cells
 
 
 def predictions(name):
-    """Return predictions of some samples, each before it is learned."""
+    """Return the predictions of some samples, before each sample is learned."""
     with pytest.MonkeyPatch.context() as patch:
         if name not in CONFIGURATIONS:
             # A small map is forced to search in each way.

@@ -125,7 +125,7 @@ def test_everything_at_once(name, n, tmp_path):
 
 
 def test_predictions_beside_drifts_are_before_or_after_them():
-    """Threads see a sample learned and the oldest sample removed at once."""
+    """A prediction is made before or after a drift, never in between."""
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
     fed(model, stream(300))
     seen, asked, other = set(), stream(1, 9)[0][0], copy.deepcopy(model)
@@ -139,7 +139,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
             seen.add(said(model))
             predicted.set()
 
-    # New classes appear repeatedly.
+    # The labels change every 40 samples.
     turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
     with futures.ThreadPoolExecutor(1) as thread:
         predicting = thread.submit(predict)

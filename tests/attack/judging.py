@@ -52,7 +52,7 @@ class Judge:
         return self.looks(model)
 
     def lines(self, state, call):
-        """Raise an exception at lines of a call; return the set of states that the models then had.
+        """Raise an exception at lines of a call; return the set of states of the models afterwards.
 
         State 0 is the state before the call, and state 1 is the state after the call.
         """
@@ -103,7 +103,7 @@ class Judge:
         """Raise an exception at lines of a call that learns many rows.
 
         `learn_many(model, n)` learns the first `n` rows. Returns the set of the numbers of rows
-        that the models had then learned.
+        that the models have learned afterwards.
         """
         *between, call = (partial(learn_many, n=n) for n in range(1, n_rows + 1))
         every = 1 if self.every == 1 else 3 * self.every

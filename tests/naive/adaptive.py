@@ -45,7 +45,7 @@ class Statistics:
 
     def weigh(self, label, weight=1.0):
         chances = self.memories(PRIORS[1])[:, label]
-        # Without this scale, so that the largest chance is 1, the powers could underflow.
+        # Chances are divided by the largest chance, because their powers could underflow.
         mixed = self.shares * (chances / chances.max()) ** weight
         self.shares = (1.0 - SHARE_RATE) * mixed / mixed.sum() + SHARE_RATE / len(DECAYS)
 

@@ -92,8 +92,8 @@ def expected(node, x):
 def parts(node, x):
     """Return the share of each dimension in the expected logarithm of 1 + displacement.
 
-    If the sample branches off from most points, its term is divided by distance among the
-    dimensions. The distance is that from the box of these points. Otherwise the term belongs to the
+    If the sample branches off from most points, its term is divided among the dimensions in
+    proportion to the distance from the box of these points. Otherwise the term belongs to the
     dimension of the cut that separates most points from the subtree of the sample.
     """
     found = [0.0] * len(x)

@@ -94,8 +94,8 @@ def mixture(posterior, x, scale, lifetime, moments):
             leaves = 1.0 - math.exp(-eta * node.delta)
             r, r2 = moments(eta, node.time - start, gamma2, start)
             increase = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
-            # The terms are the variances of (1 - r) mu_parent + r mu, of the bridge, and from there
-            # to the leaf.
+            # These lines add the variance of (1 - r) mu_parent + r mu, that of the bridge, and that
+            # of the rest of the path with noise.
             variance = (1 - 2 * r + r2) * v_p + r2 * v + 2 * (r - r2) * common
             variance += (r - r2) * increase
             variance += end - sigmoid(gamma2 * start) - r * increase + posterior.noise
