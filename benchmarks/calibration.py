@@ -469,11 +469,11 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Coverage and size of sets of classes with a level of {COVERAGE:.0%}, predicted from the "
         "adaptive forest. A cell has the coverage in percent and the mean size, without the "
-        f"first tenth, as means of {len(seeds)} seeds. Exact and by class are options of "
-        "`Calibrated`. Split conformal prediction uses the scores of all earlier samples. "
-        f"Adaptive conformal inference changes its level by the misses, with gamma = {GAMMA}. If "
-        "a conformal set is empty, the most probable class is added. Scores are 1 - p, or the "
-        "sum of all probabilities of at least p."
+        f"first tenth, as means of {len(seeds)} seeds. The columns `exact` and `by class` are for "
+        "options of `Calibrated`. Split conformal prediction uses the scores of all earlier "
+        "samples. Adaptive conformal inference changes its level by the misses, with gamma = "
+        f"{GAMMA}. If a conformal set is empty, the most probable class is added. Scores are 1 - "
+        "p, or the sum of all probabilities of at least p."
     )
     report.table(["stream", "n", "delay", *METHODS], rows)
     totals = []

@@ -136,7 +136,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Error of the kernel over a window against M (Theorem 4.3). A cell has the largest "
         "absolute difference from the limit kernel over all pairs of 100 uniform points of the "
-        f"unit square, with lifetime 3. A cell is the median of {seeds} seeds (smallest, "
+        f"unit square. The lifetime is 3. Each cell shows the median of {seeds} seeds (smallest, "
         "largest). The last row has the slope of log error against log M; the expected slope is "
         "-1/2."
     )

@@ -74,9 +74,9 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
         model._readings(mapped(x))
         expected = np.mean([naive.expected(twin, x) for twin in twins], axis=0)
         cells = np.mean([naive.n_in_cell(twin, x, 2.0) for twin in twins])
-        # A distance is a sum of single-precision differences, so the relative error of eta span is
-        # a few units in the last place. The error of exp(-eta span) is at most 1/e of this error,
-        # and the error of a step at most n times as large.
+        # A distance is a sum of single-precision differences. Thus the relative error of eta span
+        # is a few units in the last place. The error of exp(-eta span) is at most 1/e of this
+        # error, and the error of a step at most n times as large.
         n, steps = len(held), 1 + expected[2]
         unit = (dims + 1) * 2.0**-24 / math.e * 2.0 * steps
         found = trees.out[[DISPLACEMENT, RELATIVE, DEPTH, DENSITY]]

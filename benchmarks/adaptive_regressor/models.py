@@ -156,10 +156,9 @@ def models() -> dict[str, Model]:
     return (_UNDER_TEST if is_there() else {}) | PEERS
 
 
-# Mean absolute errors from an earlier study of the same streams. Three models are those of CapyMOA
-# 0.15.1: streaming gradient boosted regression with its defaults, and SOKNL and adaptive random
-# forests of 100 trees. The last model is the prototype of the adaptive regressor, with its log
-# likelihood.
+# Mean absolute errors from an earlier study of the same streams. Three models are from CapyMOA
+# 0.15.1: streaming gradient boosted regression (SGBR), and SOKNL and adaptive random forests (ARF)
+# of 100 trees. The last model is the prototype of the adaptive regressor, with its log likelihood.
 CAPYMOA = ("SGBR *", "SOKNL *", "ARF of 100 *")
 STUDY: dict[str, tuple[float, float, float, float, float]] = {
     "TrumpApproval": (0.96, 0.575, 3.90, 0.301, -0.126),

@@ -33,8 +33,8 @@ def _half_spaces(n_trees: int, window: int) -> Any:
     return preprocessing.MinMaxScaler() | trees
 
 
-# By name: a function of the number of trees and the window that returns a detector, and the number
-# of samples per round.
+# By name: a function that returns a detector, given the number of trees and the window, and the
+# number of samples per round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
     "RandomCutForest that holds all": (

@@ -76,9 +76,8 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
         "Accuracy with absent values, compared with running means in their place. In the first "
         f"{n} samples of letter, each value is absent with the probability in the first column. "
         "The other columns have the progressive accuracy and log loss with 10 trees, as mean +- "
-        f"standard deviation over {seeds} seeds of forest and absent values. An absent feature is "
-        "not in the mapping. Running means are from StatImputer with stats.Mean() before the "
-        "Mondrian forest."
+        f"standard deviation over {seeds} seeds. An absent feature is not in the mapping. Running "
+        "means are from StatImputer with stats.Mean() before the Mondrian forest."
     )
     report.table(
         (

@@ -20,9 +20,9 @@ from .models import T
 PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
 LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
-# Numbers of instructions of a warp in `scan_tiles`: per 16 features (512 of them multiply), per
-# tile, per partition in a tile, and per point of a partition. The code is that of nvcc 13.0 for
-# sm_90; `nvcc -cubin` and `cuobjdump -sass` show the instructions.
+# Numbers of instructions of a warp in `scan_tiles`, per 16 features, tile, partition in a tile, and
+# point of a partition. Per 16 features, 512 instructions multiply. The code is that of nvcc 13.0
+# for sm_90; `nvcc -cubin` and `cuobjdump -sass` show the instructions.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16
 
@@ -157,13 +157,13 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Time of an H100 to find Voronoi cells. All figures are calculated, none is measured. "
         f"There are 10,000 rows, t = {T}, psi = {psi}, and a pool of 25 psi points, of which "
-        f"{shape.points:,.0f} are used. The first columns have milliseconds of an H100 SXM at "
-        "full rate: for multiplications in single precision (FMA), for the issue of "
-        "instructions, and for reads from shared memory, L2 cache and HBM. The largest is the "
-        "bound. The column `open` has the share of pairs of a row and a partition that need "
-        "exact distances, on 64 normal rows. The column `settling` has the time to read the "
-        "points of these pairs. The last columns are for a matrix product and array functions, "
-        "one after the other, which write and read every score."
+        f"{shape.points:,.0f} are used. The first columns have the milliseconds of an H100 SXM at "
+        "full rate. They are for multiplications in single precision (FMA), the issue of "
+        "instructions, and reads from shared memory, L2 cache and HBM. The largest of these "
+        "times is the bound. The column `open` has the share of pairs of a row and a partition "
+        "that need exact distances, on 64 normal rows. The column `settling` has the time to "
+        "read the points of these pairs. The last columns are for a matrix product and then "
+        "array functions, which write every score to memory and read it again."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

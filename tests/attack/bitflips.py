@@ -1,9 +1,9 @@
 """Damage pickles and forge files, and use the loaded models in child processes.
 
-One bit of a pickle is flipped. In a file one number of an array or of the document is replaced, and
-the checksum is corrected. `python tests/attack/bitflips.py --flips 2000` damages 2,000 pickles and
-2,000 files of each kind of model. Accesses outside of arrays raise an error if nothing is compiled
-(`NUMBA_DISABLE_JIT=1`) or if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
+In a pickle, one bit is flipped. In a file, one number of an array or of the document is replaced,
+and the checksum is corrected. `python tests/attack/bitflips.py --flips 2000` damages 2,000 pickles
+and 2,000 files of each kind of model. Accesses outside of arrays raise an error if nothing is
+compiled (`NUMBA_DISABLE_JIT=1`) or if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
 """
 
 import argparse

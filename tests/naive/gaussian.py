@@ -78,8 +78,8 @@ def mixture(posterior, x, scale, lifetime, moments):
     """Return weight, mean and variance of each component of a sample's distribution.
 
     There is a component for each edge at which the sample may branch off, and one for the leaf.
-    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r, the share of an
-    edge's increase at which the sample branches off.
+    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r. At the share r of
+    an edge's increase, the sample branches off.
     """
     nodes, gamma2 = posterior.nodes, posterior.gamma2
     found = []

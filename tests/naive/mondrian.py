@@ -212,7 +212,7 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
     pure = node.is_leaf and paused and is_pure(node.points, y)
     if pure and y[i] != y[node.points[0]]:
         # The tree below a paused leaf is hidden. It is a Mondrian tree on the leaf's points from
-        # the parent's time on, independent of the visible tree, so it is drawn now.
+        # the parent's time on. The visible tree does not depend on it, so it is drawn now.
         new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
         return new, new
     if not pure:
