@@ -131,11 +131,11 @@ class MondrianFeatures(kinds.CellFeatures):
     is not 1. The expectation's squared errors were smaller at lifetimes that are too long (kin8nm
     at 3: .40 against .67), and similar at good lifetimes.
 
-    With lifetime "auto", the partitions grow to the largest of 16 lifetimes, and one path from the
-    root passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
-    median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
-    for each lifetime and mix the predictions. The mixture has exponential weights, which depend on
-    the error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
+    With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
+    passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the median
+    distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for
+    each lifetime and mix the predictions. The mixture has exponential weights, which depend on the
+    error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
     these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
     cannot choose a lifetime.
 
@@ -155,7 +155,7 @@ class MondrianFeatures(kinds.CellFeatures):
     first value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
-    numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
+    numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) / l^2.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, the kernel is (rate /
     (rate + h))^shape for a gamma distribution. For a uniform distribution on [a, b], the kernel is
@@ -237,7 +237,7 @@ class MondrianFeatures(kinds.CellFeatures):
     def _begin(self) -> MondrianMap:
         """Return a new map that has learned the stored first samples."""
         names = self._reader.index.names
-        # The partitions' lifetime is infinite, because the map's lifetimes end them.
+        # The map replaces the infinite lifetime by its largest lifetime.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
         made = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:

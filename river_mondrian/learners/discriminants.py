@@ -34,8 +34,8 @@ from .learned import Learned, keep
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
 # outliers, as after a change of units, the variance grows until the values are no longer outliers.
-# While the number of values doubles, the variance grows by a factor of up to 2^29. A value that
-# occurs once in 1,000 values counts in full.
+# While the number of values doubles, the variance grows by a factor of up to 2^29. The rare value
+# of a binary input counts in full if it occurs once in 100 values.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
@@ -223,7 +223,7 @@ class Discriminants(Record):
 
 @separate
 def take_apart(discriminants: Discriminants, values: Float64s) -> Float64s:
-    """Find the rows of a sample's levels, and return its inputs, with NaN for categories."""
+    """Find the rows of a sample's levels; return the sample's inputs, with NaN for categories."""
     numbers = discriminants.numbers
     for i in range(discriminants.n_inputs):
         numbers[i] = values[i]
@@ -265,7 +265,7 @@ def move_levels(discriminants: Discriminants, weights: Float64s, label: int, by:
 
 @separate
 def count_levels(discriminants: Discriminants, label: int, weight: float) -> int:
-    """Count the levels of the last sample, and return 0."""
+    """Add the last sample to the counts of its levels, and return 0."""
     counts, class_counts = discriminants.counts, discriminants.class_counts
     for c in range(discriminants.n_categories):
         place, i = discriminants.level_places[c], 1 + discriminants.categories[c]

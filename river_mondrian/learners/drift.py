@@ -140,7 +140,7 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if the two sides of some cut differ; return whether they do."""
+    """Drop the oldest bucket if some cut has parts that differ; return whether it was dropped."""
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1

@@ -185,11 +185,11 @@ class Mixture(Learned[Experts]):
 
 # Contributions of features to a mixture's prediction, from their contributions to each expert.
 #
-# Let the prediction of expert e change from b_e to p_e, and let a_ef be the contribution of feature
-# f, so that p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e
-# to p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e
-# dF/dp_e a_ef along the path. The contributions of all features add up to the change of F, because
-# the integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
+# Let the prediction of expert e change from b_e to p_e. Let a_ef be the contribution of feature f,
+# so that p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
+# p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
+# a_ef along the path. The contributions of all features add up to the change of F, because the
+# integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
 # Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
 
 

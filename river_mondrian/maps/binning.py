@@ -344,7 +344,7 @@ class BinningMap(RowPerFeature):
         return found, write_codes(self.record, sample, Int64s.of(found))
 
     def codes_csr(self, places: Places, values: Values, starts: Starts) -> NDArray[np.int64]:
-        """Return `codes` of the checked rows of a CSR matrix."""
+        """Return the codes of the cells of checked rows, shape (rows, partitions)."""
         found = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
         write_codes_of_rows(self.record, *matrix, Int64s.of(found), len(found))

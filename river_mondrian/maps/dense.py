@@ -122,7 +122,7 @@ class StoredRows(Record):
     # Rate of the kernel.
     rate: Float64
     n_rows: Int64
-    # Number of columns of the coefficients, and so of sums over the rows.
+    # Number of columns of the coefficients, which is the number of sums over the rows.
     n_columns: Int64 = derived()
     # Start of each row's entries.
     starts: Int64s

@@ -349,7 +349,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # Kept, because looking up the compiled kernel takes as long as calling it.
+        # The compiled kernel is kept, because looking it up takes as long as calling it.
         self._map_one = map_one.of()
         self._bind()
 

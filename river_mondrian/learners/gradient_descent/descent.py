@@ -274,7 +274,7 @@ def bound_gradients(learner: GradientDescent) -> bool:
 
 @exact_inlined
 def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> None:
-    """Move a column's weights against their derivatives, `value` times the gradients.
+    """Move a column's weights against their derivatives, which are `value` times the gradients.
 
     Adaptive steps are those of AdaGrad (Duchi, Hazan and Singer 2011).
     """

@@ -223,7 +223,7 @@ class LifetimeAverage:
         self.total, self.weight, self.top = np.zeros(n), 0.0, -math.inf
 
     def add(self, start: float, stop: float, log_likelihood: float, predictions: Array) -> None:
-        """Add the predictions and log likelihood between two successive lifetimes."""
+        """Add the predictions and the log likelihood that hold between two successive lifetimes."""
         mass = float(self.prior.cdf(stop) - self.prior.cdf(start))
         if not mass > 0.0:
             return

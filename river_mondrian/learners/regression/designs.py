@@ -4,7 +4,7 @@ A design is a set of columns computed from the inputs (`records.py`). Its constr
 over several calls of bounded time. First, inputs are measured and columns are chosen. Then random
 waves are drawn, and stored rows are added to the sums, the latest rows first. Finally, the new
 design replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows
-have been dropped, a design is made only if inputs have a new number, centre or unit.
+have been dropped, a design is made only if inputs are new or have new centres or units.
 
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
 regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For
@@ -67,7 +67,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
-    # Sums over the rows of the column h, its input z, the error r, and their products.
+    # Sums over the rows: the column h, its input z, the error r, and products of these three.
     h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(rows):
         inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)

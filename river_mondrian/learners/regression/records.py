@@ -96,7 +96,7 @@ class Design(Record):
     # For each input: its centre and the inverse of its unit; 0 if the input has no column.
     centres: Float64s = sized("room")
     rates: Float64s = sized("room")
-    # For each input: `N_BENDS` values, in its units, where it may bend.
+    # For each input: `N_BENDS` possible knots of bends, in units of the input.
     bends: Float64s = sized("room", N_BENDS)
     # For each input: sum of the scores of its columns.
     interest: Float64s = sized("room")
@@ -184,8 +184,8 @@ class Ridges(Record):
     # following design.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    # For each regression: weights (in the design in use), number of samples at the next solution,
-    # mean size of recent errors, number of successive clipped errors.
+    # For each regression: weights (in the design in use) and number of samples at the next
+    # solution. Mean size of recent errors, and number of successive clipped errors.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)

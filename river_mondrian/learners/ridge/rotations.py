@@ -66,7 +66,7 @@ class Held(Outputs):
         return self.window + 1
 
     def width(self) -> int:
-        """Return how many outputs a slot has."""
+        """Return the number of outputs in a slot."""
         return self.n_cells + self.n_values
 
     def slot(self, k: int) -> int:

@@ -68,7 +68,7 @@ def key_with(key: int, place: int, value: float) -> int:
 
 @exact_batch_kernel
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
-    """Return a 64-bit hash of a sample's inputs that a map reads."""
+    """Return a 64-bit hash of the inputs that a map reads from a sample."""
     key = 0
     if feature_map.is_sparse:
         places, entries = sample.places, sample.entries
