@@ -146,7 +146,7 @@ def load(data: DataFolder, name: str, n: int) -> Samples | None:
         starts = {f"base{i}": 3 * i for i in range(61)}
         found = from_one_hot(X[order], y[order], starts, n)
         return [({k: v or "none" for k, v in x.items()}, label) for x, label in found]
-    # Covertype has ten numeric features, an area and a soil.
+    # The columns of covertype are ten numeric features, and the one-hot codes of area and soil.
     found = from_one_hot(X[:n, 10:], y[:n], {"area": 0, "soil": 4, "": 44}, n)
     return [
         ({f"x{i}": float(v) for i, v in enumerate(row)} | x, label)

@@ -17,7 +17,7 @@ from river_mondrian import MondrianForestRegressor, PredictiveDistribution
 GAUSSIAN = "Mondrian, gaussian"
 NORMAL = "Mondrian, normal tails"
 MEAN = "Mondrian, mean"
-# The predicted mean of a target, and a distribution or a 95 % interval if possible.
+# The predicted mean of a target, and the predicted distribution, a 95 % interval or None.
 Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
 
 

@@ -115,7 +115,7 @@ class Kernel:
         self.record[self.name] = args
 
 
-# Whether driver and kernels work; free bytes, shared bytes per block and other properties.
+# Properties of the simulated GPU. `free` is in bytes, and `shared` is in bytes per block.
 USUAL = {"driver": True, "n_devices": 1, "kernel": True, "free": 1 << 30, "shared": 232_448}
 USUAL |= {"processors": 2, "schedule": 0}
 

@@ -119,7 +119,7 @@ def gains(nodes, X, targets, weights, loss):
 
 
 class Mixture:
-    """A log-linear pool of experts and of their fixed share."""
+    """A log-linear pool of experts and of their fixed-share mixture."""
 
     def __init__(self, n, floor, step, first, largest, rate):
         self.floor, self.step, self.first, self.largest = floor, step, first, largest
