@@ -4,10 +4,10 @@ Trees are read at one or several lifetimes. At each lifetime, the cuts up to thi
 into cells, and each cell has a column of the feature map. One walk down a tree passes the sample's
 cells of all lifetimes.
 
-Each node has one number, `cell`. If the k-th lifetime is after the parent's cut and before the
-node's cut, the node is a cell at this lifetime, and its column is `cell` + k. A node that is
-inserted above another node copies the other node's number, so existing cells keep their columns. A
-new leaf gets a column for each lifetime after the new cut.
+Each node has one number, `cell`. A node is a cell at the k-th lifetime if this lifetime is between
+the parent's cut and the node's cut. The cell's column is then `cell` + k. A node that is inserted
+above another node copies the other node's number, so existing cells keep their columns. A new leaf
+gets a column for each lifetime after the new cut.
 
 Leaves store no lists of points. A point that is a leaf stores its `cell` in place of a link to the
 next point. Blocks never pause.
@@ -427,7 +427,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # Created once, since creating them takes as long as a call.
+        # These references are created once, since creating them takes as long as a call.
         self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:

@@ -158,7 +158,7 @@ class CutForest(SampledForest):
     def passes(self) -> bool:
         """Return whether the trees are full and the next sample does not enter them.
 
-        Repeated calls have the same result until the sample has been learned.
+        Repeated calls have the same result until the next sample has been learned.
         """
         if self.n_points < self.window:
             return False
@@ -179,8 +179,8 @@ C = TypeVar("C", bound=CutForest)
 
 # The change of trees if a sample is inserted: displacement, depth, density.
 #
-# If a sample x is inserted into a tree, the samples of the sibling of its leaf move down by one cut
-# (Guha et al. 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
+# The insertion of a sample x moves the samples in the sibling of its leaf down by one cut (Guha et
+# al. 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
 #
 # |sibling of v| / |v|
 #
@@ -195,10 +195,10 @@ C = TypeVar("C", bound=CutForest)
 # sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, only these siblings count.
 
 
-# Indices of a sample's readings. The first four are means over trees: the displacement; log(1 +
-# displacement), relative to a sample that branches off at the root; the number of cuts above the
-# sample; the share of the held samples in the sample's cell at `DENSITY_LIFETIME`. The last is the
-# rank of RELATIVE among recent scores.
+# Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.
+# RELATIVE: log(1 + displacement), relative to a sample that branches off at the root. DEPTH: the
+# number of cuts above the sample. DENSITY: the share of the held samples in the sample's cell at
+# `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -228,7 +228,7 @@ class Scores(Prediction):
 
 @separate
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
-    """Add the readings of a walk: expectations over all places where the sample may branch off."""
+    """Add the readings of a walk: expectations over all nodes where the sample may branch off."""
     tree = forest.trees[t]
     # Largest displacement at the nodes down to this node, and number of samples of the parent.
     most, n_above = 0.0, 0
@@ -414,8 +414,8 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def learn(self) -> int:
         """Learn the sample in `inputs`.
 
-        Returns DONE, or the index of an input that is too large. In the second case nothing has
-        changed.
+        Returns DONE, or the index of an input that is too large. If an input is too large, nothing
+        changes.
         """
         learn = self._learn_one
         if learn is None:
@@ -460,9 +460,9 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         """Add each feature's contribution to log(1 + displacement) on a path to `out`.
 
         If the sample branches off at a node, the displacement of its leaf is divided among the
-        features in proportion to the sample's distances from the node's box. These distances are
-        the rates of cuts between the sample and the box. The displacement of a subtree further up
-        is assigned to the feature of the cut above this subtree.
+        features. A feature's share is proportional to the sample's distance from the node's box
+        along this feature, which is the rate of cuts between sample and box. The displacement of a
+        subtree further up is assigned to the feature of the cut above this subtree.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

@@ -26,8 +26,8 @@ from ..partitions.mondrian.reading import TreeTable
 # probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov and
 # Tjalkens 1995).
 #
-# The forest's own posterior, the HNSP, is not used. Its count of a class at a node far from the
-# leaves is one or two, whatever the frequency of the class. With these counts, cuts near leaves
+# The forest's own posterior, the HNSP, is not used. The HNSP's count of a class at a node far from
+# the leaves is one or two, whatever the frequency of the class. With these counts, cuts near leaves
 # would have large gains, and cuts on irrelevant features would gain as much as other cuts.
 
 
@@ -99,9 +99,9 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # of the leaf of a target y. Let R be the noise variance divided by the weight of y. Without y, the
 # mean of node j has the posterior mean
 #
-#     m_j - c_j (y - m_leaf) / (R - v_leaf),
+#     m_j - c_j (y - m_leaf) / (R - v_leaf).
 #
-# where c_j is v_j times the product of the shares of the nodes below j on the path to the leaf. A
+# Here c_j is v_j times the product of the shares of the nodes below j on the path to the leaf. A
 # node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
 # So S is computed from sums that are added up from the leaves.
 #
@@ -110,9 +110,9 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # block.
 #
 # Leaves store the mean of their targets but not the scatter, the sum of squared deviations from the
-# mean. The total scatter within leaves follows from the scatter of all targets. It is divided among
-# the leaves in proportion to their number of samples minus 1. Each target in a leaf counts with the
-# leaf's mean weight.
+# mean. The total scatter within leaves follows from the scatter of all targets. This scatter is
+# divided among the leaves in proportion to their number of samples minus 1. Each target in a leaf
+# counts with the leaf's mean weight.
 
 
 Array = NDArray[np.float64]
@@ -140,7 +140,7 @@ class Blocks(NamedTuple):
 def blocks_of(
     table: TreeTable, weights: Array, numbers: Array, means: Array, total_scatter: float
 ) -> Blocks:
-    """Return the blocks of all nodes, given weights, numbers and means of the leaves.
+    """Return the blocks of all nodes, given the weights, numbers and means of the leaves.
 
     Parameters
     ----------
@@ -214,7 +214,9 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
     ----------
     table, blocks
         The tree and its targets.
-    The prior variance of each node's mean, given its parent's mean, in units of gamma1.
+    priors
+        The prior variance of each node's mean given its parent's mean, in units of gamma1, shape
+        (nodes,).
     noise
         The noise variance, in units of gamma1.
 

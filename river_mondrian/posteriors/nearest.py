@@ -8,17 +8,17 @@ is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
-Such a subset is the set of centres of a partition into Voronoi cells, as in the isolation kernel
-(Ting, Wells and Washio 2021, Section 3, aNNE). So (1) is the mean distance to the centre of x's own
-cell over infinitely many of these partitions, without a sampling error. With q = 1/k, the mean of r
-is about k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k
-samples are held, q is min(1/2, 2/n).
+In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), such a subset has the
+centres of a partition into Voronoi cells. So (1) is the mean distance of x to the centre of its
+cell over infinitely many partitions, without a sampling error. With q = 1/k, the mean of r is about
+k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k samples are
+held, q is min(1/2, 2/n).
 
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
 The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` counts
-as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of its held values.
-Before, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles. Two different
+as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of its held values. For
+the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles. Two different
 levels of a category have the distance 1. The width of a category is sqrt(P / 2), where P is the
 share of pairs of samples with different levels. This agrees with numeric features, whose variance
 is half the mean squared difference. A feature that is missing in x or y adds the mean of the other
@@ -70,8 +70,7 @@ RATES = rec.Bounds(0.0, 1e200)
 class Neighbors(rec.Record):
     """The ring of held samples, the widths, and buffers for the distances to a sample."""
 
-    # The user's parameters: k, capacity for samples, length of shingles, the probability with which
-    # a sample enters if there is no room, and whether single unusual samples do not enter.
+    # The user's parameters (see `NeighborTable`).
     n_neighbors: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     capacity: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     shingle: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
@@ -88,12 +87,13 @@ class Neighbors(rec.Record):
     oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
     entry_state: rec.Int64
     ranks: Ranks
-    # Values of the held samples, minus the origins. A category has code / LEAST_LEVEL - 1 of its
-    # level's code. Each column is contiguous.
+    # Values of the held samples, minus the origins. A level of a category is stored as code /
+    # LEAST_LEVEL - 1. Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
-    # Three rates of each feature, 0 where they do not apply: 1 / width of a numeric feature; 1 /
-    # width of a category; 1 / width that the user has given.
+    # Rates of each feature. `rates` is 1 / width of a numeric feature, `level_rates` is 1 / width
+    # of a category, and `given_rates` is 1 / width given by the user. A rate that does not apply is
+    # 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
@@ -103,8 +103,8 @@ class Neighbors(rec.Record):
     noted_inputs: rec.Float64s = rec.transient("n_inputs")
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
-    # Buffers for one sample: its columns, its distances to the held samples, the number of columns
-    # that are missing for each distance, and sorted distances.
+    # Buffers for one sample: its columns, its distances to the held samples, the number of missing
+    # columns for each distance, and sorted distances.
     row: rec.Float32s = rec.transient("n_columns")
     distances: rec.Float64s = rec.transient("capacity")
     missing: rec.Int32s = rec.transient("capacity")
@@ -385,8 +385,8 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 def learn_one(table: Neighbors) -> int:
     """Learn the next sample, and store its score from before learning.
 
-    Returns DONE, or the index of an input that is too large. In the second case nothing has
-    changed.
+    Returns DONE, or the index of an input that is too large. If an input is too large, nothing
+    changes.
     """
     return _learn(table, _is_noted(table))
 

@@ -26,9 +26,9 @@ FARTHEST = 1e4
 MOST_STEPS = 1000
 
 # `EXCESS` is the mean absolute value of a normal variable with mean z and variance 1, minus z: 2
-# (phi(z) - z Phi(-z)), at knots z from 0 to 8. phi and Phi are the normal density and distribution
-# function. `SLOPE` is the derivative, -2 Phi(-z), times the distance of two knots. Cubics between
-# the knots have an error of at most 2e-9, and are much faster than exponentials.
+# (phi(z) - z Phi(-z)), at knots z from 0 to 8. Here phi and Phi are the normal density and
+# distribution function. `SLOPE` is the derivative, -2 Phi(-z), times the distance of two knots.
+# Cubics between the knots have an error of at most 2e-9, and are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -42,8 +42,8 @@ SLOPE = np.array([-2.0 * b / KNOTS_PER_UNIT for b in _BEYOND])
 def mean_absolute(mean: float, variance: float) -> float:
     """Return the mean absolute value of a normal distribution.
 
-    With the standard deviation s and z = |mean| / s, it is s (2 phi(z) + z (1 - 2 Phi(-z))) =
-    |mean| + 2 s (phi(z) - z Phi(-z)).
+    With the standard deviation s and z = |mean| / s, the result is s (2 phi(z) + z (1 - 2 Phi(-z)))
+    = |mean| + 2 s (phi(z) - z Phi(-z)).
     """
     size = abs(mean)
     if not variance > 0.0:
@@ -104,7 +104,7 @@ class PredictiveDistribution:
         Degrees of freedom of the components, shape (n,), infinite for normal distributions. None
         means that all components are normal.
     n_samples
-        Number of samples that the model had learned.
+        Number of samples that the model had learned before the prediction.
 
     Examples
     --------
@@ -169,7 +169,8 @@ class PredictiveDistribution:
     def mode(self) -> float:
         """The most likely value: the maximum reached by ascent from the most likely centre.
 
-        If there are components of scale 0, the mode is the centre of the largest of them by weight.
+        If there are components of scale 0, the mode is the centre with the largest weight among
+        these components.
         """
         if (self.centres == self.centres[0]).all():
             return float(self.centres[0])
@@ -303,7 +304,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # This import is slow.
+        # This import is slow, so it is not at the top.
         from scipy import optimize
 
         close = 1e-12 * (high - low)
@@ -354,8 +355,8 @@ class PredictiveDistribution:
         For mixtures of normal distributions the score has a closed form. Its time grows with the
         square of the number of components. Otherwise all components have the same centre c. With
         G(u) = P(Y > c + u), the score is the integral of 2 G(u)^2 over u > 0 plus the integral of 1
-        - 2 G(u) over 0 < u < |y - c|. Both are computed by Gauss-Legendre quadrature with growing
-        steps.
+        - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by Gauss-Legendre quadrature with
+          growing steps.
 
         """
         if np.isinf(self.scales).any():

@@ -60,10 +60,9 @@ STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
     """Describe the nodes on the path of the last predicted sample in a tree.
 
-    Writes `STEP_NUMBERS` values per node to `numbers`: 1 if the node has seen samples or ends the
-    path, otherwise 0, and the node's probabilities to stop. Writes `STEP_ROWS` rows per node to
-    `distributions`, with a value per class: c and the tables of the HNSP, then the node's
-    distributions in the weightings.
+    `numbers` gets `STEP_NUMBERS` values per node: whether the node has seen samples or ends the
+    path (1 or 0), and the probabilities to stop. `distributions` gets `STEP_ROWS` rows per node,
+    with a value per class: c and the tables of the HNSP, then the distributions of the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -117,8 +116,8 @@ class Explanation:
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
     are computed from the contributions to its logits. So the contributions to an expert add up to
-    its prediction minus its prediction at the roots, or without features. The contributions to the
-    mixture are computed from the contributions to the experts (see `learners.experts`).
+    the change of its prediction from no features to all features. The contributions to the mixture
+    are computed from the contributions to the experts (see `learners.experts`).
 
     Parameters
     ----------
@@ -322,7 +321,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # The rows of two new nodes. Each node on a path may also see a class for the first time.
+        # Side rows for two new nodes. Each node on a path may also need a row for a class that it
+        # has not seen.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 

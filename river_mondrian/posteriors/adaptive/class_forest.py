@@ -168,7 +168,7 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update the weights on the sample's path with its class, before the tree is extended."""
+        """Update the weights on the sample's path with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight

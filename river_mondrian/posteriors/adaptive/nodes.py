@@ -65,7 +65,7 @@ class ClassBlock(rec.Record):
 
     # Weight of the samples of each class.
     counts: rec.Float32s = rec.inline(BLOCK)
-    # Weights in the forgetting memories: BLOCK classes for each memory.
+    # Weights in the forgetting memories: `BLOCK` weights for each memory.
     weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
@@ -97,7 +97,9 @@ class ClassNumbers(NamedTuple):
 
 
 class Statistics(rec.Record):
-    """A row of statistics. With few classes, blocks of all classes and then their sides follow.
+    """The head of a row of statistics.
+
+    With few classes, the blocks of all classes and the sides follow.
 
     With many classes, the first seen classes and the links follow (see `seen`).
     """
@@ -348,8 +350,9 @@ class AdaptiveForest(RebuiltForest):
     # the node below.
     node_c: rec.Float32s
     below: rec.Float32s
-    # Buffers for drawing a cut: for each candidate, the sides of the block's classes; the block's
-    # classes; for each class, 1 plus its index among the block's classes, or 0.
+    # Buffers for drawing a cut. First, the sides of the block's classes for each candidate. Then
+    # the classes of the block. Then, for each class, 1 plus its index among the block's classes, or
+    # 0.
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s

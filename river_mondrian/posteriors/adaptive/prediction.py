@@ -120,8 +120,8 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The remaining weight is for the estimate at the end of the path: the prior, and the point if
-    # the path ends at a point.
+    # The remaining weight is for the estimate at the end of the path: the prior, plus the point if
+    # there is one.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -337,8 +337,8 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
-    trees' version is not `version`. The forest's `inputs` are not changed, since another thread may
-    learn them next.
+    trees' version is not `version`. The forest's `inputs` are not changed, since they may have the
+    sample that another thread learns next.
     """
     if version != forest.version:
         return WAITS

@@ -212,9 +212,9 @@ def add_sample(
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
-    """Copy the statistics `below` of a node to `target` of a new node above that node.
+    """Copy the statistics `below` of a node to the statistics `target` of its new parent.
 
-    The lower node is on side `side` of the new node. The probabilities to stop are not copied.
+    The node is on side `side` of the parent. The probabilities to stop are not copied.
     """
     n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
     if not is_sparse:
@@ -254,7 +254,7 @@ Rows = NDArray[np.int32]
 
 
 def _blocks_in(rows: Rows, n_classes: int) -> Singles:
-    """Return the weights of few classes, shape (..., 1 + N_FORGETTING, n_classes)."""
+    """Return the class weights in rows of all classes, shape (..., 1 + N_FORGETTING, n_classes)."""
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
@@ -309,7 +309,7 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
-    # A link is to a later row, and each row has at most one link to it.
+    # Links lead to later rows, and at most one link leads to each row.
     if (links <= place).any() or (links >= len(rows)).any() or len({*links}) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():

@@ -120,7 +120,7 @@ def _add_by_blocks(
         within, bits_of_block = builder.urem(loop.index, blocks_of_word), _INDEX(_BITS_OF_BLOCK)
         word = builder.lshr(word, builder.trunc(builder.mul(within, bits_of_block), _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
-        # Count the bits by bits - (bits >> 1): 0, 1, 2 and 3 have 0, 1, 1 and 2 sides.
+        # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
         late, latest = (
             _load(builder, words, builder.add(block, _INDEX(weights + m * nodes.BLOCK)), _FLOATS)
@@ -201,7 +201,7 @@ def _add_vectors(
         tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
-        # Count the bits by bits - (bits >> 1): 0, 1, 2 and 3 have 0, 1, 1 and 2 sides.
+        # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
         # In the order of posteriors: tables or sides, an unused number, and the weight in a memory.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
@@ -359,7 +359,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
     Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
-    # Both are divided by the larger likelihood, since either may underflow.
+    # Both likelihoods are divided by the larger likelihood, since either may underflow.
     most = max(own, below)
     stopped = stop * math.exp(own - most)
     given = stopped + (1.0 - stop) * math.exp(below - most)

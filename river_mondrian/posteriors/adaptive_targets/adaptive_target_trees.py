@@ -86,7 +86,7 @@ class TargetsView(NodeView):
 
 
 class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]):
-    """Trees over targets with several purposes, ridge regressions and mixtures.
+    """Trees over targets for several purposes, with ridge regressions and mixtures.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         """Return DONE or the index of an input that is too large, and each feature's contribution.
 
         Features become known one after another, in random orders and their reverses. A feature's
-        contribution is the mean change of the prediction when it becomes known.
+        contribution is the mean change of the prediction when the feature becomes known.
         """
         self.vector[: self.n_inputs] = inputs
         bad = self.predict_inputs()

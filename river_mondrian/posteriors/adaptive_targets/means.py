@@ -131,11 +131,12 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 # Readings of a tree for a sample: means along the sample's path, each shrunk towards the node
 # above.
 #
-# A node with the weight n and the mean m, below a node with the reading v, has the reading
+# Let n be the weight and m the mean of a node, and v the reading of the node above. The reading of
+# the node is
 #
 #     (n m + s v) / (n + s),
 #
-# with s the strength of the shrinkage. With fewer samples in a leaf, the nodes above count more.
+# with the strength s of the shrinkage. With fewer samples in a leaf, the nodes above count more.
 # The means of recent targets are shrunk in the same way, with their weights and with several
 # strengths. With s = 0, only the leaf counts. One walk down computes all readings.
 #
@@ -235,7 +236,8 @@ N_SAID = 3
 
 @inlined
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Write a group's readings plus a base as experts' predictions; `other` for an empty group."""
+    """Write a group's readings plus `base` as predictions of experts; `other` for an empty group.
+    """
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
         out[place + k] = said if forest.group_sizes[group] > 0 else other
@@ -283,7 +285,8 @@ def predict(forest: T) -> int:
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
     """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
 
-    The forest's `inputs` are not changed, since another thread may learn them next.
+    The forest's `inputs` are not changed, since they may have the sample that another thread learns
+    next.
     """
     if version != forest.version:
         return WAITS

@@ -18,8 +18,8 @@ from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTr
 # Cuts guided by targets: the candidate with the largest reduction of the targets' variance is kept.
 #
 # Half of the candidates are drawn from the Mondrian distribution with weighted dimensions. For the
-# other half, only the dimension is drawn from it, and the position is uniform between the values of
-# two points.
+# other half, only the dimension is drawn from this distribution, and the position is uniform
+# between the values of two points.
 
 
 # Side of a missing value. The other sides of a candidate are LEFT and RIGHT.
@@ -64,8 +64,8 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
             own.sums[k] = own.sums[k] + moved
 
 
-# Least number of samples of a block that is split, to which each SAMPLES_OF_ONE samples of the tree
-# add 1.
+# A block is split if it has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
+# samples of the tree.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
@@ -200,7 +200,7 @@ class TargetsForest(AdaptiveTargetForest):
 
     @exact_method
     def error(self) -> float:
-        """Return the absolute error for drift detectors: 1 from `LARGEST_ERROR` mean errors on."""
+        """Return the absolute error in units of `LARGEST_ERROR` mean errors, at most 1."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
@@ -209,7 +209,7 @@ class TargetsForest(AdaptiveTargetForest):
     def score(self) -> None:
         """Update the regressions, the mixtures and the error distribution with the sample."""
         weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
-        # Targets are not clipped while many are beyond the fences.
+        # Targets are not clipped while many recent targets are beyond the fences.
         is_beyond = target < self.low_fence or target > self.high_fence
         self.beyond = FADING * self.beyond + (1.0 if is_beyond else 0.0)
         if self.beyond <= MOST_BEYOND:
@@ -319,7 +319,8 @@ class TargetsForest(AdaptiveTargetForest):
         if left == 0.0 or right == 0.0:
             return 0.0
         a, b = sides.sums[0], sides.sums[1]
-        # S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 / (n_l + n_r).
+        # The product below equals S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 / (n_l + n_r), with the
+        # sums S and weights n.
         gap = a / left - b / right
         return gap * gap * (left * right / (left + right))
 

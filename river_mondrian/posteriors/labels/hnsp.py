@@ -1,10 +1,11 @@
 """Label posterior of a Mondrian tree: the hierarchical normalized stable process (HNSP).
 
-Its counts are interpolated Kneser-Ney counts (`records`). Equation 4 of Lakshminarayanan et al.
-2014 is linear in the parent's distribution: G_j = b_j + a_j G_parent. A prediction is a weighted
-sum of the terms b_j along the path (Equations 5 and 6). So a walk down computes only the geometry
-(see `partitions.mondrian.walks`). One pass from the leaf up adds each node's own term, with its
-weight, to the classes. The pass ends when the weight that is passed up is negligible.
+The counts of the HNSP are interpolated Kneser-Ney counts (`records`). Equation 4 of
+Lakshminarayanan et al. 2014 is linear in the parent's distribution: G_j = b_j + a_j G_parent. A
+prediction is a weighted sum of the terms b_j along the path (Equations 5 and 6). So a walk down
+computes only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds each
+node's own term, with its weight, to the classes. The pass ends when the weight that is passed up is
+negligible.
 
 Suppose that the sample has not branched off above node j, which has the counts c and the tables
 tab. Then Equation 4 is G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount
@@ -95,7 +96,7 @@ def _add_sets(
 def branching(
     eta: float, reach: float, stays: float, gamma: float, discount: float
 ) -> tuple[float, float]:
-    """Return the weights of a node's tables and of the parent's distribution by branching off.
+    """Return the weights of a node's tables and the parent's distribution due to branching off.
 
     This is Algorithm 8, lines 6 to 12, without the sums over classes.
     """
@@ -172,8 +173,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # At an internal node, c of a class is the number of sets, left and right, that
-                # contain it.
+                # At an internal node, c of a class is the number of children with this class below.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
@@ -213,7 +213,7 @@ def _average(forest: L, out: Float64s, size: int) -> None:
 
 @batch_kernel
 def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
-    """Predict `n` rows of values."""
+    """Predict class probabilities for `n` rows of values."""
     size = n * forest.n_classes
     _begin(prediction.probabilities, size)
     predict_rows(forest, rows, n, prediction)

@@ -177,7 +177,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
         """Return a function that learns a sample, given packed inputs, a class and a weight.
 
-        The function returns the result of `hnsp.learn_one`. It is WAITS if the trees' inputs or
+        The function returns the result of `hnsp.learn_one`. WAITS means that the trees' inputs or
         classes have changed since `version`, by default the current version.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
@@ -196,10 +196,10 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return True
 
     def learn(self, label: int, weight: float) -> int:
-        """Learn the sample in `inputs` with a class, and allocate the memory that it needs.
+        """Learn the sample in `inputs` with a class, and allocate memory if necessary.
 
-        Returns DONE, or the index of an input that is too large. In the second case nothing has
-        changed.
+        Returns DONE, or the index of an input that is too large. If an input is too large, nothing
+        changes.
         """
         inputs = self.vector[: self.n_inputs].tobytes()
         return self.learn_next(
@@ -290,7 +290,10 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Inspection.
 
     def _sides(self, node: LabelNode) -> NDArray[Any]:
-        """Return the class weights of both sides of a node, or 1 and 0 without weights."""
+        """Return the class weights on both sides of a node, shape (2, classes).
+
+        Without weights, a class that is on a side has 1, and any other class 0.
+        """
         forest, n_classes = self.forest, int(self.forest.n_classes)
         if self.has_weights:
             return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])

@@ -7,9 +7,9 @@ several classes has a row of counts, or its list of points.
 
 After the first sample with another weight, each node also stores the weight of each class below
 each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
-k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. Since
-min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the table of a class at a node is min(W, 1), with the
-weight W of the class below the node.
+k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. The
+table of a class at a node is min(W, 1), with the weight W of the class below the node. This follows
+from min(min(a, 1) + min(b, 1), 1) = min(a + b, 1).
 """
 
 from __future__ import annotations
@@ -228,8 +228,8 @@ class LabelNode(mondrian.LightNode):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf before the point is added.
 
-        A leaf of several classes gets a row of counts, computed from its class or its points. With
-        weights, no leaf has such a row.
+        A leaf of several classes gets a row of counts, computed from its class or its points. In a
+        forest with weights, no leaf has a row of counts.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():

@@ -14,8 +14,8 @@ from .schedule import BUILD_EVERY
 
 # Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
-# Algorithm 2, lines 6 and 7, draws a cut in a block: the dimension in proportion to the sides of
-# the box, then the position uniformly within the side. A side may be weighted with the gains of
+# In a block, Algorithm 2 (lines 6 and 7) draws the dimension of a cut in proportion to the sides of
+# the box. The position is then uniform within the side. A side may be weighted with the gains of
 # earlier cuts in the same dimension.
 
 
@@ -129,7 +129,7 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
-            # The block has no extent.
+            # The block's box has no extent, so the block is never cut.
             node.dim = COMPLETE
     return budget
 
@@ -315,7 +315,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     tree = forest.trees[t]
     sampling.clear_tree(tree)
     tree.queue = NONE
-    # Use the other widths once all points have been converted to them.
+    # Use the other widths once all points have been converted to these widths.
     is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
     tree.frame = 1 - forest.frame if is_moved else forest.frame
     if forest.has_frames == 1:

@@ -122,9 +122,8 @@ class RebuiltForest(Forest):
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
-    # The tree that is being built: its first sample, the next sample that it gathers or replays,
-    # the remaining budget of the call in points, and the number of nodes or side rows that the tree
-    # needs.
+    # For the tree that is being built: its first sample, the next sample to gather or replay, the
+    # call's remaining budget in points, and the number of rows that the tree needs.
     built_from: rec.Int64
     cursor: rec.Int64
     budget: rec.Int64
@@ -160,7 +159,7 @@ class RebuiltForest(Forest):
     candidates: rec.Array[Candidate]
 
     def path_of(self, t: int) -> Any:
-        """Return a tree's path, an array of the subclass's record for nodes on paths."""
+        """Return a tree's path, as an array of the subclass's `PathEntry`."""
         return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
     # Methods that subclasses override.
@@ -173,7 +172,7 @@ class RebuiltForest(Forest):
         """Set the label or the target, and the weight, of the accepted sample."""
 
     def error(self) -> float:
-        """Return the error of the accepted sample's prediction; it is negative if there is none."""
+        """Return the accepted sample's error, or a negative number if there is no prediction."""
         return -1.0
 
     def score(self) -> None:
@@ -185,7 +184,8 @@ class RebuiltForest(Forest):
     def begin_walk(self, t: int, p: int) -> None:
         """Update a tree's path with the accepted sample, point `p`, before the tree is extended.
 
-        The walk that extends the tree begins at its root unless this method changes it.
+        The method may also set where the walk that extends the tree begins. The default is the
+        root.
         """
 
     def update_tree(self, t: int, p: int, n: int) -> None:
@@ -252,7 +252,7 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
 def path_from(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int, ref: int
 ) -> int:
-    """Append a sample's path from the node or point `ref` down to the `n` nodes of `path`.
+    """Continue a sample's path of `n` nodes from `ref`, a node or a point, down the tree.
 
     Returns the new number of nodes.
     """

@@ -212,7 +212,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
         If an external detector has detected a drift, `found` is the number of samples that the
         detector would keep, otherwise 0. Returns DONE, or the index of an input that is too large.
-        In the second case nothing has changed.
+        If an input is too large, nothing changes.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -331,7 +331,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
     def _build_on(self) -> None:
-        """Plan the builds of trees if this is due, and continue to build."""
+        """Plan the builds of trees if planning is due, and continue to build."""
         forest, n = self.forest, self.n_samples
         if forest.is_plan_due:
             fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
@@ -408,7 +408,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
-        """Do the regular work of a subclass after `n` samples. A call may be repeated."""
+        """Do the regular work of a subclass after `n` samples.
+
+        A repeated call must have no further effect.
+        """
 
     def _fitted(self, limit: int) -> Schedule:
         """Return a schedule whose window does not grow if its memory may exceed `limit` bytes."""

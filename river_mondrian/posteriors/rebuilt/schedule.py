@@ -1,7 +1,7 @@
 """The schedule of a forest's trees: existing trees, and trees to be built.
 
-A schedule is replaced, never changed. This takes one assignment, so after an interrupted call
-either the old schedule or the new schedule is valid.
+A schedule is replaced, never changed. The replacement is one assignment, so after an interrupted
+call either the old or the new schedule is valid.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Schedule(NamedTuple):
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
         first = max(0, n - capacity)
-        # Otherwise new samples would replace samples of the window.
+        # With an earlier first sample, new samples would replace samples of the window.
         first_kept = max(0, n - self.max_samples - BUILD_EVERY)
         for name, value, least, most in (
             ("capacity", capacity, forest.window_capacity, forest.window_capacity),
@@ -162,7 +162,7 @@ class Schedule(NamedTuple):
 
     @property
     def being_built(self) -> int:
-        """The tree that is being built or is built next, or -1."""
+        """The tree that is being built or is built next, or -1 if there is none."""
         if self.at_once:
             return self.at_once[0]
         return -1 if self.role == IDLE else self.slot

@@ -27,13 +27,13 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
 # targets, as if they had always been set. Later fences apply only to later targets. After a shift
-# of the targets' level, the fences follow at the first renewal at which the samples since the shift
-# are a third of the earlier samples.
+# of the targets' level, the fences follow at a renewal, once the samples since the shift are a
+# third of the earlier samples.
 #
 # A forest that no longer stores samples cannot renew its fences. All later targets then count.
 
 
-# Distance of the fences from the ends of the robust range, in ranges.
+# Distance of the fences from the robust range, as a multiple of the range's length.
 FENCE = 10.0
 
 # Largest number of stored points, at equal strides, from which fences and the extent are computed.
@@ -155,8 +155,8 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    The first record's target is set to NaN if there is no density to learn: before two targets
-    differ, for weight 0, or if the target is set aside.
+    If there is no density to learn, the first record's target is set to NaN. This is the case
+    before two targets differ, for weight 0, and for a target that is set aside.
     """
     point = forest.points.row(p)
     weight = point.weight
@@ -249,8 +249,8 @@ def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point, and extend every tree.
 
     Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. In both cases nothing has
-    changed. Otherwise the sample is learned, and DONE means that all work is done. If the status is
-    0 or more, the forest is closed until its owner has completed the call.
+    changed. Otherwise the sample has been learned. DONE means that the call is complete. If the
+    status is 0 or more, the forest is closed until its owner has completed the call.
     """
     if must_wait(forest):
         return WAITS

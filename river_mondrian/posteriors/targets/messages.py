@@ -88,7 +88,7 @@ class TargetNode(LightNode):
         self.messages[side].precision = UNKNOWN
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Begin with an unknown message."""
+        """Set the message of a new node's side to unknown."""
         self.messages[side].precision = UNKNOWN
 
     def is_paused(self, forest: Forest) -> bool:
@@ -103,7 +103,7 @@ class TargetNode(LightNode):
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
         Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
-        as large as the remaining weight, which costs about one step for each removed sample. Until
+        as large as the remaining weight. This costs about one step for each removed sample. Until
         then, the rounding errors are at most the errors of a sum over all points, including removed
         points. They are relative to the largest target, which the fences bound. Without fences, or
         if the target is beyond fences that have moved, the leaf is recomputed. The right message of

@@ -1,10 +1,10 @@
 """The distribution of a target around a forest's prediction: a scale mixture of normals.
 
-A component of a forest's prediction is normal. With a learned distribution, it becomes a mixture
-over `SCALES`, and all components share the weights of the scales. At scale 1, a component has its
-own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all targets. A
-scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a prediction
-far from the data keeps the targets' spread.
+A component of a forest's prediction is normal. With a learned distribution, each component becomes
+a mixture over `SCALES`, and all components share the weights of the scales. At scale 1, a component
+has its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
+targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
+prediction far from the data keeps the targets' spread.
 
 The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
 posterior uses the densities of targets from before they were learned. Only some targets are used
@@ -63,7 +63,7 @@ class TargetDensity(Record):
 
 
 def _law(median: float, spread: float) -> list[float]:
-    """Return the weights of the scales under a lognormal distribution, rounded to scales."""
+    """Return the weights of the scales under a lognormal distribution that is rounded to scales."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
         # A median between two scales is divided between both scales.

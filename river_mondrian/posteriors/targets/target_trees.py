@@ -18,8 +18,8 @@ from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# Numbers of samples at which hyperparameters are chosen by likelihood. Up to the last number, they
-# are also adapted at each doubling of the number of samples.
+# Numbers of samples at which hyperparameters are chosen by likelihood. Up to the last number,
+# hyperparameters are also adapted at each doubling of the number of samples.
 CHOICES = (64, 256, 1024, 4096)
 
 # A side of the box counts as at most this many robust ranges. The side of a scaled feature counts
@@ -157,7 +157,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         state = super().__getstate__()
         if self.law_numbers is not None:
             state["law_numbers"] = self.law_numbers.copy()
-        # Changes are rare, so a state without a change has no key for it.
+        # Changes are rare, so the state has the key `change` only during a change.
         if state.pop("change") is not None:
             state["change"] = dict(vars(self.change))
         return state
@@ -177,8 +177,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Returns DONE, or the index of an input that is too large. In the second case nothing has
-        changed.
+        Returns DONE, or the index of an input that is too large. If an input is too large, nothing
+        changes.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -502,7 +502,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if last < self.n_trees:
             learning.put_hyperparameters(forest, *pair, drawn_gamma2, change.n_done, last)
             return replace(change, n_done=last)
-        # Set them in all trees, since redrawn trees may have the old hyperparameters.
+        # Set the hyperparameters in all trees, since redrawn trees may have the old values.
         learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
         return None
 
@@ -523,7 +523,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def horizon(self) -> float:
-        """Time at which trees are read, if it is before their lifetime."""
+        """Time up to which trees are read, if this is before their lifetime."""
         return float(self.forest.horizon)
 
     # Prediction.
