@@ -153,7 +153,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     def _check_kind(self) -> None:
         is_ascending = (self.lifetimes[:, 1:] > self.lifetimes[:, :-1]).all()
         if not (is_ascending and (self.lifetimes >= 0.0).all()):
-            refuse(self, "lifetimes", self.lifetimes.tolist(), "but they ascend from 0 on")
+            refuse(self, "lifetimes", self.lifetimes.tolist(), "but they should ascend from 0 on")
         check_array(self, "owners", self.owners[:, 0], np.int32, 0, self.forest.n_trees - 1)
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:

@@ -481,7 +481,7 @@ class NeighborTable(Learned[Neighbors]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if np.isinf(self.held).any():
-            refuse(self, "held", self.held, "but all values are finite or missing")
+            refuse(self, "held", self.held, "but all values should be finite or missing")
 
     def _check(self) -> None:
         check_types(self, {"features": FeatureIndex, "scores": RecentScores})

@@ -99,9 +99,8 @@ class ClassNumbers(NamedTuple):
 class Statistics(rec.Record):
     """The head of a row of statistics.
 
-    With few classes, the blocks of all classes and the sides follow.
-
-    With many classes, the first seen classes and the links follow (see `seen`).
+    With few classes, the blocks of all classes and the sides follow. With many classes, the first
+    seen classes and the links follow (see `seen`).
     """
 
     # Probability to stop at the node, for each weighting.

@@ -236,8 +236,7 @@ N_SAID = 3
 
 @inlined
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Write a group's readings plus `base` as predictions of experts; `other` for an empty group.
-    """
+    """Write a group's readings plus `base` as experts' predictions; `other` for an empty group."""
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
         out[place + k] = said if forest.group_sizes[group] > 0 else other

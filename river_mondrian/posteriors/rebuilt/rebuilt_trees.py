@@ -189,7 +189,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         late = np.flatnonzero(found.met("points"))
         held, _ = self._held_by(t) or (0, 0)
         if ((late - start) % capacity >= held).any():
-            refuse(f"tree {t}", "starts", start, "a point is not among the samples that it holds")
+            refuse(f"tree {t}", "starts", start, "but a point is not among the tree's samples")
         part = {name: tables[name] for name in ("tree", "nodes")}
         check_references(f"tree {t}", part, chain="queue")
 

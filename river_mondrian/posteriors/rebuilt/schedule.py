@@ -140,7 +140,7 @@ class Schedule(NamedTuple):
         ):
             check_number("the schedule", name, value, least, most)
         if not {self.role, *self.jobs} <= {IDLE, LONG, RECENT} or IDLE in self.jobs:
-            refuse("the schedule", "role", self.role, "but trees are built for others")
+            refuse("the schedule", "role", self.role, "but only LONG and RECENT trees can be built")
         built = [t for t, role in enumerate(roles) if role >= GATHERING]
         slots = [] if self.role == IDLE else [self.slot]
         if built != slots or roles[self.slot] in (LONG, RECENT):

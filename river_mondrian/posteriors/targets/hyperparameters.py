@@ -404,13 +404,18 @@ def check_choice(owner: object, choice: Any) -> None:
     """Refuse a stored choice that is not a pair of integers within MOST_STEPS."""
     are_integers = type(choice) is tuple and [*map(type, choice)] == [int, int]
     if not are_integers or max(map(abs, choice)) > MOST_STEPS:
-        refuse(owner, "choice", choice, f"but it is two integers within {MOST_STEPS}")
+        refuse(
+            owner,
+            "choice",
+            choice,
+            f"but it should be two integers from -{MOST_STEPS} to {MOST_STEPS}",
+        )
 
 
 def check_change(owner: Any, state: Any) -> None:
     """Refuse the stored state of a change that is impossible for the owner's trees."""
     if type(state) is not dict or set(state) != set(Change.__dataclass_fields__):
-        refuse(owner, "change", state, "but it has other parts")
+        refuse(owner, "change", state, "but its fields are wrong")
     change = Change(**state)
     whole = dict.fromkeys(("n", "at", "frame", "n_forgotten", "n_done"), int)
     real = dict.fromkeys(("extent", "variance"), float)
@@ -430,9 +435,9 @@ def check_change(owner: Any, state: Any) -> None:
         check_choice(change, choice)
     for score in change.scores.values():
         if type(score) is not float:
-            refuse(change, "a score", score, "but it should be of float")
+            refuse(change, "a score", score, "but it should be a float")
     found = change.densities
     if found is not None:
         check_array(change, "densities", np.nan_to_num(found), np.float64, 0.0, math.inf)
-        if found.shape != (n_targets(change.n), 2):
-            refuse(change, "the shape of densities", found.shape, "but others have been asked for")
+        if found.shape != (shape := (n_targets(change.n), 2)):
+            refuse(change, "the shape of densities", found.shape, f"but it should be {shape}")
