@@ -281,10 +281,7 @@ DAMAGES = {
     ("fourier", 40): [(other_map, "a map is .*, but it is unfinished, or of another kind")],
     ("ogd, ovr", 300): [(add_words, "but words need a map that reads texts")],
     ("mondrian", 40): [
-        (
-            number(lambda model: model._map.trees.lifetimes, 1, np.nan),
-            "but they should ascend from 0 on",
-        )
+        (number(lambda model: model._map.trees.lifetimes, 1, np.nan), "should ascend from 0 on")
     ],
     ("binning", 70): [
         (number(lambda model: model._map.table, (..., 2), 1), "the number of used slots is 256")

@@ -284,9 +284,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
             self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
         )
         if capacity % nodes.BLOCK:
-            checks.refuse(
-                self, "class_capacity", capacity, f"but it should be a multiple of {nodes.BLOCK}"
-            )
+            checks.refuse(self, "class_capacity", capacity, f"but not a multiple of {nodes.BLOCK}")
 
     def _check_tree(
         self, t: int, tables: dict[str, restored.Rows], found: restored.Followed

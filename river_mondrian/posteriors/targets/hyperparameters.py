@@ -404,12 +404,7 @@ def check_choice(owner: object, choice: Any) -> None:
     """Refuse a stored choice that is not a pair of integers within MOST_STEPS."""
     are_integers = type(choice) is tuple and [*map(type, choice)] == [int, int]
     if not are_integers or max(map(abs, choice)) > MOST_STEPS:
-        refuse(
-            owner,
-            "choice",
-            choice,
-            f"but it should be two integers from -{MOST_STEPS} to {MOST_STEPS}",
-        )
+        refuse(owner, "choice", choice, f"but it should be two integers up to {MOST_STEPS}")
 
 
 def check_change(owner: Any, state: Any) -> None:
