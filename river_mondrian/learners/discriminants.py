@@ -50,8 +50,8 @@ VARIES = 1e-280
 # A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
 FAR = 1000.0
 FAR_COUNTS = 30.0
-# Values before the later half are forgotten if the later half's variance is smaller by the factor
-# SHRUNK, and the half has LEAST_LATER values.
+# Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later
+# half's variance, and the half has LEAST_LATER values.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 

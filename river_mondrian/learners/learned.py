@@ -78,7 +78,7 @@ class Learned(OwnsArrays, Generic[R]):
 
     def __init__(self, **numbers: float) -> None:
         self.memory: Memory[R] = Memory(self._KIND)  # type: ignore[arg-type]
-        # The record, for kernels.
+        # The record that kernels read and update.
         self.record = self.memory[0]
         for name, number in numbers.items():
             setattr(self.record, name, number)

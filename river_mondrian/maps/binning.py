@@ -134,7 +134,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_batch_kernel
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input."""
+    """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input's index."""
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -161,7 +161,7 @@ def write_codes_of_rows(
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Assign columns to the new cells of a sample.
 
-    Return DONE, NO_ROOM if the table has to grow first, or an invalid input.
+    Return DONE, NO_ROOM if the table has to grow first, or the index of an invalid input.
     """
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
@@ -302,7 +302,7 @@ class BinningMap(RowPerFeature):
         return super().__getstate__()
 
     def learn(self, sample: Sample) -> int:
-        """Assign columns to the new cells of a sample; return DONE or an invalid input.
+        """Assign columns to the new cells of a sample; return DONE or an invalid input's index.
 
         The call may be repeated after an interruption.
         """
@@ -339,7 +339,7 @@ class BinningMap(RowPerFeature):
         return np.append(UNKNOWN, found)
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
-        """Return the codes of a sample's cells, and DONE or an invalid input."""
+        """Return the codes of a sample's cells, and DONE or an invalid input's index."""
         found = np.empty(self.n_out, dtype=np.int64)
         return found, write_codes(self.record, sample, Int64s.of(found))
 

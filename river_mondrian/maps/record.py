@@ -107,7 +107,10 @@ def scaled(value: float, factor: float) -> float:
 
 @exact_inlined
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
-    """Write a scaled vector to a row; missing values are 0. Return DONE or an invalid input."""
+    """Write a scaled vector to a row, with 0 for missing values.
+
+    Return DONE or the index of an invalid input.
+    """
     values = sample.values
     for place in range(record.n_inputs):
         value = values[place]
@@ -409,7 +412,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return False
 
     def learn(self, sample: Sample) -> int:
-        """Learn a sample, if the map grows; return DONE or an invalid input."""
+        """Learn a sample, if the map grows; return DONE or an invalid input's index."""
         return DONE
 
     def complete(self) -> int:
@@ -432,7 +435,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return np.float64 if self.dense else np.int32
 
     def transform(self, sample: Sample) -> int:
-        """Map a sample to `out`; return DONE or the first invalid input."""
+        """Map a sample to `out`; return DONE or the first invalid input's index."""
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:

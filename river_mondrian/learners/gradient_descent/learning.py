@@ -32,16 +32,17 @@ LEAST_COMPLEMENT = 1e-16
 #
 # A text's score is the score of a linear model on its words plus the score of a kernel machine on
 # its cells. Words are updated with the loss of the words' score, as in a linear model alone. Cells
-# are updated with the loss of the sum, so they learn the remaining error.
+# are updated with the loss of the sum, so cells learn the remaining error.
 #
 # Words that first occur in the same sample have equal weights up to a factor. These words share a
 # slot, as columns do. A word leaves the shared slot when another sample updates the word. So the
 # many words that occur once need almost no memory.
 #
-# A word's value is its rarity times the square root of its entry. The root is used because a word
-# that occurs four times is hardly more informative than a word that occurs once. The rarity is
-# log((1 + texts) / (1 + texts with the word)) + 1, over the learned texts. All values of a text are
-# then divided by their norm, because a longer text is not more informative about its topic.
+# A word's value is its rarity times the square root of its entry, which is usually its count. The
+# root is used because a word that occurs four times is hardly more informative than a word that
+# occurs once. The rarity is log((1 + texts) / (1 + texts with the word)) + 1, over the learned
+# texts. All values of a text are then divided by their norm, because a longer text is not more
+# informative about its topic.
 
 
 @exact_inlined

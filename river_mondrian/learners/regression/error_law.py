@@ -180,7 +180,7 @@ def learn(
 
     Returns
     -------
-    The logarithm of the error's size divided by the mean size, clipped.
+    The logarithm of (size of the error / mean size of errors), clipped.
 
     """
     guess(law, point, spread, size)

@@ -180,8 +180,8 @@ class Ridges(Record):
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at which the next design begins, and number of samples from the next to the
-    # following design.
+    # Number of samples at which the next design begins, and the gap to the following design, in
+    # samples.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # For each regression: weights (in the design in use) and number of samples at the next
