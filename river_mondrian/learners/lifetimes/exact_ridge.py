@@ -453,7 +453,7 @@ class RidgeLearner(SweepLearner):
 
         The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
         the log density of the residual |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2.
-        K gives the same value as A.
+        det(K / delta2) gives the same result.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

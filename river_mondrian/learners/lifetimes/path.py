@@ -290,7 +290,7 @@ class _Trace:
         self.seconds.append(time.perf_counter() - self.began)
 
     def path(self, lifetime_max: float, test_prediction: Array | None) -> LifetimePath:
-        """Return the path after the sweep has ended."""
+        """Return the results of the whole sweep."""
         errors = {
             name: {k: np.array(v) for k, v in sets.items()} for name, sets in self.errors.items()
         }
