@@ -215,10 +215,10 @@ def _compare(
     report.note(
         f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score of the adaptive "
         f"forest and of other models. Streams have at most {n} samples, and twice as many with "
-        "one abrupt drift. Each forest has 10 trees and gets raw features. AMF is behind "
-        "River's StandardScaler. Times are processor times. Scores are means over seeds "
-        f"({repeats}; one on mnist). Settings were selected without the streams marked *, except "
-        "for the share of recent trees and the drawing of candidates."
+        "one abrupt drift. Each forest has 10 trees and gets raw features. AMF runs behind "
+        "River's StandardScaler, and also on raw features. Times are processor times. Scores "
+        f"are means over seeds ({repeats}; one on mnist). Settings were selected without the "
+        "streams marked *, except for the share of recent trees and the drawing of candidates."
     )
     for what, rows in tables.items():
         report.note(f"## {what}")

@@ -51,22 +51,11 @@ for i in range(3):
     model.predict_one(x)
 print(json.dumps([time.process_time(), 0]))
 """
-RRCF = """
-import json, time
-import rrcf
-trees = [rrcf.RCTree(random_state=i) for i in range(10)]
-for i in range(3):
-    for tree in trees:
-        tree.insert_point([i * 37 % 101 / 101, i * 53 % 103 / 103], index=i)
-        tree.codisp(i)
-print(json.dumps([time.process_time(), 0]))
-"""
-PEERS = [("AMFClassifier", RIVERS), ("AMFRegressor", RIVERS)]
-PEERS += [("ARFClassifier", RIVERS), ("ARFRegressor", RIVERS), ("rrcf", RRCF)]
+PEERS = ("AMFClassifier", "AMFRegressor", "ARFClassifier", "ARFRegressor")
 
 
-def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | None:
-    """Return the output of a program, or None if a package is missing."""
+def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int]:
+    """Return the output of a program."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],
         env=os.environ | environ,
@@ -74,25 +63,20 @@ def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | No
         text=True,
         check=False,
     )
-    if "ModuleNotFoundError" in done.stderr:
-        return None
     if done.returncode:
         raise RuntimeError(done.stderr)
     seconds, n_compiled = json.loads(done.stdout)
     return seconds, n_compiled
 
 
-def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
-    """Return the seconds of a program that compiles nothing, or None if a package is missing."""
-    found = _probe(code, *arguments, **environ)
-    if found is None:
-        return None
-    seconds, n_compiled = found
+def _seconds(code: str, *arguments: str, **environ: str) -> float:
+    """Return the seconds of a program that compiles nothing."""
+    seconds, n_compiled = _probe(code, *arguments, **environ)
     assert n_compiled == 0, f"{arguments}: compiled"
     return seconds
 
 
-def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
+def _starts(name: str, folder: Path) -> tuple[int, list[float]]:
     """Return the number of functions that first calls compile, and the three times."""
     # A wheel has code for other processors, but code for this processor loads equally fast.
     wheel = folder / "wheel"
@@ -101,7 +85,6 @@ def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
     code.mkdir()
     kept = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(wheel)}
     compiled = _probe(OURS, name, str(code), **kept)
-    assert compiled is not None
     cached = _seconds(OURS, name, **kept | {"PYTHONPATH": str(PACKAGE.parent)})
     empty = {"NUMBA_CACHE_DIR": str(folder / "empty"), "PYTHONPATH": str(wheel)}
     return compiled[1], [compiled[0], cached, _seconds(OURS, name, **empty)]
@@ -110,21 +93,16 @@ def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
 def calls(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the time to the first predictions: compiled, cached and in a wheel."""
     imports = _seconds(IMPORTS)
-    assert imports is not None
     rows = []
     for name in QUICK if quick else estimators():
         progress(f"calls: {name}")
         with tempfile.TemporaryDirectory() as folder:
             n_compiled, seconds = _starts(name, Path(folder))
-        beyond = [f"{one - imports:.2f}" for one in seconds if one is not None]
+        beyond = [f"{one - imports:.2f}" for one in seconds]
         rows.append([name, n_compiled, *beyond])
-    for name, code in PEERS:
+    for name in PEERS:
         progress(f"calls: {name}")
-        spent = _seconds(code, name)
-        if spent is None:
-            report.note(f"`{name}` is not installed, so it is not compared.")
-        else:
-            rows.append([name, "", "", f"{spent - imports:.2f}", ""])
+        rows.append([name, "", "", f"{_seconds(RIVERS, name) - imports:.2f}", ""])
     report.note(
         "Time to the first predictions of a new process. Each process learns and predicts three "
         "samples. Times are processor times in seconds from the start to the last prediction, "
