@@ -448,9 +448,8 @@ class MondrianMap(CompiledMap):
     def learn(self, sample: Sample) -> int:
         """Extend the partitions by a sample.
 
-        Returns DONE, or the index of an input that is too large.
-
-        If the call is interrupted after walks have begun, `complete` completes them.
+        Returns DONE, or the index of an input that is too large. If the call is interrupted after
+        walks have begun, `complete` completes the walks.
         """
         learn = self._learn_one
         if learn is None:

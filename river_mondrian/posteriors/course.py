@@ -113,7 +113,7 @@ def _is_number(value: float) -> bool:
 def _compare(course: Course) -> float:
     """Write the excesses of all features, and whether all are constant; return the largest excess.
 
-    An excess is relative to the range of its feature, and 0 below the tolerance.
+    An excess is relative to the range of the feature, and 0 below the tolerance.
     """
     most, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):

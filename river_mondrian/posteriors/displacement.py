@@ -31,9 +31,9 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 # The rank of a score among the scores of recently learned samples.
 #
 # The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i. For equal
-# scores, it is the mean of these fractions. Between two scores, and between 0 and s_1, the rank is
-# interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if
-# s_m is 0. So 0 <= rank < 1.
+# scores, the rank is the mean of these fractions. Between two scores, and between 0 and s_1, the
+# rank is interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m +
+# 1) if s_m is 0. So 0 <= rank < 1.
 
 
 # Largest number of stored scores.
@@ -179,8 +179,8 @@ C = TypeVar("C", bound=CutForest)
 
 # The change of trees if a sample is inserted: displacement, depth, density.
 #
-# The insertion of a sample x moves the samples in the sibling of its leaf down by one cut (Guha et
-# al. 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
+# The insertion of a sample x moves the samples in the sibling of x down by one cut (Guha et al.
+# 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
 #
 # |sibling of v| / |v|
 #

@@ -11,13 +11,13 @@ from ..partitions.mondrian.reading import TreeTable
 
 # Gains of a tree's cuts over classes, computed from the class weights at the nodes.
 #
-# A block predicts the class of each of its samples from its earlier samples. With n_k of n earlier
-# samples in class k of K, Jeffreys' prior gives the probability (n_k + 1/2) / (n + K/2) (Krichevsky
-# and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k + 1/2) / G(1/2)]
-# G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of the samples, and
-# is also defined for sums of weights. The gain of a cut is log E_left + log E_right - log E: the
-# reduction of the block's log loss, in nats. The gain is negative if learning in two blocks instead
-# of one costs more than the cut saves.
+# A block predicts the class of each of its samples from the block's earlier samples. With n_k of n
+# earlier samples in class k of K, Jeffreys' prior gives the probability (n_k + 1/2) / (n + K/2)
+# (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k + 1/2) /
+# G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of the
+# samples, and is also defined for sums of weights. The gain of a cut is log E_left + log E_right -
+# log E: the reduction of the block's log loss, in nats. The gain is negative if learning in two
+# blocks instead of one costs more than the cut saves.
 #
 # Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
 # probability that the tree is not pruned at or above the cut. A priori each internal node is a leaf
@@ -51,7 +51,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E of each node, given the weights of the classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # With many classes, most nodes have few of them.
+    # With many classes, most nodes have few classes.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)

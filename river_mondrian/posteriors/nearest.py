@@ -9,10 +9,10 @@ is
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
 In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), such a subset has the
-centres of a partition into Voronoi cells. So (1) is the mean distance of x to the centre of its
-cell over infinitely many partitions, without a sampling error. With q = 1/k, the mean of r is about
-k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k samples are
-held, q is min(1/2, 2/n).
+centres of a partition into Voronoi cells. So (1) is the mean distance of x to the centre of the
+cell of x over infinitely many partitions, without a sampling error. With q = 1/k, the mean of r is
+about k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k
+samples are held, q is min(1/2, 2/n).
 
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
@@ -383,7 +383,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 
 @kernel
 def learn_one(table: Neighbors) -> int:
-    """Learn the next sample, and store its score from before learning.
+    """Learn the next sample, and store the score that the sample had before.
 
     Returns DONE, or the index of an input that is too large. If an input is too large, nothing
     changes.
@@ -426,7 +426,7 @@ class NeighborTable(Learned[Neighbors]):
     entering
         Probability with which a sample enters if there is no room.
     skips
-        Whether single unusual samples do not enter.
+        Whether single unusual samples are left out.
     missing
         The meaning of an absent feature: the detector's parameter of the same name.
     seed

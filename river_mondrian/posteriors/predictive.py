@@ -201,7 +201,8 @@ class PredictiveDistribution:
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
             found: Floats = logs + np.log(self.weights) - np.log(self.scales)
-        # A point has no density elsewhere, and a component of weight 0 has no density.
+        # A component of scale 0 has no density outside its centre, and a component of weight 0 has
+        # no density.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
 
@@ -291,7 +292,7 @@ class PredictiveDistribution:
         few, which = np.unique(self.freedoms, return_inverse=True)
         of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
-        # The mixture's quantile is between the quantiles of its components.
+        # The quantile of the mixture is between the quantiles of the components.
         used = self.weights > 0.0
         with np.errstate(invalid="ignore"):
             ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
@@ -304,7 +305,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # This import is slow, so it is not at the top.
+        # This import is slow, so it is not at the top of the module.
         from scipy import optimize
 
         close = 1e-12 * (high - low)
@@ -380,7 +381,7 @@ class PredictiveDistribution:
         return total + away - 2.0 * integral(math.asinh(away / least), 1)
 
     def sample(self, seed: int | np.random.Generator | None = None) -> float:
-        """Draw a value.
+        """Draw a random value of the target.
 
         Parameters
         ----------

@@ -79,7 +79,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not has_seen:
-                # The node has at most a single point, so all other classes are equally probable.
+                # The node has at most a single point, so all classes except the point's class are
+                # equally probable.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
                 rows[k] = count
@@ -98,7 +99,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # c of Algorithm 5. A weight that is not in the node below is on the other side.
+                # c of Algorithm 5. A weight that is not in the node below on the path is in the
+                # other child.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count
@@ -115,9 +117,10 @@ class Explanation:
 
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
-    are computed from the contributions to its logits. So the contributions to an expert add up to
-    the change of its prediction from no features to all features. The contributions to the mixture
-    are computed from the contributions to the experts (see `learners.experts`).
+    are computed from the contributions to the discriminant's logits. So the contributions to an
+    expert add up to the change of its prediction from no features to all features. The
+    contributions to the mixture are computed from the contributions to the experts (see
+    `learners.experts`).
 
     Parameters
     ----------
@@ -223,7 +226,7 @@ class Explanation:
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the weights of its classes, which are integers if samples have weight 1."""
+    """A node with the weights of its classes. The weights are integers if samples have weight 1."""
 
     counts: NDArray[Any]
 

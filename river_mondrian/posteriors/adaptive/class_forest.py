@@ -67,7 +67,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
 
 @inlined
 def enqueue(tree: AdaptiveTree, j: int) -> None:
-    """Add a leaf to the queue of splits if it has seen several classes."""
+    """Add a leaf to the queue of splits if the leaf has seen several classes."""
     node = tree.nodes.row(j)
     is_free = node.dim == PAUSED and node.next_waiting == NONE
     if is_free and node.statistics(tree).n_seen > 1:
@@ -107,7 +107,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
 
 @separate
 def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
-    """Add a point of the tree to the statistics on its path.
+    """Add a point of the tree to the statistics on the point's path.
 
     If `grown`, the tree has just been extended by the point, so rows may be new. Otherwise points
     are replayed in order, and a row's statistics begin with its first point.
@@ -177,7 +177,7 @@ class ClassForest(AdaptiveForest):
             )
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a new point of a tree to the statistics on its path."""
+        """Add a new point of a tree to the statistics on the point's path."""
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:

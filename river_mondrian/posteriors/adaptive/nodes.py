@@ -80,11 +80,11 @@ class SeenClass(rec.Record):
     weights: rec.Float32s = rec.inline(N_FORGETTING)
 
     def label(self) -> int:
-        """Return the class."""
+        """Return the number of the class."""
         return (self.key >> SIDE_BITS) - 1
 
     def numbers(self) -> ClassNumbers:
-        """Return the weights."""
+        """Return the weights of the class in all memories."""
         return ClassNumbers(rec.Float32s(self, 1, 1 + N_FORGETTING), 1)
 
 
@@ -112,8 +112,8 @@ class Statistics(rec.Record):
     units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
     weight: rec.Float32
-    # Number of seen classes, and number of set bits of their sides. If samples have weight 1,
-    # `n_sides` is the sum of c over all classes (see `sides`).
+    # Number of seen classes, and number of set bits in the sides of all classes. If samples have
+    # weight 1, `n_sides` is the sum of c over all classes (see `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
@@ -214,7 +214,7 @@ class AdaptivePoint(RebuiltPoint):
 
 
 class AdaptiveNode(RebuiltNode):
-    """A node with statistics of the classes that have passed it."""
+    """A node with statistics of the classes of the samples that have passed the node."""
 
     # Number of the node's row of statistics plus 1; 0 for none.
     statistics_row: rec.Int32 = rec.stored(
@@ -236,7 +236,7 @@ class AdaptiveTree(RebuiltTree):
 
 
 class StatisticsEntry(PathEntry):
-    """A node on a sample's path, with its statistics."""
+    """A node on a sample's path, with the node's statistics."""
 
     # None if the node has no statistics.
     statistics: Statistics
@@ -312,7 +312,7 @@ class FoundRow(rec.Record):
 
 
 class AdaptiveForest(RebuiltForest):
-    """The fields of an adaptive forest. `ClassForest` overrides the methods of `RebuiltForest`."""
+    """The fields of an adaptive forest over classes. `ClassForest` overrides the methods."""
 
     trees: rec.Array[AdaptiveTree]
     points: rec.Table[AdaptivePoint]

@@ -1,6 +1,6 @@
 """Statistics of many classes: linked rows of the classes that a node has seen.
 
-If there are many classes, most nodes have seen few of them. So a node stores only the classes that
+If there are many classes, most nodes have seen few classes. So a node stores only the classes that
 it has seen (`SeenClass`). The node's row of statistics has the first `N_FIRST` classes. Each
 further row has `N_MORE` classes, from the word `MORE_WORD` on. The rows of a node form a binary
 tree, in which every row links to at most two other rows. In row i of a path, bit i of the class's

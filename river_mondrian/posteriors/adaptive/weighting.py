@@ -15,8 +15,8 @@ p_child, the prediction of the child's subtree on the sample's path. So P_w is m
 
 which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
 / p. A node stores only b (`Statistics.stops`), and none of the products. Learning a sample is one
-pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: the weight of a
-node's p_own is b times the product of 1 - b over the nodes above (`prediction`).
+pass from the sample's leaf, where p = p_own, up to the root. A prediction is a pass down: the
+weight of a node's p_own is b times the product of 1 - b over the nodes above (`prediction`).
 
 The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
 is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
@@ -48,11 +48,11 @@ from .seen import follow, numbers_of, seen_at
 
 # Addition of a node's class statistics to the posteriors of its tree.
 #
-# This is most of the cost of a prediction, so it uses vector instructions. With few classes, a
-# block of classes is added at once for each posterior. LLVM's own vector loop would first check for
-# overlapping addresses, which takes longer than the sums. With many classes, a class is added for
-# all posteriors at once. The sums of the posteriors are contiguous, and so are the weights of a
-# seen class.
+# This addition is most of the cost of a prediction, so it uses vector instructions. With few
+# classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
+# first check for overlapping addresses, which takes longer than the sums. With many classes, a
+# class is added for all posteriors at once. The sums of the posteriors are contiguous, and so are
+# the weights of a seen class.
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
@@ -243,7 +243,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     found = forest.found
     for start in range(0, n, nodes.N_TOGETHER):
         # Rows of several nodes are queued together. With one node at a time, too few rows would be
-        # known early enough to prefetch them.
+        # known early enough for prefetching.
         n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
             found[i].row = factors[start + i].statistics
@@ -295,7 +295,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
     """Return the estimate of a class at a path's end without statistics.
 
-    The estimate uses the point at the path's end, unless there is none or it is `own`.
+    The estimate uses the point at the path's end, if there is one other than `own`.
     """
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
@@ -307,7 +307,7 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Update the weights on a sample's path with its class, from the leaf up.
+    """Update the weights on a sample's path with the sample's class, from the leaf up.
 
     `own` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
     consists of this point has seen no sample.

@@ -78,7 +78,7 @@ def purposes_of(n: int) -> list[Purpose]:
 
 @dataclass
 class TargetsView(NodeView):
-    """A node with the weight and the mean of the targets that have passed it."""
+    """A node with the weight and the means of the targets of samples that have passed the node."""
 
     weight: float
     mean: float

@@ -35,7 +35,7 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the mean of all targets that have passed it, and the mean of recent targets."""
+    """A node with the mean of all targets of samples that have passed it, and of recent targets."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
     # multiplied by KEPT at each visit.
@@ -45,7 +45,7 @@ class TargetsNode(RebuiltNode):
     late_mean: rec.Float64
 
     def add(self, target: float, weight: float) -> None:
-        """Add a target to both means."""
+        """Add a target to the means of all and of recent targets."""
         total = self.weight + weight
         self.mean = self.mean + (target - self.mean) * (weight / total)
         self.weight = total
@@ -54,11 +54,11 @@ class TargetsNode(RebuiltNode):
         self.late_weight = total
 
     def means(self) -> tuple[float, float, float, float]:
-        """Return both weights and both means."""
+        """Return the weights and the means of all and of recent targets."""
         return self.weight, self.late_weight, self.mean, self.late_mean
 
     def set_means(self, known: tuple[float, float, float, float]) -> None:
-        """Set both weights and both means."""
+        """Set the weights and the means of all and of recent targets."""
         self.weight, self.late_weight, self.mean, self.late_mean = known
 
 

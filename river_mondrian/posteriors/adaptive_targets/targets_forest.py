@@ -72,7 +72,7 @@ SAMPLES_OF_ONE = 2048
 
 @separate
 def make_means(forest: T, t: int, j: int) -> bool:
-    """Compute the means of a leaf's row from its points, and return whether its targets differ.
+    """Compute the means of a leaf from its points, and return whether the points' targets differ.
 
     The mean of recent targets depends on the order of the list of points.
     """
@@ -81,7 +81,7 @@ def make_means(forest: T, t: int, j: int) -> bool:
     p = node.first_point
     if p == NONE:
         return False
-    # Each split reverses the order of the list, so its direction is found first.
+    # Each split reverses the order of the list, so find the list's direction first.
     window, now, q = forest.window_capacity, forest.n_samples, forest.links_of(p)[t]
     newest_first = q == NONE or (now - p) % window < (now - q) % window
     start = forest.targets_of(p)[k]
@@ -171,7 +171,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
 
 @inlined
 def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
-    """Add a point to the means of a row on its path, and queue a leaf whose targets differ."""
+    """Add a point to the means of a node on its path, and queue a leaf whose targets differ."""
     tree = forest.trees[t]
     node, point = tree.nodes.row(ref), forest.points.row(p)
     target = point.targets[tree.learns]
@@ -245,8 +245,8 @@ class TargetsForest(AdaptiveTargetForest):
     def begin_walk(self, t: int, p: int) -> None:
         """Begin a point's walk at the root if the tree is extended, otherwise at the point's leaf.
 
-        In the second case, boxes on the path are enlarged to contain the point. The path of the
-        prediction is used, or is computed if the tree does not predict.
+        If the walk begins at the leaf, the boxes on the path are enlarged to contain the point. The
+        path of the prediction is used, or is computed if the tree does not predict.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -288,7 +288,7 @@ class TargetsForest(AdaptiveTargetForest):
             ref = EMPTY if node.dim < 0 else node.child(side_of(self, tree, node, x))
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Compute the means of a leaf's row, and queue the leaf if its targets differ."""
+        """Compute the means of a leaf, and queue the leaf if its targets differ."""
         tree = self.trees[t]
         if ref >= 0 and make_means(self, t, ref) and may_wait(tree, tree.nodes.row(ref)):
             push(tree, ref)

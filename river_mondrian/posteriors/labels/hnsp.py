@@ -112,7 +112,7 @@ def _add_weights(
 ) -> float:
     """Add a node's terms in a forest with weights, and return the share of the weight passed up.
 
-    `weight` is the weight of the node's distribution, and `own` the weight of its tables alone.
+    `weight` is the weight of the node's distribution, and `own` is the weight of the node's tables.
     """
     n_classes = forest.n_classes
     left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
@@ -354,7 +354,7 @@ def fill_weights(forest: L, t: int, order: Int32s) -> None:
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
         return
-    # List the rows from the root down, then fill them from the leaves up.
+    # List the rows from the root down, then fill the rows from the leaves up.
     order[0] = tree.root
     n, done = 1, 0
     while done < n:

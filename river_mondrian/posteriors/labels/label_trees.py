@@ -292,7 +292,8 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def _sides(self, node: LabelNode) -> NDArray[Any]:
         """Return the class weights on both sides of a node, shape (2, classes).
 
-        Without weights, a class that is on a side has 1, and any other class 0.
+        In a forest without weights, the weight is 1 if samples of the class are on the side,
+        otherwise 0.
         """
         forest, n_classes = self.forest, int(self.forest.n_classes)
         if self.has_weights:

@@ -266,11 +266,12 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 
 @kernel
 def learn_accepted(forest: R) -> int:
-    """Learn the accepted sample. If it doubles the number of samples, only the mixture learns it.
+    """Learn the accepted sample.
 
-    Returns DONE, NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room,
-    nothing has been learned. Since an allocation may move rows that the last prediction refers to,
-    the sample may be predicted again.
+    If the sample doubles the number of samples, only the mixture learns it. Returns DONE,
+    NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room, nothing has been
+    learned. Since an allocation may move rows that the last prediction refers to, the sample may
+    be predicted again.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)
@@ -301,8 +302,8 @@ REPLAY_COST = 12
 # Number of rows that are reserved at once for a tree that is being built.
 GROWTH = 4 * ROOM
 
-# Budget of each kernel call for a tree that is built without a pause. It is bounded so that kernels
-# return soon.
+# Budget of each kernel call for a tree that is built without a pause. The budget is bounded so that
+# kernels return soon.
 PART = 1 << 17
 
 

@@ -27,10 +27,10 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# Stages of an accepted sample. LEARNED: it has been learned. ACCEPTED: it waits to be learned. A
-# sample that doubles the number of samples has two more stages. MIXED_IN: the mixture has learned
-# it, and its point and the ranges are next. RESCALED: its point is stored, and the trees must be
-# rebuilt.
+# Stages of an accepted sample. LEARNED: the sample has been learned. ACCEPTED: the sample waits to
+# be learned. A sample that doubles the number of samples has two more stages. MIXED_IN: the mixture
+# has learned the sample, and the sample's point and the ranges are next. RESCALED: the sample's
+# point is stored, and the trees must be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
@@ -198,7 +198,7 @@ class RebuiltForest(Forest):
         """
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Add a leaf of a tree that is being built to the queue, if it should be split."""
+        """Add a leaf of a tree that is being built to the queue, if the leaf should be split."""
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum statistics of the sides of `m` candidates, over a sample of a leaf's points.

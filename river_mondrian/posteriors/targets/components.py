@@ -2,7 +2,8 @@
 
 A tree predicts a normal distribution at the sample's leaf, and at each node where the sample may
 branch off the path. The forest's prediction is the mixture of these components over all trees,
-weighted by the probabilities of the branches. A subclass of `TargetPrediction` collects them.
+weighted by the probabilities of the branches. A subclass of `TargetPrediction` collects the
+components.
 """
 
 import math
@@ -113,7 +114,7 @@ class DensityPrediction(TargetPrediction):
     trees: Array[scale_mixture.TargetDensity]
 
     def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
-        """Add the density under a component."""
+        """Add a component's density at each scale to the density under tree `t`."""
         density = self.trees[t]
         scale_mixture.add_density(density, found.weight, found.mean, found.variance, whole)
 

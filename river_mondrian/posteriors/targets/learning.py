@@ -19,9 +19,9 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # Targets that count, and targets that are set aside.
 #
 # The variance of the targets is the unit of the prior and of the noise. Each target moves the means
-# of all nodes above it. A target of 10^6 among small targets would dominate the variance and these
-# means permanently. So a target beyond *fences* is set aside. The sample still extends the trees,
-# but the target has no weight in means, in moments or in the distribution of targets.
+# of all nodes on its path. A target of 10^6 among small targets would dominate the variance and
+# these means permanently. So a target beyond *fences* is set aside. The sample still extends the
+# trees, but the target has no weight in means, in moments or in the distribution of targets.
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
@@ -99,9 +99,10 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Set new fences, and set aside the targets beyond them. The caller must update messages next.
+    """Set new fences, and set aside the targets beyond the fences.
 
-    If the same targets count as before, only the fences change.
+    If the same targets count as before, only the fences change. The caller must update messages
+    next.
     """
     forest.low_fence = low
     forest.high_fence = high

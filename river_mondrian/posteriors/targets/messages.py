@@ -20,10 +20,10 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # units of gamma1. So messages do not depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
-# side. The likelihood is normal, and a message has its precision and mean. After a walk has passed
-# a side, the side's message is unknown and has a negative precision. `update_messages` updates only
-# unknown messages, so learning a sample costs one pass along its path. With plain means, a message
-# is a weight and a mean.
+# side. The likelihood is normal, and a message consists of its precision and its mean. After a walk
+# has passed a side, the side's message is unknown and has a negative precision. `update_messages`
+# updates only unknown messages, so learning a sample costs one pass along its path. With plain
+# means, a message is a weight and a mean.
 
 
 # The sum of squares is recomputed once it has shrunk to this fraction of its largest value.
@@ -52,7 +52,7 @@ class TargetPoint(Point):
     weight: rec.Float64
 
     def counted(self) -> float:
-        """Return the weight of the target, or 0 if it is set aside."""
+        """Return the weight of the target, or 0 if the target is set aside."""
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
@@ -105,9 +105,9 @@ class TargetNode(LightNode):
         Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
         as large as the remaining weight. This costs about one step for each removed sample. Until
         then, the rounding errors are at most the errors of a sum over all points, including removed
-        points. They are relative to the largest target, which the fences bound. Without fences, or
-        if the target is beyond fences that have moved, the leaf is recomputed. The right message of
-        a leaf stores the removed weight.
+        points. These errors are relative to the largest target, which the fences bound. Without
+        fences, or if the target is beyond fences that have moved, the leaf is recomputed. The right
+        message of a leaf stores the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -246,7 +246,7 @@ class TargetForest(SampledForest):
 
 @exact_inlined
 def add_target(forest: TargetForest, y: float, weight: float) -> None:
-    """Add a target to the running mean and sum of squares, unless it is set aside."""
+    """Add a target to the running mean and sum of squares, unless the target is set aside."""
     if not weight > 0.0:
         return
     total = forest.y_weight + weight

@@ -66,7 +66,7 @@ def _law(median: float, spread: float) -> list[float]:
     """Return the weights of the scales under a lognormal distribution that is rounded to scales."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
-        # A median between two scales is divided between both scales.
+        # The weight of a median between two scales is divided between both scales.
         return [max(1.0 - abs(power - median), 0.0) for power in powers]
     ends = [0.5 * math.erfc((median - 0.5 - power) / spread / _ROOT_2) for power in powers[:-1]]
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
@@ -75,7 +75,8 @@ def _law(median: float, spread: float) -> list[float]:
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
 # Logarithms of the prior weights. Narrower distributions with medians closer to 1 are more likely.
-# Functions of `math` compute them one by one, since array operations depend on the processor.
+# Functions of `math` compute these logarithms one by one, since array operations depend on the
+# processor.
 _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [
@@ -95,7 +96,7 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 @inlined
 def is_used(n: int) -> bool:
-    """Return whether the target after `n` others is used.
+    """Return whether the target after `n` earlier targets is used.
 
     The choice is a hash of `n`, so that it does not depend on cycles of the targets.
     """
@@ -104,7 +105,7 @@ def is_used(n: int) -> bool:
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return how many of `size` targets after `n` others are used."""
+    """Return how many of `size` targets after `n` earlier targets are used."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)

@@ -67,7 +67,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     min_samples_split
         Least number of samples of a block that is cut.
     gamma1, gamma2, noise_variance
-        Hyperparameters of the posterior, or None for hyperparameters that are chosen.
+        Hyperparameters of the posterior. None means that the hyperparameter is chosen from the
+        data.
     learns_law
         Whether the distribution of targets is learned (see `scale_mixture`) instead of normal.
 
@@ -246,7 +247,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
             block[0].densities = densities.array
             block.own("done", np.full(self.n_trees, first))
-            # The block refers to the densities, so they are assigned first and removed last.
+            # The block refers to the densities, so the densities are assigned first and removed
+            # last.
             self.block_densities = densities
             self.block = block
             if horizons is not None:
@@ -418,7 +420,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._renew_next()
 
     def _change_hyperparameters(self, chooses: bool) -> None:
-        """Adapt hyperparameters to the number of samples; if `chooses`, also choose them."""
+        """Adapt the hyperparameters to the number of samples, and choose them if `chooses`."""
         n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
         # A change cannot be spread if points move in a window, or if not all samples are stored.
         if n >= SPREAD_FROM and not (self.has_window or self.bounded):
