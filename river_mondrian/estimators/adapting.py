@@ -24,7 +24,7 @@ def _is_of_river(detector: Detector, name: str) -> bool:
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return a drift watch: compiled ADWIN, a detector that runs in Python, or none."""
+    """Return a drift watch for compiled ADWIN, for a detector that runs in Python, or for none."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -82,7 +82,7 @@ class AdaptingForest(MondrianForest):
 
     @property
     def _detector(self) -> Any:
-        """The detector that runs in Python, after the errors of all learned samples."""
+        """The detector that runs in Python, updated with the errors of all learned samples."""
         if self._fed is None:
             return None
         before, n, since = self._fed

@@ -21,15 +21,15 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     forest differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
     samples, and it mixes several models. The algorithm:
 
-    - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process. Features
-      with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
-      kept. Trees are rebuilt when the number of samples has doubled. Until then, the conditional
-      Mondrian process extends trees to samples outside their boxes.
-    - Every node counts classes in three memories of different lengths. Three posteriors are
-      computed from the nodes on a sample's path. The first uses a hierarchy of normalized stable
-      processes, averaged over insertion points. The other two use context-tree weighting[^2]: one
-      prefers shallow nodes, the other mixes the memories.
-    - A third of the trees learn only the last 1,000 samples. The other trees are called trees of
+    - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Features with large
+      gains in earlier trees are drawn more often. The cut with the largest Gini gain is kept. Trees
+      are rebuilt each time the number of samples has doubled. Between rebuilds, the conditional
+      Mondrian process extends trees to new samples outside the boxes of their nodes.
+    - Every node has three counts of each class: one counts all samples, the others forget at
+      different rates. Three posteriors are computed from the nodes on a sample's path. The first
+      uses a hierarchy of normalized stable processes, averaged over insertion points. The other two
+      use context-tree weighting[^2]: one prefers shallow nodes, the other mixes the three counts.
+    - A third of the trees learn only the latest 1,000 samples. The other trees are called trees of
       all samples. Posteriors are averaged once over the trees of all samples, and once over all
       trees.
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
@@ -43,12 +43,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling, and may be categories or
     missing. Features and classes may appear at any time. Trees map levels of categories to numbers
-    as `MondrianForestClassifier` does. The linear models have weights and counts for each level. A
-    hash assigns levels to 2,048 rows.
+    as `MondrianForestClassifier` does. The linear models have a weight or a count for each level,
+    in one of 2,048 rows. A hash selects the row, so levels may share a row.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
-    explains the mixture's prediction. It returns Aumann-Shapley values[^5], computed from the
-    features' contributions to the posteriors and logits.
+    returns Aumann-Shapley values[^4] of the pool's prediction. They are computed from the features'
+    contributions to the posteriors and logits.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Number of trees. A third of the trees, rounded, learn only recent samples. More trees are
         more accurate, but need more time and memory.
     n_candidates
-        Number of cuts that are drawn to split a block; the best cut is kept. With 1, cuts ignore
+        Number of cuts that are drawn to split a node; the best cut is kept. With 1, cuts ignore
         labels, and each tree of all samples is distributed like a tree of
         `MondrianForestClassifier`.
     autoregressive
         Whether to use the latest labels to predict the next label. Use it for streams in which a
-        label often repeats the previous labels. The counts of the roots then decay, so one expert
-        predicts the frequencies of the latest labels.
+        label often repeats the previous labels. The counts of the roots then also forget, so one
+        posterior predicts the frequencies of the latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to twice as many samples are stored until all trees have been rebuilt. With
@@ -86,8 +86,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
-        instead. With `scale=False`, widths do not change.
+        while trees are redrawn. With categories, a sample takes 8 more bytes per feature instead.
+        With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -105,14 +105,14 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     -----
     A sample of weight w is learned once. It counts w times in the class counts of nodes, in the
     gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
-    context-tree weighting, likelihoods are raised to the power w. The mixture divides a sample's
-    weight by the largest recent weight. As in `MondrianForestClassifier`, a node has min(c, 1)
-    tables of a class, where c is the class's weight below the node.
+    context-tree weighting, likelihoods are raised to the power w. The pool divides a sample's
+    weight by the largest recent weight. In the hierarchy, a class of weight c below a node counts
+    min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
 
     A sample of weight 2 is not equivalent to two equal samples. The sample causes one decay of the
-    memories, one gradient step, and one update of the fixed share. The window, the drift detector
-    and the schedule of rebuilds count the sample once. Priors have weight 1, so weights should be
-    about 1 on average.
+    counts and one gradient step of the linear models and of the pool. The window, the drift
+    detector and the schedule of rebuilds count the sample once. Priors have weight 1, so weights
+    should be about 1 on average.
 
     Within a node, only relative weights matter. A sample that is alone in its cell determines the
     class there, however small its weight is. A sample of weight 0 is ignored.
@@ -141,7 +141,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     Method: Basic Properties. IEEE Transactions on Information Theory 41.
     [^3]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
-    [^5]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
+    [^4]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
     International Conference on Machine Learning 34.
 
     """
@@ -185,8 +185,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
         averages over prunings. Each of the three is averaged over the trees of all samples, and
         over all trees. Three experts are linear models: softmax regression with small and with
-        large steps, and naive Bayes. The last expert is the fixed-share mixture of the other
-        experts. Empty before the first sample.
+        large steps, and naive Bayes. The last expert is the fixed share of the other experts: a
+        mixture that quickly follows the best expert after a drift. Empty before the first sample.
         """
         if self._trees is None:
             return {}
@@ -195,7 +195,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     # One sample.
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Update the mixture, the drift detector and every tree with a sample.
+        """Update the trees, the linear models, the pool and the drift detector with a sample.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         y
             The labels of the rows, by position.
         w
-            Weight of all rows, or one weight per row, as for `learn_one`.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`. After Ctrl-C, each row has been

@@ -29,15 +29,15 @@ class AdaptiveMondrianForestRegressor(
     tune. The forest differs from the exact `MondrianForestRegressor`: its splits use targets, it
     removes old samples, and it mixes several models. The algorithm:
 
-    - To split a block of samples, `n_candidates` cuts are drawn. A cut's feature is drawn in
-      proportion to the block's side and to the feature's gain in earlier trees. Half of the cuts
-      are uniform within the side; the other half are between two samples of the block. The cut that
-      reduces the variance most is kept. Trees are rebuilt when the number of samples has doubled.
-      Until then, the conditional Mondrian process extends some trees to samples outside their
-      boxes. The other trees ignore boxes: they assign every sample to an existing leaf.
+    - To split a node, `n_candidates` cuts are drawn. A feature is drawn in proportion to its side
+      of the node's box and to its gain in earlier trees. Half of the cuts are uniform within the
+      side; the other half are between two samples of the node. The cut that reduces the variance
+      most is kept. Trees are rebuilt each time the number of samples has doubled. Between rebuilds,
+      the conditional Mondrian process extends some trees to new samples outside the boxes of their
+      nodes. The other trees ignore boxes: they assign every sample to an existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
-      the errors of the first mixture (see below). Most trees of errors learn only the latest 300 to
-      600 samples.
+      the errors of the first mixture (see below). Most trees that learn errors use only the latest
+      300 to 600 samples.
     - Every node stores the mean of all its targets and the mean of its latest targets. On a
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
     - Ridge regressions forget old samples at several rates. Their inputs are the features,
@@ -52,19 +52,20 @@ class AdaptiveMondrianForestRegressor(
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories or
     missing, and may appear at any time. Trees map levels of categories to numbers as
     `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
-    fence is 10 robust ranges beyond either end of the robust range of the targets so far. A target
-    beyond a fence is clipped to the fence, unless several of the latest targets were also beyond
-    it. So a single extreme target has little effect, and the model follows a lasting shift of the
-    targets.
+    target farther than 10 robust ranges from the robust range of the targets so far is clipped (see
+    the notes of `MondrianForestRegressor`). Targets are not clipped while several of the latest
+    targets are so far away. So a single extreme target has little effect, and the model follows a
+    lasting shift of the targets.
 
     Parameters
     ----------
     n_estimators
         Number of trees. Three of ten trees learn only recent samples.
     n_candidates
-        Number of cuts that are drawn to split a block; the best cut is kept. With 1, cuts ignore
-        targets. Then an extended tree is distributed like a tree of `MondrianForestRegressor`. A
-        tree that is not extended has this distribution only right after a rebuild.
+        Number of cuts that are drawn to split a node; the best cut is kept. With 1, cuts ignore
+        targets. Then a tree that is extended is distributed like a tree of
+        `MondrianForestRegressor`. The other trees have this distribution only right after a
+        rebuild.
     loss
         The error that predictions minimize: "absolute", for which predictions are medians, or
         "squared", for which predictions are means.
@@ -94,8 +95,8 @@ class AdaptiveMondrianForestRegressor(
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
-        instead. With `scale=False`, widths do not change.
+        while trees are redrawn. With categories, a sample takes 8 more bytes per feature instead.
+        With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
@@ -192,7 +193,7 @@ class AdaptiveMondrianForestRegressor(
     def learn_one(
         self, x: Mapping[Any, Any], y: float, w: float = 1.0, remembered: bytes | None = None
     ) -> None:
-        """Update the mixtures, regressions, drift detector and every tree with a sample.
+        """Update the trees, the regressions, the mixtures and the drift detector with a sample.
 
         Parameters
         ----------
@@ -297,7 +298,7 @@ class AdaptiveMondrianForestRegressor(
         y
             The targets of the rows, by position.
         w
-            A weight for all rows, or one weight per row.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`. After Ctrl-C, each row has been

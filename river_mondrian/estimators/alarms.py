@@ -62,9 +62,9 @@ class Alarms(Model, base.AnomalyDetector):
     """Alarms from the scores of a detector.
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
-    class raises one alarm per incident. It averages the surprise of the latest samples, ranks the
-    average among earlier averages, and rests after an alarm. A value outside the range of all
-    earlier values raises an alarm at once.
+    class raises one alarm per incident. It averages the surprises of the latest samples (see the
+    notes), and ranks the average among earlier averages. After an alarm, it rests. A value outside
+    the range of all earlier values raises an alarm at once.
 
     Call `learn_one` for each sample, and then read `alarm`.
 
@@ -102,17 +102,17 @@ class Alarms(Model, base.AnomalyDetector):
     Notes
     -----
     The surprise of a sample is -log(1 - s), where s is the detector's score. Let m be the mean of
-    the latest surprises. If k of the N latest means are at least m, the score of `Alarms` is 1 - p
-    with p = (1 + k) / (1 + N). The mean of -log p-values is Fisher's statistic. Successive samples
-    are dependent, so ranks replace the distribution of this statistic. With several detectors, p is
-    the geometric mean of the detectors' values of p.
+    the latest surprises, and let k of the N latest means be at least m. With p = (1 + k) / (1 + N),
+    the score of `Alarms` is 1 - p. The mean of -log p-values is Fisher's statistic. Successive
+    samples are dependent, so ranks replace the distribution of this statistic. With several
+    detectors, p is the geometric mean of the detectors' values of p.
 
-    A sample with a novel value has the score 1. There is one exception: more than (1 - `threshold`)
-    * `window` of the latest `window` samples exceeded the ranges as much. This happens if values
-    grow forever, or if many features have heavy tails.
+    A sample with a novel value has the score 1. There is one exception: more than the fraction 1 -
+    `threshold` of the latest `window` samples exceeded their ranges by as much or more. This
+    happens if values grow forever, or if many features have heavy tails.
 
     The score is 0 during the grace period, during the rest after an alarm, and while the budget is
-    spent. It is also 0 while all features are constant up to the tolerance.
+    spent. The score is also 0 while all features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -232,7 +232,8 @@ class Alarms(Model, base.AnomalyDetector):
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
             nulls and NaN are missing values.
         progress
-            Whether to show the number of learned rows on stderr.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
 
         Raises
         ------

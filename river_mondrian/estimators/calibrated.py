@@ -62,9 +62,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
     values. So a label is compared with the stored prediction. If a sample was not predicted,
-    `learn_one` predicts it first. Equal samples that are predicted between two labels count as one
-    prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its experts from stored
-    predictions.
+    `learn_one` predicts it first. Equal samples that are predicted between two calls of `learn_one`
+    count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its
+    experts from stored predictions.
 
     Parameters
     ----------
@@ -80,17 +80,17 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     Notes
     -----
-    Thresholds are tracked for the coverages .5, .8, .9, .95 and .99, and interpolated for other
-    coverages. Larger coverages have larger intervals and sets.
+    Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
+    and interpolated for other coverages. Larger coverages have larger intervals and sets.
 
-    These bounds hold on any sequence of samples. After T labels, the share of targets below the
-    intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same holds for
-    the share of targets above the intervals. Usually the excess over (1 - coverage) / 2 is far
-    smaller. An end of an interval is infinite if no finite end has the coverage. Of the labels that
-    the model has seen before, sets contain at least the requested share minus 320 / T. Late labels
+    The following bounds hold on any sequence of samples. After T labels, the share of targets below
+    the intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same holds
+    for the share of targets above the intervals. Usually the excess over (1 - coverage) / 2 is far
+    smaller. An end of an interval is infinite if no finite end has the coverage. Sets contain at
+    least the requested share, minus 320 / T, of the labels that had been seen before. Late labels
     weaken these bounds. If labels come d samples late, the term 1,850 / T becomes 25 (d + 1) / T
     from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on. The coverage exceeds the
-    request if errors or probabilities have few different values.
+    requested coverage if errors or probabilities have few different values.
 
     Examples
     --------
@@ -346,7 +346,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             The share of labels in their sets, between 0 and 1.
         exact
             Whether a set may be empty. If not, every set contains the most probable class. Then the
-            coverage exceeds the request if this class is right more often than requested.
+            coverage exceeds the requested coverage if this class is right more often.
 
         Returns
         -------

@@ -44,16 +44,16 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     lifetime
         Time at which splitting stops. A box is cut at a rate equal to the sum of its sides. Sides
         are in units of the scaled features, or of the raw features with `scale=False`. With the
-        default, infinity, blocks are cut until the samples of each leaf have the same class or the
+        default, infinity, nodes are split until the samples of each leaf have the same class or the
         same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate
         Rate at which a node's label distribution may deviate from its parent's: the discount is
         exp(-prior_rate * time between the two nodes). None means 10 times the number of features
         after the first 256 samples (until then, 10 times the number of features so far).
     split_pure
-        Whether to cut blocks whose samples all have the same label. By default, such blocks are
-        paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and
-        10).
+        Whether to split nodes whose samples all have the same label. By default, such nodes are
+        paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and 10
+        of [^1]).
     window
         Number of latest samples that the trees store. When another sample is learned, the oldest
         sample is removed from every tree. So, given the widths, the forest is distributed like a
@@ -70,11 +70,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         notes.
     scale
         Whether to divide each feature by its width. A width is the range of the values so far
-        within 100 interquartile ranges of the quartiles. If most values of a feature are equal, its
-        width is the range of the other values and this value. After 1, 2, 4, ..., 256 samples,
-        widths are renewed and the forest is rebuilt from its stored samples. Later, widths are
-        checked again (see `rescale`). A constant feature is divided by its absolute value. Scaled
-        values are clipped to [-1e30, 1e30].
+        within 100 interquartile ranges of the quartiles. If most values of a feature are equal, the
+        quartiles are those of the other values, and the range includes the most frequent value.
+        After 1, 2, 4, ..., 256 samples, widths are renewed and the forest is rebuilt from its
+        stored samples. Later, widths are checked again (see `rescale`). A constant feature is
+        divided by its absolute value. Scaled values are clipped to [-1e30, 1e30].
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
@@ -83,9 +83,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
-        feature instead, and 4 for each value that a tree cuts. Widths do not change with
-        `scale=False`, or once samples are no longer stored (`max_nodes`).
+        while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
+        With `directions`, it takes 8 more bytes per feature and 4 per direction. Widths do not
+        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -109,14 +109,14 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     time, and no level is stored. Given the places, the trees are distributed like trees on numbers.
     In a numerical feature, False and True count as 0 and 1.
 
-    Weights extend Algorithm 5 to real numbers: a leaf sums the weights of each class. A node has
-    min(c, 1) tables of a class, where c is the class's weight below the node. Given the widths, a
+    Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
+    class of weight c below a node counts min(c, 1) times in the node's parent. Given the widths, a
     sample of integer weight k has the same effect on the forest's distribution as k equal samples.
     Widths do not depend on weights, but on the number of samples. From the first weight other than
     1 on, each node needs 16 more bytes per class.
 
-    With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a block of
-    one class, this class has probability 1.
+    With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a paused
+    leaf with one class, this class has probability 1.
 
     With `directions`, the trees cut weighted sums of features instead of features: a STIT
     process[^2]. All trees use the given mappings. The rate of cuts in a direction is proportional
@@ -124,9 +124,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     the kernel of many directions is the isotropic exponential kernel, exp(-lifetime |x - y|_2) for
     samples x and y. Random directions are drawn for the features of the first 256 samples (of the
     first sample with `scale=False`). The coefficients of a later feature are drawn from a normal
-    distribution. A missing value counts as the unweighted mean of the values learned so far. A
-    feature that has not appeared yet counts as its first value. A direction is missing if all its
-    features are missing.
+    distribution. A missing value counts as the unweighted mean of the values learned so far. In
+    samples before its first value, a feature counts as its first value. A direction is missing if
+    all its features are missing.
 
     Examples
     --------
@@ -250,7 +250,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     @model.locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        """Learn a checked sample, which may have a new feature, a new label or the first weight."""
+        """Learn a checked sample with a new feature or label, or the first weight other than 1."""
         weighs = weight != 1.0 and not self._grown().has_weights
 
         def add(trees: Any) -> None:

@@ -25,7 +25,7 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     Raises
     ------
     ValueError
-        If `d` is 0, or above the largest dimension of oblique cells.
+        If `d` is 0 or above 3, or there are fewer directions than features.
 
     """
     if d == 0:
@@ -43,8 +43,8 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
 
     Returns
     -------
-    The names of the features in the directions and the origin. The values of these features at the
-    origin, or None without an origin.
+    The names of the features in the directions and the origin, and the values of these features at
+    the origin. The values are None without an origin.
 
     """
     names: list[Any] = []
@@ -76,7 +76,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     boxes. Until the lifetime, a box is cut at a rate equal to the sum of its sides. A tree's
     density at a point is the share of samples in the point's cell, divided by the cell's volume[^1]
     (Equation 13). The forest's density is the mean over the trees. The density integrates to 1. As
-    the number of trees grows, it tends to `exact_density`.
+    the number of trees grows, the density tends to `exact_density`.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32
     bytes, whatever the number of features. Volumes of cells are computed when they are needed.
@@ -317,8 +317,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a value is not a number.
         ValueError
-            If a value is infinite or too large for single precision, the lifetime decreases, or
-            random directions have more than 3 features. Then the forest has not changed.
+            If a value is infinite or too large for single precision, or the lifetime decreases.
+            Also if there are random directions for more than 3 features, or fewer random directions
+            than features. Then the forest has not changed.
 
         """
         with self._lock:
@@ -416,7 +417,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows up to the next new feature, or a row with new features; return how many."""
+        """Learn rows up to a new feature, or one row with new features; return their number."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

@@ -93,7 +93,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         else:
             arguments.check_kernel(kernel, lifetime, gamma)
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
-        # The coefficients alpha c of each class's f: a row per support vector, a column per class.
+        # The coefficients of the decision functions: a row per support vector, a column per class.
         self._coefficients = np.zeros((0, 0))
         self._n_samples = 0
 
@@ -178,7 +178,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         scores = supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
-        # Lines 4 and 5 of Algorithm 1: the hinge loss has the derivative -c in f while c f < 1.
+        # Lines 4 and 5 of Algorithm 1. For a label c of 1 or -1, the hinge loss has the derivative
+        # -c while c f(x) < 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             if self._pending is None:

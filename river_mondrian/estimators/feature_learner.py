@@ -74,8 +74,8 @@ class FeatureLearner(Model, base.Estimator):
             self._features = given._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The samples to replay: the samples of the pool from place `_first` on. Earlier samples
-        # were learned by the map before this learner.
+        # The samples to replay: the samples of the pool from place `_first` on. The map had learned
+        # earlier samples before this learner copied it.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
         self._targets = array("d")
@@ -140,11 +140,11 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample to the memory that kernels read; `learns` if it will be learned."""
+        """Write a sample to kernel memory; `learns` is whether the sample will be learned."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
-        """Learn a sample, first with the map; return DONE or the place of a bad input."""
+        """Update map and weights with a sample; return DONE or the place of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)

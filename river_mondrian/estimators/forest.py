@@ -280,14 +280,16 @@ class ExplainedForest(MondrianForest):
         Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        the computation takes a second or two. It temporarily needs 8 bytes for each node and class
-        of a tree. The mapping is empty before the first sample.
+        the computation takes a second or two. The computation temporarily needs 8 bytes for each
+        node and class of a tree. The mapping is empty before the first sample.
         """
         found = [] if self._trees is None else self._trees.importances.tolist()
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
-        """Return contributions to the prediction minus the roots' prediction, a row per feature.
+        """Return the contributions of features to a prediction, shape (features, outputs).
+
+        The contributions add up to the prediction minus the prediction of the roots.
 
         Raises
         ------
@@ -337,9 +339,10 @@ class TargetExplanations(ExplainedForest):
         in proportion to the distances from the box in each feature. An explanation takes some tens
         of milliseconds for 10 trees.
 
-        In an adaptive forest, the values of the sample are added one after the other, and each
-        feature gets the change of the prediction. The mean over several orders and their reverses
-        estimates Shapley values. An explanation takes 32 predictions per feature.
+        In an adaptive forest, the values of the sample are added one after the other to a sample
+        without values. Each feature gets the change of the prediction. The mean over several orders
+        and their reverses estimates Shapley values. An explanation takes 32 predictions per
+        feature.
 
         Parameters
         ----------

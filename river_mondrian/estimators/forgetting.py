@@ -43,7 +43,7 @@ class WindowForest(MondrianForest):
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
         """Remove a stored sample that equals the written sample; return whether one was stored.
 
-        `put` writes the label or target and the weight of the sample to a point, given its number.
+        `put(p)` writes the label or target and the weight of the sample to the stored row p.
         """
         # `_enter` completes the removal, and drops trees without samples. If this call is
         # interrupted, the next call does the same.
@@ -55,7 +55,7 @@ class WindowForest(MondrianForest):
 
 
 class ForgettingForest(WindowForest):
-    """Base class of the forests over labels or targets from which samples can be removed."""
+    """Base class of the classifiers and regressors from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False
@@ -165,7 +165,7 @@ class ForgettingForest(WindowForest):
 
     @abc.abstractmethod
     def _putter(self, trees: Any, y: Any, w: float) -> Callable[[int], None] | None:
-        """Return a function that writes a label or target, and a weight, to a point.
+        """Return a function that writes a label or target, and a weight, to a stored row.
 
         Return None if no learned sample can have this label or weight.
         """
@@ -233,7 +233,7 @@ class ForgettingForest(WindowForest):
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
             nulls and NaN are missing values.
         y
-            The labels or targets of the rows.
+            The labels or targets of the rows, by position.
         w
             The weight of all rows, or one weight per row.
         progress
@@ -272,7 +272,7 @@ class ForgettingForest(WindowForest):
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
-        """Write a sample's inputs; return `_putter`'s function, or None if it is not stored."""
+        """Write a sample's inputs; return `_putter`'s function, or None if no sample can match."""
         trees = self._write_known(values)
         if trees is None or not w > 0.0:
             return None

@@ -65,12 +65,12 @@ class InspectableForest(Model, abc.ABC):
         return {}
 
     def _leaf_text(self, node: Any) -> str:
-        """Describe a leaf."""
+        """Return the description of a leaf in `debug_one`."""
         return ""
 
     @abc.abstractmethod
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        """Describe the forest's prediction."""
+        """Return the lines that describe the forest's prediction in `debug_one`."""
 
     def _shades(self, nodes: list[Any]) -> reading.Shades | None:
         """Return the values that colour nodes; None for one colour."""
@@ -145,13 +145,15 @@ class InspectableForest(Model, abc.ABC):
 
         Returns
         -------
-        A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
-        paused, time, feature, threshold (in the feature's own units) and n_samples. With
-        `directions`, the feature is "direction K", and the threshold is for the weighted sum of
-        element K of `cut_directions`, counted from 0. The threshold of a category separates the
-        places of its levels (`level_places`). A classifier adds the columns count_LABEL: the counts
-        of the posterior, c in Algorithm 5. A regressor adds the columns mean and variance: the
-        posterior of the node's mean.
+        A frame with a row per node. The columns parent, left and right are node numbers, -1 for
+        none. The other columns are depth, is_leaf, paused, time, feature, threshold (in the
+        feature's own units) and n_samples. With `directions`, the feature is "direction K", and the
+        threshold is for the weighted sum of element K of `cut_directions`, counted from 0. The
+        threshold of a category separates the places of its levels (`level_places`). A classifier
+        adds the columns count_LABEL: the counts of the posterior. `MondrianForestRegressor` adds
+        the columns mean and variance: the posterior of the node's mean.
+        `AdaptiveMondrianForestRegressor` adds mean and late_mean: the means of all targets and of
+        the latest targets.
 
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")
@@ -180,7 +182,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def _plane(self, tree: int, time: float) -> reading.Plane:
-        """Return a tree's partition of the plane of two features at a time."""
+        """Return a tree's partition of the plane of two features, at the given time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         reading.check_plane(self.feature_names)
         # Margins, so that a box without width is visible as a line.

@@ -1,4 +1,4 @@
-"""The base class of the Mondrian forests over classes."""
+"""The base class of the Mondrian forest classifiers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Prepared:
         self.features = features
         self.labels, self.names = labels, list(labels)
         self.predict = trees.predictor()
-        # Adaptive forests have no such learner: their trees learn.
+        # Trees of adaptive forests have no `learner`: samples are learned by their method `learn`.
         self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
@@ -107,9 +107,9 @@ class Prepared:
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
-    """Base class of the Mondrian forests over classes, whose nodes have `counts` of classes."""
+    """Base class of the Mondrian forest classifiers, whose nodes have `counts` of classes."""
 
-    # `_prepared` is not saved: the first call on one sample makes it again.
+    # `_prepared` is not saved: the first call on one sample creates it again.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:

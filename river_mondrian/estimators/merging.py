@@ -33,8 +33,8 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
       values. Counts are added, so densities equal those of one model that learned all samples, bit
       for bit.
     - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
-      on one map with a full pool that was given to both models. The posterior equals that of one
-      model that learned all samples, up to rounding.
+      on one map that was `frozen` when both models got it. The posterior equals that of one model
+      that learned all samples, up to rounding.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ class NearestNeighborDetector(ScoringDetector):
     expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
     samples. The nearest sample has the largest weight. From one sample to the next nearest, the
     weight is multiplied by 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the
-    centre of the sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The
-    isolation kernel uses the same partitions into Voronoi cells[^1].
+    centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
+    isolation kernel uses the same partitions into Voronoi cells[^3].
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class NearestNeighborDetector(ScoringDetector):
         Largest number of stored samples. If `window` is larger and the store is full, a sample is
         stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
     skip_anomalies
-        Whether to store no sample with a score of at least .9, unless the previous score was also
-        at least .9. Use this option if anomalies recur and samples are not a time series. Then
-        fewer anomalies are stored, so later anomalies are farther from the stored samples.
+        Whether to store a sample with a score of at least .9 only if the previous score was also at
+        least .9. Use this option if anomalies recur and samples are not a time series. Then fewer
+        anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
         Number of successive mappings that form one sample. With more than 1, the detector also
         finds anomalous patterns in a time series. A sample consists of the mapping and the
@@ -105,13 +105,13 @@ class NearestNeighborDetector(ScoringDetector):
 
     References
     ----------
-    [^1]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
+    [^1]: Sugiyama, M. and Borgwardt, K. (2013). Rapid Distance-Based Outlier Detection via
+    Sampling. Advances in Neural Information Processing Systems 26.
+    [^2]: Pang, G., Ting, K. M. and Albrecht, D. (2015). LeSiNN: Detecting Anomalies by Identifying
+    Least Similar Nearest Neighbours. IEEE International Conference on Data Mining Workshops.
+    [^3]: Ting, K. M., Wells, J. R. and Washio, T. (2021). Isolation Kernel: The X Factor in
     Efficient and Effective Large Scale Online Kernel Learning. Data Mining and Knowledge Discovery
     35. Section 3.
-    [^2]: Sugiyama, M. and Borgwardt, K. (2013). Rapid Distance-Based Outlier Detection via
-    Sampling. Advances in Neural Information Processing Systems 26.
-    [^3]: Pang, G., Ting, K. M. and Albrecht, D. (2015). LeSiNN: Detecting Anomalies by Identifying
-    Least Similar Nearest Neighbours. IEEE International Conference on Data Mining Workshops.
 
     """
 
@@ -129,7 +129,7 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # All learned state. A change that needs more than one kernel replaces the table.
+        # The table holds all learned state. A change that needs more than one kernel replaces it.
         self._table: NeighborTable | None = None
 
     # Name of the raw score in pictures.
@@ -198,7 +198,8 @@ class NearestNeighborDetector(ScoringDetector):
             Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
             NaN are missing values.
         progress
-            Whether to show the number of learned rows on stderr.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
 
         Raises
         ------
@@ -329,7 +330,8 @@ class NearestNeighborDetector(ScoringDetector):
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
             nulls and NaN are missing values.
         progress
-            Whether to show the number of scored rows on stderr.
+            Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
 
         Returns
         -------

@@ -217,7 +217,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level if the map accepts levels; unknown
+            features are ignored.
 
         Returns
         -------
@@ -296,14 +297,14 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     Notes
     -----
-    A map of cells outputs 1 / sqrt(n_partitions) for each cell of the sample, so the kernel k(x, x)
-    is 1. There is no intercept, because the outputs of each partition add up to a constant.
+    A cell map outputs 1 / sqrt(n_partitions) for each cell of the sample, so the kernel k(x, x) is
+    1. There is no intercept, because the outputs of each partition add up to a constant.
 
     Columns that only one sample has updated share the sample's weights, so cells with one sample
-    take almost no memory. Other columns take 8 bytes per class (or for one score), 16 with AdaGrad.
+    take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
 
-    If m of the n texts learned so far have a word, the word's input is sqrt(value) (log((1 + n) /
-    (1 + m)) + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
+    If m of n learned texts have a word, the word's input is sqrt(value) (log((1 + n) / (1 + m)) +
+    1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
@@ -468,7 +469,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level if the map accepts levels; unknown
+            features are ignored.
 
         Returns
         -------
@@ -513,7 +515,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level if the map accepts levels; unknown
+            features are ignored.
 
         Returns
         -------

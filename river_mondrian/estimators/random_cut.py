@@ -51,11 +51,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut's feature is
-    chosen in proportion to the box's sides, and its place is uniform. An anomalous sample is
-    separated from the other samples by one of the first cuts. So inserting the sample displaces
-    many samples: all samples on the other side of this cut move one level down. When a sample is
-    inserted into full trees, the oldest sample is removed. The trees are then distributed exactly
-    like trees of the remaining samples.
+    chosen in proportion to the box's sides, and the cut is uniform within the side. An anomalous
+    sample is separated from the other samples by one of the first cuts. So inserting the sample
+    displaces many samples: all samples on the other side of this cut move one level down. When a
+    sample is inserted into full trees, the oldest sample is removed. The trees are then distributed
+    exactly like trees of the remaining samples.
 
     A scored sample is not inserted. A walk down a tree computes the probability of each insertion
     point, and scores average over all insertion points. So scores are less random than scores after
@@ -80,10 +80,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Until `shingle` - 1 mappings have been learned, scores are 0.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
-        interquartile ranges of the quartiles. If most values of a feature are equal, its width is
-        the range of the other values and this value. Widths are renewed after 1, 2, 4, ..., 256
-        samples, and checked again later (see `rescale`). Scaled values are clipped to [-1e30,
-        1e30].
+        interquartile ranges of the quartiles. If most values of a feature are equal, the quartiles
+        are those of the other values, and the range includes the most frequent value. Widths are
+        renewed after 1, 2, 4, ..., 256 samples, and checked again later (see `rescale`). Scaled
+        values are clipped to [-1e30, 1e30].
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features, with all their values in a shingle, are divided by high - low.
@@ -104,18 +104,18 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     Notes
     -----
-    A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. For each
-    subtree that would contain the sample, consider the number of samples in the sibling subtree,
-    divided by the number in the subtree. The displacement is the largest of these ratios. So a
-    group of similar samples far from the others is anomalous, too.
+    A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. Each subtree
+    that would contain the sample has a ratio: the number of samples in the sibling subtree, divided
+    by the number in the subtree. The displacement is the largest ratio. So a group of similar
+    samples far from the others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. A sample that the first cut separates from all
     others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
     was computed before its sample was learned. So a score of .99 means that one of 100 recent
     samples was as anomalous. Between two values of r, the score is interpolated linearly. Beyond
-    the largest r, the score tends to 1. The first 32 samples are not ranked, or fewer if
-    `max_samples` or `window` is smaller. Their scores are 0.
+    the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or `window` is
+    smaller) are not ranked, and their scores are 0.
 
     A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
     feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
@@ -464,7 +464,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         -------
         A mapping from name to number, 0 before the first sample; n is the number of stored samples.
 
-        - "displacement": the collusive displacement[^1], from 0 to n; larger for rarer samples.
+        - "displacement": the displacement (see the notes of the class), from 0 to n; larger for
+          rarer samples.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is the rank of this score.
         - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
@@ -491,10 +492,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the score.
 
-        If a cut separates only the sample, the displacement is shared among the features in which
+        The displacement belongs to the cut with the largest ratio (see the notes of the class). If
+        this cut separates only the sample, the displacement is shared among the features in which
         the sample is outside the other samples' box. The shares are proportional to the distances.
-        The displacement by a cut closer to the root is attributed to the cut's feature. An
-        explanation takes some milliseconds for 50 trees.
+        Otherwise, the displacement is attributed to the cut's feature. An explanation takes some
+        milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

@@ -34,8 +34,8 @@ class MondrianForestRegressor(
     sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
-    missing values are treated as in the classifier. Targets need no scaling either: for targets in
-    cents, predictions are 100 times the predictions for targets in euros.
+    missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either: for
+    targets in cents, predictions are 100 times the predictions for targets in euros.
 
     A tree's distribution of a target is right only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
@@ -71,9 +71,9 @@ class MondrianForestRegressor(
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
-        Smallest number of samples of a block that is split. A smaller block is paused, and its cuts
-        are sampled from its stored points once it is large enough. So the tree is exactly the full
-        tree without the nodes that have fewer samples.
+        Smallest number of samples of a node that is split. A smaller node is paused, and its cuts
+        are sampled from its stored samples once it is large enough. So the tree is exactly the full
+        tree without the splits of smaller nodes.
     window
         Number of latest samples that the trees store. When another sample is learned, the oldest
         sample is removed from every tree. So, given the widths, the forest is distributed like a
@@ -96,9 +96,9 @@ class MondrianForestRegressor(
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
-        feature instead, and 4 for each value that a tree cuts. Widths do not change with
-        `scale=False`, or once samples are no longer stored (`max_nodes`).
+        while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
+        With `directions`, it takes 8 more bytes per feature and 4 per direction. Widths do not
+        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -123,14 +123,15 @@ class MondrianForestRegressor(
     has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
-    quartiles (Tukey's outer fences). If the quartiles are equal, it is the range of the other
-    numbers and of the quartile. A target farther than 10 robust ranges from the robust range of all
-    targets is set aside. The sample extends the trees, but the target has no weight in means, in V
-    or in the learned tails. Targets are set aside from 16 samples on. The robust range is renewed
-    four times while the number of samples doubles, from at most 1,024 stored targets. Up to 4,096
-    samples, each new range is applied to all stored targets. Later, it is applied to new targets
-    only. The model follows a shift of the targets' level once a quarter of the targets have the new
-    level. A forest that has stopped storing samples counts all targets.
+    quartiles (Tukey's outer fences). If most numbers are equal, the quartiles are those of the
+    other numbers, and the range includes the most frequent number. A target farther than 10 robust
+    ranges from the robust range of all targets is set aside. The sample extends the trees, but the
+    target has no weight in means, in V or in the learned tails. Targets are set aside from 16
+    samples on. The robust range is renewed four times while the number of samples doubles, from at
+    most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored targets.
+    Later, it is applied to new targets only. The model follows a shift of the targets' level once a
+    quarter of the targets have the new level. A forest that has stopped storing samples counts all
+    targets.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
@@ -359,7 +360,7 @@ class MondrianForestRegressor(
         y
             The targets of the rows, by position.
         w
-            A weight for all rows, or one weight per row.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
             as text. The result does not depend on `progress`. After Ctrl-C, each row has been

@@ -69,11 +69,11 @@ class RidgeRegressor(TargetLearner):
 
     With a full window, learning a sample takes about twice the time[^3]. Rounding errors of
     removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky factor or of the
-    residual, the samples of the window are learned again in one call. This is rare, unless a
-    removed sample has a much larger weight or target than the other samples. A stored sample takes
-    28 bytes, and 4 bytes for each of the map's cells, or 8 for each output of a dense map. A column
-    is kept even if it is 0 for all samples of the window. Predictions and the marginal likelihood
-    do not depend on such columns, unless `max_columns` is reached.
+    residual, the window is learned again in one call. This is rare, unless a removed sample has a
+    much larger weight or target than the other samples. A stored sample takes 28 bytes, and 4 bytes
+    for each of its cells, or 8 for each output of a dense map. A column is kept even if it is 0 for
+    all samples of the window. Predictions and the marginal likelihood do not depend on such
+    columns, unless `max_columns` is reached.
 
     In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
     of the noise, where k is the kernel of the map.
@@ -363,7 +363,8 @@ class RidgeRegressor(TargetLearner):
         Parameters
         ----------
         x
-            A mapping from feature to number; unknown features are ignored.
+            A mapping from feature to number, or to a level if the map accepts levels; unknown
+            features are ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: normal if
             `noise_variance` is given, else a Student's t distribution. The degrees of freedom are

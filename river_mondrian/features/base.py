@@ -1,7 +1,7 @@
 """The base class of feature maps, and their interface for learners.
 
 A `FeatureMap` is the River transformer, which reads mappings and frames (`samples.SampleReader`).
-As soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map with its record, by
+As soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map, with a record by
 which kernels call the map (see `maps.record`). There are two kinds of maps. A *cell map* puts a
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
@@ -119,12 +119,12 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing values.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C, the model has learned
-            the first rows completely, and the other rows not at all.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------
@@ -307,11 +307,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing values.
         progress
-            Whether to show on stderr how many rows have been mapped, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of mapped rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
 
         Returns
         -------
@@ -350,8 +350,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing values.
 
         Returns
         -------

@@ -77,10 +77,11 @@ class CellFeatures(FeatureMap):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing values.
         progress
-            Whether to show on stderr how many rows have been mapped, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of mapped rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
 
         Returns
         -------
