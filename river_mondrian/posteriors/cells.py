@@ -54,7 +54,7 @@ class CellNode(Node):
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Copy the cell number of `ref`, the child that was at the place of this new node."""
+        """Copy the cell number of `ref`, the node or point above which this node is inserted."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 

@@ -184,8 +184,8 @@ C = TypeVar("C", bound=CutForest)
 #
 # |sibling of v| / |v|
 #
-# over the nodes v on the path from the leaf of x to the children of the root. |v| is the number of
-# samples of v.
+# over the nodes v on the path from the leaf of x up to the children of the root. Here |v| is the
+# number of samples of v.
 #
 # Guha et al. insert x and remove it again. Here x is not inserted. Instead, a walk computes the
 # probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
@@ -461,8 +461,9 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
 
         If the sample branches off at a node, the displacement of its leaf is divided among the
         features. A feature's share is proportional to the sample's distance from the node's box
-        along this feature, which is the rate of cuts between sample and box. The displacement of a
-        subtree further up is assigned to the feature of the cut above this subtree.
+        along this feature. This distance is the rate of cuts between the sample and the box. The
+        displacement of a subtree further up is assigned to the feature of the cut above this
+        subtree.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

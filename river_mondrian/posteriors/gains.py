@@ -11,13 +11,13 @@ from ..partitions.mondrian.reading import TreeTable
 
 # Gains of a tree's cuts over classes, computed from the class weights at the nodes.
 #
-# A block predicts the class of each of its samples from the block's earlier samples. With n_k of n
-# earlier samples in class k of K, Jeffreys' prior gives the probability (n_k + 1/2) / (n + K/2)
-# (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k + 1/2) /
-# G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of the
-# samples, and is also defined for sums of weights. The gain of a cut is log E_left + log E_right -
-# log E: the reduction of the block's log loss, in nats. The gain is negative if learning in two
-# blocks instead of one costs more than the cut saves.
+# A block predicts the class of each of its samples from the block's earlier samples. Let n_k of the
+# n earlier samples be in class k of K classes. Jeffreys' prior gives the probability (n_k + 1/2) /
+# (n + K/2) (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k
+# + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of
+# the samples, and is also defined for sums of weights. The gain of a cut is log E_left + log
+# E_right - log E: the reduction of the block's log loss, in nats. The gain is negative if learning
+# in two blocks instead of one costs more than the cut saves.
 #
 # Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
 # probability that the tree is not pruned at or above the cut. A priori each internal node is a leaf
@@ -252,8 +252,8 @@ def gains_of_posterior(
     means, variances, shares = posterior
     leaves = table.leaves
     leaves = leaves[weights[leaves] > 0.0]
-    # With e = (y - m_leaf) / (R - v_leaf) times the shares on the path: the weighted sums of e, y e
-    # and e^2.
+    # Weighted sums of e, y e and e^2, where e is (y - m_leaf) / (R - v_leaf) times the shares on
+    # the path.
     errors, products, squares = (np.zeros_like(weights) for _ in range(3))
     noises = noise / blocks.sizes[leaves]
     # This prevents a division by 0 if there is almost no noise.

@@ -48,7 +48,7 @@ from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
 
 # Distance of a feature, in widths, above which its term grows logarithmically.
 CAP = 10.0
-# Largest weight of the omitted terms of (1).
+# Largest total weight of the terms that are omitted from (1).
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
@@ -91,9 +91,9 @@ class Neighbors(rec.Record):
     # LEAST_LEVEL - 1. Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
-    # Rates of each feature. `rates` is 1 / width of a numeric feature, `level_rates` is 1 / width
-    # of a category, and `given_rates` is 1 / width given by the user. A rate that does not apply is
-    # 0.
+    # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
+    # width of a category. `given_rates` is 1 / width given by the user. A rate that does not apply
+    # is 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)

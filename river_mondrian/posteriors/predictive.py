@@ -25,10 +25,10 @@ FARTHEST = 1e4
 # Largest number of steps towards a mode.
 MOST_STEPS = 1000
 
-# `EXCESS` is the mean absolute value of a normal variable with mean z and variance 1, minus z: 2
-# (phi(z) - z Phi(-z)), at knots z from 0 to 8. Here phi and Phi are the normal density and
-# distribution function. `SLOPE` is the derivative, -2 Phi(-z), times the distance of two knots.
-# Cubics between the knots have an error of at most 2e-9, and are much faster than exponentials.
+# `EXCESS` is E|Z| - z = 2 (phi(z) - z Phi(-z)) for a normal Z with mean z and variance 1, at knots
+# z from 0 to 8. Here phi and Phi are the normal density and distribution function. `SLOPE` is the
+# derivative, -2 Phi(-z), times the distance of two knots. Cubics between the knots have an error of
+# at most 2e-9, and are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -353,11 +353,11 @@ class PredictiveDistribution:
 
         Notes
         -----
-        For mixtures of normal distributions the score has a closed form. Its time grows with the
-        square of the number of components. Otherwise all components have the same centre c. With
-        G(u) = P(Y > c + u), the score is the integral of 2 G(u)^2 over u > 0 plus the integral of 1
-        - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by Gauss-Legendre quadrature with
-          growing steps.
+        For mixtures of normal distributions, the score has a closed form. The time to compute it
+        grows with the square of the number of components. Otherwise all components have the same
+        centre c. Let G(u) = P(Y > c + u). The score is the integral of 2 G(u)^2 over u > 0, plus
+        the integral of 1 - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by
+        Gauss-Legendre quadrature with growing steps.
 
         """
         if np.isinf(self.scales).any():

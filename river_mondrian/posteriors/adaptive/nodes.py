@@ -180,7 +180,8 @@ HEAD_WORDS = Statistics.WORDS
 BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
-# With many classes: number of classes in a node's own row and in every other row, and links.
+# With many classes: number of classes in a node's row and in every linked row, and number of links
+# of a row.
 SEEN_WORDS = SeenClass.WORDS
 N_FIRST = 5
 N_MORE = 8

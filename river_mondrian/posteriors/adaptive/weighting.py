@@ -15,21 +15,26 @@ p_child, the prediction of the child's subtree on the sample's path. So P_w is m
 
 which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
 / p. A node stores only b (`Statistics.stops`), and none of the products. Learning a sample is one
-pass from the sample's leaf, where p = p_own, up to the root. A prediction is a pass down: the
-weight of a node's p_own is b times the product of 1 - b over the nodes above (`prediction`).
+pass from the sample's leaf, where p = p_own, up to the root. A prediction is a pass down
+(`prediction`). The weight of a node's p_own is b times the product of 1 - b over the nodes above.
 
 The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
 is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
 
-Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
-with s = 1/2 and the Dirichlet prior 1/2, and store log E and log P_w. This module differs from AMF:
+Aggregated Mondrian forests (AMF, Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
+with s = 1/2 and the Dirichlet prior 1/2. They store log E and log P_w. This module differs from
+AMF:
 
 - There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
   priors of AMF. The second weighting goes deeper, and its p_own mixes three memories.
+
 - The labels that update b have also guided the cuts, so deep nodes look better than they are.
+
 - b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
+
 - A node that is inserted above another node copies the other node's statistics. E and P_w of the
   new node are unknown, so its b begins with s.
+
 - A leaf of a single point has no statistics. Its Dirichlet estimate uses the weight of the point.
 """
 
@@ -203,7 +208,8 @@ def _add_vectors(
         bits = builder.and_(key, _WORD(3))
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # In the order of posteriors: tables or sides, an unused number, and the weight in a memory.
+        # Operands for each posterior: tables or sides for the HNSP, an unused number for the first
+        # weighting, and the weight in a memory for the second.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))

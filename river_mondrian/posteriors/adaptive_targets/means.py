@@ -16,8 +16,8 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 # Index of the regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
 
-# Targets of trees: the sample's target, the residual of the regression RESIDUAL_OF, and the error
-# of the first mixture.
+# Indices of the targets that trees learn: the sample's target, the residual of the regression
+# RESIDUAL_OF, and the error of the first mixture.
 TARGET = 0
 RESIDUAL = 1
 ERROR = 2
@@ -66,8 +66,8 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: rec.Table[TargetsNode]
-    # The target that the tree learns, and whether the tree is extended outside its boxes. If it is
-    # not extended, a sample always walks down to a leaf.
+    # The target that the tree learns, and whether the tree is extended outside its boxes. If the
+    # tree is not extended, a sample always walks down to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 

@@ -319,8 +319,8 @@ class TargetsForest(AdaptiveTargetForest):
         if left == 0.0 or right == 0.0:
             return 0.0
         a, b = sides.sums[0], sides.sums[1]
-        # The product below equals S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 / (n_l + n_r), with the
-        # sums S and weights n.
+        # With the sums S and the weights n, the gain is S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 /
+        # (n_l + n_r).
         gap = a / left - b / right
         return gap * gap * (left * right / (left + right))
 

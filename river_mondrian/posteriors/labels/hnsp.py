@@ -13,9 +13,12 @@ d = exp(-gamma span).
 
 Suppose that the sample branches off at node j, after the time Delta ~ Exp(eta), truncated to the
 span. Then the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected
-discount (line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1
-- exp(-eta span)). The probability of branching off is 1 - exp(-eta span). The expected discount
-  times this probability is eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
+discount (line 9) is
+
+    E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span))
+
+The probability of branching off is 1 - exp(-eta span). The expected discount times this probability
+is eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
 
 If samples have weights, c and tab are real numbers (`records`).
 """

@@ -122,8 +122,8 @@ class RebuiltForest(Forest):
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
-    # For the tree that is being built: its first sample, the next sample to gather or replay, the
-    # call's remaining budget in points, and the number of rows that the tree needs.
+    # The first sample of the tree that is being built, and the next sample to gather or replay. The
+    # call's remaining budget in points. The number of rows that the tree needs.
     built_from: rec.Int64
     cursor: rec.Int64
     budget: rec.Int64

@@ -248,7 +248,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.kept = 0
 
     def _take_steps(self) -> None:
-        """Complete the accepted sample, and the trees that must be built before any other work."""
+        """Complete the learning of the accepted sample, and build the trees of `at_once`."""
         forest = self.forest
         while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples

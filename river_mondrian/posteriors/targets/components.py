@@ -149,8 +149,8 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     """Return the first two moments of r, the share of a branch's prior variance above a new node.
 
     A sample branches off at a new node, at the time T after the branch began. T is exponential with
-    rate `eta`, truncated to `span`. r is a logistic function of T, from 0 at T = 0 to 1 at T =
-    `span`. If samples tend to branch off early, the quadrature is over the quantiles of T.
+    rate `eta`, truncated to `span`. The share r is a logistic function of T, from 0 at T = 0 to 1
+    at T = `span`. If samples tend to branch off early, the quadrature is over the quantiles of T.
     Otherwise the quadrature integrates the distribution function of r over the values of r. The
     error is below 2e-4.
     """
@@ -192,9 +192,10 @@ def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
     """Add the components of a walk, from the root down.
 
-    If the sample branches off above a node, the mean of the new parent is a point of a Brownian
-    bridge from the parent's mean to the node's mean. The point is at the share r of the prior
-    variance. The new leaf is at the end of a separate branch from the new parent.
+    If the sample branches off above a node, the node gets a new parent. The new parent's mean is a
+    point of a Brownian bridge from the old parent's mean to the node's mean. The point is at the
+    share r of the prior variance. The new leaf is at the end of a separate branch from the new
+    parent.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1

@@ -330,7 +330,7 @@ def chosen(
 ) -> tuple[Choice, Choice | None]:
     """Return the choice that hill climbing reaches from `start`, and the next candidate to score.
 
-    If the candidate is None, the steps have ended.
+    If the candidate is None, hill climbing has ended.
     """
 
     def score(one: Choice) -> float:

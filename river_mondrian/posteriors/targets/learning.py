@@ -27,8 +27,8 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
 # targets, as if they had always been set. Later fences apply only to later targets. After a shift
-# of the targets' level, the fences follow at a renewal, once the samples since the shift are a
-# third of the earlier samples.
+# of the targets' level, fences follow once the samples since the shift are a third of the earlier
+# samples.
 #
 # A forest that no longer stores samples cannot renew its fences. All later targets then count.
 

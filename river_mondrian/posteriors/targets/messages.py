@@ -15,9 +15,10 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # State of a forest over targets: messages about the means of nodes, and running moments.
 #
 # The mean of a node, given the parent's mean, is normal. Its variance is the *prior variance* phi =
-# sigma(gamma2 tau) - sigma(gamma2 tau_parent), with the logistic function sigma and the times tau
-# of both nodes. A target, given the leaf's mean, has the variance `noise`. Both variances are in
-# units of gamma1. So messages do not depend on the targets' scale, which changes with each sample.
+# sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here sigma is the logistic function, and tau and
+# tau_parent are the times of both nodes. A target, given the leaf's mean, has the variance `noise`.
+# Both variances are in units of gamma1. So messages do not depend on the targets' scale, which
+# changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
 # side. The likelihood is normal, and a message consists of its precision and its mean. After a walk

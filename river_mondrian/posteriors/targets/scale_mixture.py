@@ -7,9 +7,9 @@ targets. A scale s < 1 multiplies the excess of the component's precision over P
 prediction far from the data keeps the targets' spread.
 
 The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
-posterior uses the densities of targets from before they were learned. Only some targets are used
-(`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights can
-follow a drift.
+posterior uses the densities of targets from before they were learned. Only some targets update the
+posterior (`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights
+can follow a drift.
 """
 
 import math
@@ -208,8 +208,8 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
     """Return used targets and their densities under a shard's trees, shape (targets, 1 + scales).
 
-    A row begins with the target, or NaN if the target is not to be learned. The sums over trees of
-    the target's densities at each scale follow. The sums of several shards can be added.
+    A row begins with the target, or NaN if the target is not to be learned. Then it has the
+    target's density at each scale, summed over trees. The sums of several shards can be added.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]
