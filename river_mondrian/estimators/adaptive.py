@@ -29,9 +29,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       different rates. Three posteriors are computed from the nodes on a sample's path. The first
       uses a hierarchy of normalized stable processes, averaged over insertion points. The other two
       use context-tree weighting[^2]: one prefers shallow nodes, the other mixes the three counts.
-    - A third of the trees learn only the latest 1,000 samples. The other trees are called trees of
-      all samples. Posteriors are averaged once over the trees of all samples, and once over all
-      trees.
+    - A third of the trees learn only the latest 1,000 to 2,000 samples. The other trees are called
+      trees of all samples. Posteriors are averaged once over the trees of all samples, and once
+      over all trees.
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
       softmax regressions[^3] on standardized features: one has small steps, the other has large
       steps. The third is naive Bayes.

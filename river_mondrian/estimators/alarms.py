@@ -62,9 +62,9 @@ class Alarms(Model, base.AnomalyDetector):
     """Alarms from the scores of a detector.
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
-    class raises one alarm per incident. It averages the surprises of the latest samples (see the
-    notes), and ranks the average among earlier averages. After an alarm, it rests. A value outside
-    the range of all earlier values raises an alarm at once.
+    class raises one alarm per incident[^1]. It averages the surprises of the latest samples (see
+    the notes), and ranks the average among earlier averages. After an alarm, it rests. A value
+    outside the range of all earlier values raises an alarm at once.
 
     Call `learn_one` for each sample, and then read `alarm`.
 
@@ -269,7 +269,7 @@ class Alarms(Model, base.AnomalyDetector):
     # Scores.
 
     def _look(self, x: Mapping[Any, Any]) -> tuple[CourseTable, float]:
-        """Return the table with a sample as the next sample, and the sample's score."""
+        """Write a sample to the table; return the table and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
             table.given[i] = view.score_one(x)

@@ -309,7 +309,7 @@ class ExplainedForest(MondrianForest):
 
 
 class TargetExplanations(ExplainedForest):
-    """Explanations of predicted targets, and tables of nodes."""
+    """Base class of the forest regressors: explanations of predictions, and tables of nodes."""
 
     # Attributes of nodes that are columns in the table of a tree.
     _NUMBERS: ClassVar[tuple[str, ...]]

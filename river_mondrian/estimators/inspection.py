@@ -326,15 +326,15 @@ class ScoringDetector(Model, base.AnomalyDetector):
         Parameters
         ----------
         threshold
-            A rank from 0 to 1. Samples whose scores have a higher rank among the drawn scores are
-            marked.
+            A quantile level from 0 to 1. Samples whose scores exceed this quantile of the drawn
+            scores are marked.
         ax
             Axes of matplotlib to draw on; None for the axes of a new figure.
 
         Returns
         -------
-        The axes. The horizontal axis shows the number of the sample, from 1 on. The first of
-        successive marked samples is labelled with its number.
+        The axes. The horizontal axis shows the numbers of the samples, which begin at 1. The first
+        sample of each run of marked samples is labelled with its number.
 
         Raises
         ------

@@ -149,7 +149,7 @@ class OnlineGradientDescent(FeatureLearner):
 class OGDRegressor(OnlineGradientDescent, TargetLearner):
     """Online gradient descent regressor on a feature map.
 
-    The map and the weights are learned as in `OGDClassifier`. The score is the prediction.
+    The map and the weights are learned as in `OGDClassifier`[^1]. The score is the prediction.
 
     Parameters
     ----------
@@ -158,9 +158,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         `IsolationFeatures()`.
     loss
         "squared", whose derivative is twice the error; "epsilon_insensitive" or "huber", both with
-        epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. Of River's
-        `EpsilonInsensitiveHinge`, only epsilon is used, because River's formula is for targets 0
-        and 1.
+        epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. River's
+        `EpsilonInsensitiveHinge` only sets epsilon, because its formula is for targets 0 and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
         means `optim.AdaGrad(0.1)`.

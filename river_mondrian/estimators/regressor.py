@@ -58,8 +58,8 @@ class MondrianForestRegressor(
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
         None means V K / (K + 2), where V is the running variance of the targets that are not set
-        aside. The notes define K, and which targets are set aside. Then V is the prior variance of
-        a target, also with a fixed `noise_variance` or a finite lifetime.
+        aside. The notes define K, and which targets are set aside. With None, V is the prior
+        variance of a target, also with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
@@ -137,9 +137,9 @@ class MondrianForestRegressor(
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
     s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
     are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
-    targets. Of the first 512 targets, every eighth counts; later, every sixteenth. At each of these
-    targets, the past log likelihood is multiplied by 63/64. Learned tails do not change the means
-    of predictions. Learned tails make `learn_one` about a tenth slower.
+    targets. Every eighth of the first 512 targets counts, and every sixteenth of the later targets.
+    At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
+    change the means of predictions. Learned tails make `learn_one` about a tenth slower.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the

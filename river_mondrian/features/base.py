@@ -373,9 +373,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Parameters
         ----------
         X
-            A frame.
+            A frame or array, as for `transform_many`.
         Y
-            Another frame; None means `X`.
+            Another frame or array; None means `X`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Base classes of cell maps, of maps with random numbers per feature, and of maps from a pool."""
+"""Base classes of cell maps, maps with random numbers per feature, and maps built from a pool."""
 
 from __future__ import annotations
 
