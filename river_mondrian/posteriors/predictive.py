@@ -353,10 +353,10 @@ class PredictiveDistribution:
 
         Notes
         -----
-        For mixtures of normal distributions, the score has a closed form. The time to compute it
-        grows with the square of the number of components. Otherwise all components have the same
-        centre c. Let G(u) = P(Y > c + u). The score is the integral of 2 G(u)^2 over u > 0, plus
-        the integral of 1 - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by
+        For mixtures of normal distributions, the score has a closed form. The time to compute the
+        score grows with the square of the number of components. Otherwise all components have the
+        same centre c. Let G(u) = P(Y > c + u). The score is the integral of 2 G(u)^2 over u > 0,
+        plus the integral of 1 - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by
         Gauss-Legendre quadrature with growing steps.
 
         """

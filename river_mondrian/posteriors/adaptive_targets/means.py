@@ -35,7 +35,7 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the mean of all targets of samples that have passed it, and of recent targets."""
+    """A node with two means over the samples that have passed it: of all and of recent targets."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
     # multiplied by KEPT at each visit.

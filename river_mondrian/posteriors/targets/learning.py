@@ -26,9 +26,9 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
-# targets, as if they had always been set. Later fences apply only to later targets. After a shift
-# of the targets' level, fences follow once the samples since the shift are a third of the earlier
-# samples.
+# targets, as if they had always been set. Later fences apply only to later targets. The fences
+# follow a shift of the targets' level at the first renewal with a third as many samples after the
+# shift as before.
 #
 # A forest that no longer stores samples cannot renew its fences. All later targets then count.
 
