@@ -404,8 +404,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. At most a quarter
         of the pool is used.
     method
-        "anne" for Voronoi diagrams, which are more accurate, or "iforest" for isolation trees,
-        which are faster.
+        "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
+        faster, and more accurate on most of the data sets that were measured.
     pool_size
         Number of samples from which the final map is built.
     scale
