@@ -5,10 +5,10 @@ interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and ab
 quartile. Up to a quarter of the values at either end may have any size: the quartiles stay within
 the range of the other values.
 
-If more than half of the values are equal (rare binary, sparse and many discrete features), the
-range covers the commonest value and the other values within the fences of these others. Equality of
-both quartiles would be a worse criterion. If slightly more than a quarter of the values are not 0,
-the upper quartile is one of these values, and may have any size.
+More than half of the values may be equal: in rare binary, in sparse and in many discrete features.
+The range then covers the commonest value and the other values within the fences of these others.
+Equality of both quartiles would be a worse criterion. If slightly more than a quarter of the values
+are not 0, the upper quartile is one of these values, and may have any size.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """

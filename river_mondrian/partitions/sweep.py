@@ -15,7 +15,7 @@ from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
 class Cell(Record):
-    """A cell: the position of its points in its partition's order."""
+    """A cell, with the ranges of its points in the order of a partition."""
 
     # Start and end of the learned points, and of the other points.
     start: Int64
@@ -44,7 +44,7 @@ class Sweep(Record):
     # The points of each partition, cell by cell; in a cell, learned points come first (n_partitions
     # rows of n_points).
     order: Int32s
-    # The positions of each cell's points in this order.
+    # The ranges of each cell's points in this order.
     ranges: Array[Cell]
     # Buffers for a box (n_dims each).
     lower: Float64s

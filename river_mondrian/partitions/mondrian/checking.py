@@ -162,7 +162,7 @@ def check_trees(owner: Any) -> None:
         memory[0].tree = t
         if not has_right_boxes(forest, memory[0]):
             j = int(memory[0].row)
-            refuse(f"tree {t}, node {j}", "its box", "wrong", "not that of what is below, or apart")
+            refuse(f"tree {t}, node {j}", "its box", "wrong", "for the points below or the cut")
 
 
 def _check_tree(owner: Any, t: int, points: Rows) -> None:
@@ -179,7 +179,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     check_numbers(f"{where}, node", nodes, forest)
     found = check_references(where, tables, owner._edges(slot, tables), counted="points")
     if not found.met("nodes").all():
-        refuse(where, "its nodes", nodes.n, "some of which nothing refers to")
+        refuse(where, "the number of its nodes", nodes.n, "but some have no parent")
     n_samples, dims = nodes.column("n_samples").astype(np.int64), nodes.column("dim")
     # References below 0 name points, which count as one sample.
     counts = np.append(n_samples, 1)
@@ -191,7 +191,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
     if bad.any():
         j = int(np.flatnonzero(bad)[0])
-        refuse(f"{where}, node {j}", "n_samples", int(n_samples[j]), "not what is below")
+        refuse(f"{where}, node {j}", "n_samples", int(n_samples[j]), "not the number below")
     n = 0 if tree.root == constants.EMPTY else counts[max(tree.root, -1)]
     if n != held:
         refuse(where, "n_samples of its root", int(n), f"but it has {held}")
@@ -231,7 +231,7 @@ def _check_arrivals(owner: Any) -> None:
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
     is_last = ends.tolist() == ([] if last == constants.NONE else [last])
     if not is_last or not found.met("arrivals").all() or (arrivals.column("older") != older).any():
-        refuse("the forest", "its order of arrival", last, "but that has each point once")
+        refuse("the forest", "its order of arrival", last, "but each point occurs in it once")
 
 
 def _check_values(owner: Any) -> None:
@@ -262,7 +262,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
             bad[:, :, :n_dims] |= np.isnan(found.reshape(bad.shape)[:, :, :n_dims])
     if bad.any():
         value = found.reshape(-1)[np.flatnonzero(bad)[0]].item()
-        refuse("points", name, value, "but it is too large, or missing where none is")
+        refuse("points", name, value, "which is too large, or missing although has_missing is 0")
 
 
 def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
@@ -286,7 +286,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     frames = words["frame"][:n].tolist()
     known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
     if not all(frame in own for frame, own in zip(frames, known, strict=True)):
-        refuse(owner, "frame", frames, "of its trees")
+        refuse(owner, "frame", frames, "which is wrong for a tree")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
     if owner._has_sets and owner.keeps_inputs:
         # A redrawn tree has the column of another tree.
@@ -296,7 +296,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     else:
         found, columns = first_values[:n], frames if owner._has_frames else [0] * n
     if found != [capacity * column for column in columns]:
-        refuse(owner, "first_value", first_values, "of its trees")
+        refuse(owner, "first_value", first_values, "which is wrong for a tree")
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
@@ -322,7 +322,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("next_look", 0 if looks else constants.NEVER, constants.NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
-        refuse(owner, "slot", slots.tolist(), "of its trees")
+        refuse(owner, "slot", slots.tolist(), "but each tree has another slot")
 
 
 def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> None:

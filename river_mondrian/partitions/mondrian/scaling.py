@@ -110,7 +110,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # redraw:
 #
 #     steady     values in the frame, remainders
-#     moved      values in the frame, values in the other frame; remainders in a row of their own
+#     moved      values in the frame, values in the other frame; remainders in a separate row
 #     rebased    remainders in the other frame, values in the other frame, now the current one
 #
 # The frame of the remainders is their *home*. Remainders need four bytes per value, and redraws

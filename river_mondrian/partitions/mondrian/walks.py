@@ -58,7 +58,7 @@ class Walk(rec.Record):
     # `reach` and `above` of the next step.
     reach: rec.Float64
     above: rec.Float64
-    # Capacity for steps. A longer path is moved to other memory.
+    # Capacity for steps. A longer path is moved to larger memory.
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]

@@ -363,7 +363,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return _Found(by_ranges, are_known, are_over)
 
     def _rounding(self) -> Rounding:
-        """Return bounds on the rounding errors of stored inputs, twice for each feature."""
+        """Return bounds on the rounding errors of stored inputs, for two sets of columns."""
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 

@@ -352,7 +352,7 @@ def tree_slack(
 
     Returns
     -------
-    Three terms of the error: the factor of the exact distance, the factor of the sample's squared
+    The error in three terms: a factor of the exact distance, a factor of the sample's squared
     distance from the mean, and a constant.
 
     """

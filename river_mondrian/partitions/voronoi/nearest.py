@@ -82,13 +82,13 @@ with D(x, p) <= D, or of a box around p, is at most
 
     D (1 + relative) + absolute |w(x)|^2 + least.
 
-`tree_slack` returns these three numbers. Its `absolute` is twice the term above: rounding and
-underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. Its `least` is 2^-149 n.
-(The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for the rounding
-of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the diagrams'
-nearest distances so far. The search excludes points whose bound exceeds the limit for this D. So it
-never excludes the nearest centre of a diagram. The constant m is 2^-16: a larger m increases the
-relative term, and a smaller m increases the absolute term, which is proportional to 1 / m.
+`tree_slack` returns these three numbers. The number `absolute` is twice the term above: rounding
+and underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. The number `least` is
+2^-149 n. (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for
+the rounding of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the
+diagrams' nearest distances so far. The search excludes points whose bound exceeds the limit for
+this D. So it never excludes the nearest centre of a diagram. The constant m is 2^-16. The relative
+term grows with m, and the absolute term grows with 1 / m.
 
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
@@ -473,7 +473,7 @@ def filter_rows(
 
 @exact_inlined
 def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
-    """Append an entry to the sample, unless it is zero or missing."""
+    """Append an entry to the sample, unless the value is zero or missing."""
     value = scaled(value, record.factors[place]) if value == value else 0.0
     if value != 0.0:
         n = record.n_entries
