@@ -176,11 +176,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         raise NotImplementedError
 
     def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
-        """Return an interval that contains the target with a coverage."""
+        """Return an interval that contains the target with the requested coverage."""
         raise TypeError(f"predict_interval_one needs a regressor, but the model is {self.model!r}")
 
     def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
-        """Return a set of classes that contains the label with a coverage."""
+        """Return a set of classes that contains the label with the requested coverage."""
         raise TypeError(f"predict_set_one needs a classifier, but the model is {self.model!r}")
 
     def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:

@@ -73,10 +73,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process on the whole space: a random partition into cells. Cells are
-    boxes. Until the lifetime, a box is cut at a rate equal to the sum of its sides. A tree's
-    density at a point is the share of samples in the point's cell, divided by the cell's volume[^1]
-    (Equation 13). The forest's density is the mean over the trees. The density integrates to 1. As
-    the number of trees grows, the density tends to `exact_density`.
+    boxes. A box is cut at a rate equal to the sum of its sides, until the time reaches the
+    lifetime. A tree's density at a point is the share of samples in the point's cell, divided by
+    the cell's volume[^1] (Equation 13). The forest's density is the mean over the trees. The
+    density integrates to 1. As the number of trees grows, the density tends to `exact_density`.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32
     bytes, whatever the number of features. Volumes of cells are computed when they are needed.
@@ -87,22 +87,22 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut. Two samples x and y are in one cell with probability
-        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto", lifetimes
-        are rates per width of a feature, and the density is a mixture over the lifetimes 64, 32,
-        16, ... The weight of a lifetime depends on how well it predicts the samples so far. A
-        number above 0 is a rate per unit of the features. A frozen `scipy.stats` distribution is
-        sampled once for each tree. A function of the number of samples returns the lifetime, and
-        must not decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the
-        estimator consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
+        Time at which cutting stops. Two samples x and y are then in one cell with probability
+        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto", features
+        are divided by their widths, and the density is a mixture over the lifetimes 64, 32, 16, ...
+        The weight of a lifetime depends on how well it predicts the samples so far. A number above
+        0 refers to the features in their own units. A frozen `scipy.stats` distribution is sampled
+        once for each tree. A function of the number of samples returns the lifetime, and must not
+        decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the estimator
+        consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. It approximates the kernel density estimate with the Laplace
         kernel (Section 5). "kernel" is the mean share divided by the expected volume, (2 /
-        lifetime)^d. This method approximates the same estimate without the noise of volumes. It
-        suits many features, but needs cuts along the axes. None means "kernel" if lifetimes are
-        mixed, else "forest". Methods that need volumes use the lifetime with the largest weight
-        instead of a mixture.
+        lifetime)^d. This method approximates the same estimate without the noise of volumes.
+        "kernel" suits many features, but needs cuts along the axes. None means "kernel" if
+        lifetimes are mixed, else "forest". Methods that need volumes use the lifetime with the
+        largest weight instead of a mixture.
     window
         Number of latest samples in the trees; older samples are removed. None keeps all samples.
         `window` and `max_nodes` cannot be combined with an `origin`.
@@ -264,7 +264,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     @property
     @model.locked
     def feature_names(self) -> list[Any]:
-        """The features known so far, in the order of the trees."""
+        """The features seen so far, in the order of the trees' inputs."""
         return list(self._features.names)
 
     @property

@@ -35,7 +35,7 @@ class DensityReadings(Model):
         Parameters
         ----------
         x
-            A mapping from feature to number.
+            A mapping from feature to number; unknown features are ignored.
 
         Returns
         -------
@@ -278,7 +278,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         order of the columns. Or k points: a frame with the same columns, or an array of shape (k,
         d).
     lifetime
-        Lifetime of the trees, a rate per unit of the features, as in `DensityForest`.
+        Lifetime of the trees, for features in their own units, as in `DensityForest`.
 
     Returns
     -------
@@ -289,8 +289,8 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     TypeError
         If a value is not a number.
     ValueError
-        If there are no samples, values are missing or infinite, `X` and `x` have different
-        features, or the lifetime is not from 1e-100 to 1e100.
+        If there are no samples, values are missing or infinite, or `X` and `x` have different
+        features. Also if the lifetime is not from 1e-100 to 1e100.
 
     Examples
     --------

@@ -226,7 +226,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return too_large(self._features.names[place], float(value))
 
     def _arrange(self, names: list[Hashable], columns: Floats) -> Floats:
-        """Return a frame's columns in the order of the trees."""
+        """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
     # Number of columns of a prediction before the first sample.

@@ -90,7 +90,7 @@ class ForgettingForest(WindowForest):
 
     # Learning rows.
 
-    # Functions that read a label or target, and the labels or targets of a frame's rows.
+    # Functions that check a label or target, and that read the labels or targets of a frame's rows.
     _CHECK_Y: ClassVar[Any]
     _READ_Y: ClassVar[Any]
 

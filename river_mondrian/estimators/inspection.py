@@ -41,7 +41,7 @@ class InspectableForest(Model, abc.ABC):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order of the trees."""
+        """The features seen so far, in the order of the trees' inputs."""
         return list(self._features.names)
 
     @property
@@ -85,7 +85,7 @@ class InspectableForest(Model, abc.ABC):
         x
             A mapping from feature to number, or to a level of a category.
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class InspectableForest(Model, abc.ABC):
         Parameters
         ----------
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
 
         Returns
         -------
@@ -207,7 +207,7 @@ class InspectableForest(Model, abc.ABC):
         Parameters
         ----------
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
         ax
             Axes of matplotlib to draw on; None for the axes of a new figure.
         max_depth
@@ -228,7 +228,7 @@ class InspectableForest(Model, abc.ABC):
         Parameters
         ----------
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
         ax
             Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -264,7 +264,7 @@ class InspectableForest(Model, abc.ABC):
             Levels, learned or not: strings, truth values, or numbers. Numbers are levels in
             categorical columns of frames.
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class InspectableForest(Model, abc.ABC):
         Parameters
         ----------
         tree
-            Number of the tree.
+            Number of the tree, from 0 on.
 
         Returns
         -------

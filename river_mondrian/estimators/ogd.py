@@ -89,7 +89,7 @@ class OnlineGradientDescent(FeatureLearner):
         reader, places = self._features._reader, self._words
         if places is not None:
             return reader.read_text(x, places, learns)
-        # While there is a pool, the words are the map's features.
+        # While the map collects its pool, the words are the map's features.
         if learns and self._features._pool is None:
             places = self._words = reader.index.places.copy()
             return reader.read_text(x, places, True)
@@ -290,7 +290,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Whether words of texts have their own weights, besides the weights of cells. The score is
         then the sum of a linear model on words and of a kernel machine on the map, which learns the
         remaining error. This applies only to `IsolationFeatures` on sparse samples: there are 256
-        or more features, and a sample has fewer than a tenth of them.
+        or more features, and a sample has fewer than a tenth of them on average.
     seed
         Random seed of the default features. Other features have their own seed.
 
@@ -299,8 +299,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     A cell map outputs 1 / sqrt(n_partitions) for each cell of the sample, so the kernel k(x, x) is
     1. There is no intercept, because the outputs of each partition add up to a constant.
 
-    Columns that only one sample has updated share the sample's weights, so cells with one sample
-    take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
+    Columns that only one sample has updated share one set of weights for this sample, so cells with
+    one sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
 
     If m of n learned texts have a word, the word's input is sqrt(value) (log((1 + n) / (1 + m)) +
     1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.

@@ -239,7 +239,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             values = self._read(x)
             joined = self._joined(values)
             if not is_alone:
-                # Levels are stored as their codes: a file holds plain numbers.
+                # Levels are stored as codes, because a file holds plain numbers.
                 plain = {name: float(value) for name, value in values.items()}
                 before, n = self._past_now(), -1 if joined is None else self.n_samples
                 # The new past becomes valid once the number of samples is no longer n.

@@ -17,7 +17,7 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    changing earlier elements. So an interrupted learner can restore the objects that `_changing`
    returns. `_observe` returns functions that the learner calls after the sample counts as learned.
    If the map `_grows`, these functions extend it by the sample. If `_knows(x)` is true and the map
-   `_grows`, `_map.learn` extends it.
+   `_grows`, `_map.learn` extends the map by the sample.
 2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
    weights, and replays the labelled samples in `_pool`, a few per call
    (`CompiledMap.transform_stored`). Until the replay is complete, the learner predicts with the old
@@ -53,7 +53,7 @@ from ..progress import in_pieces, pieces
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
-    """Return, for each pair of rows of two arrays, the share of columns with equal elements.
+    """Return the share of columns with equal elements, for each pair of rows of two arrays.
 
     The elements are integers below `n`. Each integer occurs in one column only.
     """

@@ -30,7 +30,7 @@ class CellFeatures(FeatureMap):
         Parameters
         ----------
         x, y
-            Mappings from feature to number.
+            Mappings from feature to number, or to a level if the map accepts levels.
 
         Returns
         -------
