@@ -136,11 +136,7 @@ def test_what_has_no_parts():
         (lambda: ShardedForest(rm.AdaptiveMondrianForestClassifier()), TypeError, "AdaptiveMond"),
         (lambda: ShardedForest(classifier(4, max_nodes=10)), ValueError, "with max_nodes do not"),
         (lambda: ShardedForest(classifier(4, window=300)), ValueError, "apart, got window=300"),
-        (
-            lambda: ShardedForest(classifier(2), 3),
-            ValueError,
-            "2 trees cannot be divided into 3 parts",
-        ),
+        (lambda: ShardedForest(classifier(2), 3), ValueError, "2 trees cannot be divided into 3"),
         (lambda: divided(classifier(2), 2), ValueError, "first 256 samples together, there are 0"),
         (lambda: united([one, other]), ValueError, "parts have learned 256 and 257 samples"),
     ):

@@ -106,10 +106,10 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "adaptive": adaptive_forest,
     "exact": lambda seed: MondrianForestClassifier(seed=seed),
     "AMF": standardized_amf,
-    "AMF, raw": lambda seed: forest.AMFClassifier(seed=seed),
     "ARF": lambda seed: forest.ARFClassifier(seed=seed),
     "SRP": lambda seed: ensemble.SRPClassifier(n_models=10, seed=seed),
     "HAT": lambda seed: tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
+    "AMF, raw": lambda seed: forest.AMFClassifier(seed=seed),
     "last label": lambda seed: LastLabel(),
 }
 PEERS = ("AMF", "AMF, raw", "ARF", "SRP", "HAT")
