@@ -72,11 +72,12 @@ AUTO = "auto"
 class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
-    Each tree is a Mondrian process on the whole space: a random partition into cells. Cells are
-    boxes. A box is cut at a rate equal to the sum of its sides, until the time reaches the
-    lifetime. A tree's density at a point is the share of samples in the point's cell, divided by
-    the cell's volume[^1] (Equation 13). The forest's density is the mean over the trees. The
-    density integrates to 1. As the number of trees grows, the density tends to `exact_density`.
+    Each tree is a Mondrian process on the whole space: a random partition into cells. Without
+    `directions`, cells are boxes. A box is cut at a rate equal to the sum of its sides, until the
+    time reaches the lifetime. A tree's density at a point is the share of samples in the point's
+    cell, divided by the cell's volume[^1] (Equation 13). The forest's density is the mean over the
+    trees. The density integrates to 1. As the number of trees grows, the density tends to
+    `exact_density`.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32
     bytes, whatever the number of features. Volumes of cells are computed when they are needed.
@@ -88,10 +89,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of trees.
     lifetime
         Time at which cutting stops. Two samples x and y are then in one cell with probability
-        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto", features
-        are divided by their widths, and the density is a mixture over the lifetimes 64, 32, 16, ...
-        The weight of a lifetime depends on how well it predicts the samples so far. A number above
-        0 refers to the features in their own units. A frozen `scipy.stats` distribution is sampled
+        exp(-lifetime |x - y|_1). A cell is 2 / lifetime wide on average. With "auto", features are
+        divided by their widths, and the density is a mixture over the lifetimes 64, 32, 16, ... The
+        weight of a lifetime depends on how well it predicts the samples so far. A number above 0
+        refers to the features in their own units. A frozen `scipy.stats` distribution is sampled
         once for each tree. A function of the number of samples returns the lifetime, and must not
         decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the estimator
         consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.

@@ -289,8 +289,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     linear
         Whether words of texts have their own weights, besides the weights of cells. The score is
         then the sum of a linear model on words and of a kernel machine on the map, which learns the
-        remaining error. This applies only to `IsolationFeatures` on sparse samples: there are 256
-        or more features, and a sample has fewer than a tenth of them on average.
+        remaining error. This applies only to `IsolationFeatures` on sparse samples. Samples are
+        sparse if there are 256 or more features, and a sample has fewer than a tenth on average.
     seed
         Random seed of the default features. Other features have their own seed.
 

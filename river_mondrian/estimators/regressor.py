@@ -64,7 +64,7 @@ class MondrianForestRegressor(
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
         (the number of features if they are scaled). Each range counts as at most 1.5 times its
-        robust range. The notes explain the power.
+        robust range. The notes explain how the power is chosen.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K (see the notes).
@@ -117,10 +117,10 @@ class MondrianForestRegressor(
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
     progressive likelihood of the latest targets, given earlier targets, in at most 128 samples and
     10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of
-    n and R are renewed each time n has doubled, up to 4096. V is always up to date. From 1024
-    samples on, without a window and `max_nodes`, the choice is spread over the calls that learn the
-    next samples. Hyperparameters that the user sets do not change. Nothing is chosen once a forest
-    has stopped storing samples.
+    n and R are renewed each time n has doubled, up to 4096. V is updated with each target. From
+    1024 samples on, without a window and `max_nodes`, the choice is spread over the calls that
+    learn the next samples. Hyperparameters that the user sets do not change. Both powers stay once
+    a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles are those of the
@@ -271,8 +271,8 @@ class MondrianForestRegressor(
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             the target is not a number.
         ValueError
-            If a value is infinite or too large for single precision, the target or the weight is
-            out of range, or a `lifetime` function decreases.
+            If a value is infinite or too large for single precision, or a `lifetime` function
+            decreases. Also if the target or the weight is out of range.
 
         """
         with self._lock:

@@ -57,9 +57,9 @@ class RidgeRegressor(TargetLearner):
     Notes
     -----
     With C columns, learning a sample takes O(C^2) time, and so does the first prediction after it.
-    For each further prediction, a mean takes time proportional to the number of outputs, and a
-    distribution takes O(C^2). Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 %
-    more while C grows. C counts a column once it has had a value other than 0.
+    Later predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
+    distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
+    grows. C counts a column once it has had a value other than 0.
 
     The noise variance of a sample is divided by its weight.
 
