@@ -1,8 +1,8 @@
 """Errors of the adaptive mixtures without one kind of expert.
 
 A model runs once on each stream, and the predictions of its experts are stored. Then mixtures of
-fewer experts learn from these predictions. The replay neglects that drifts, and the regressor's
-trees of errors, depend on the errors of the full mixture.
+fewer experts learn from these predictions. The drifts and the regressor's trees of errors remain
+those of the full mixture.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def replay_classes(
 ) -> None:
     """Write the probability of each label before the mixture learns it.
 
-    If `is_shared` is 0, the fixed share of the experts keeps the exponent 0.
+    If `is_shared` is 0, the fixed-share mixture gets no weight in the pool.
     """
     size = (mixture.n_experts - 1) * mixture.width
     for i in range(n):
@@ -81,8 +81,9 @@ def replay_targets(
 ) -> None:
     """Write the second mixture's prediction of each target before both mixtures learn it.
 
-    `said` holds, for each sample, the predictions of the first mixture's experts, and then the tree
-    predictions of the first mixture's error. The final mixture f is used if `opens[f]` is 1.
+    Each sample has two blocks in `said`: predictions of the first mixture's experts, and
+    predictions of the first mixture's error by trees. The final mixture with index f is used if
+    `opens[f]` is 1.
     """
     n_first, n_second = first.n_experts, second.n_experts
     for i in range(n):
@@ -198,7 +199,7 @@ def _compare(
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Return the experts that remain without each part of the names; the key "" has all experts."""
+    """Map each part of the names to the experts without this part; the key "" has all experts."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]
@@ -221,7 +222,7 @@ def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
     samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
-    # The point of the first mixture is always an expert of the second.
+    # The first mixture's prediction is an expert of the second mixture, and is always kept.
     parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {
         part: (sorted({*left, N_FIRST}), every) for part, left in kept.items()
     }

@@ -138,7 +138,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
                     half = law.quantile((1.0 + level) / 2.0) - centre
                     ends = centre - half, centre + half
                 else:
-                    # The coverage needs only whether the interval contains the target.
+                    # These ends only show whether the interval contains the target.
                     ends = (-math.inf, math.inf) if away <= level else (math.inf, math.inf)
                 found[BEFORE].low[k, i], found[BEFORE].high[k, i] = ends
             if others:
@@ -178,7 +178,7 @@ class Held(NamedTuple):
     holds: bool
     bad_blocks: int
     blocks: int
-    # Whether more targets than allowed are missed before the first target moves a threshold.
+    # Whether too many targets are missed before the thresholds can change.
     is_lost: bool
 
 
@@ -267,9 +267,9 @@ def _compare(
         f"samples are used, with {len(seeds)} seeds, without the first tenth. The delay is the "
         "number of later samples that are predicted before a target is learned. The delay is at "
         "most a tenth of the stream. A cell has the coverage of 50, 80 and 95 % intervals in "
-        "percent. Then follow the ratios of the mean interval score to the score of the "
-        f"predicted distribution, on every {SCORED_EVERY}th sample. The column `{BEFORE}` has the "
-        "intervals of the predicted distribution."
+        "percent. After a slash, a cell has the mean interval scores relative to the predicted "
+        f"distribution, on every {SCORED_EVERY}th sample. The column `{BEFORE}` has the intervals "
+        "of the predicted distribution."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
@@ -289,12 +289,12 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "In a run within limits, the coverage of all three levels is off by at most 1.5 points "
-        f"or 2.5 standard errors, whichever is larger. In blocks outside, the coverage of {BLOCK} "
-        "samples is off by more than 6 points and 3 standard errors. The columns 50, 80 and 95 % "
-        "have geometric means of the interval scores, relative to the distribution. The last "
-        "columns count pairs of a stream and a level. On these pairs, calibrated intervals have "
-        "a coverage at least as near to the level, or a score at least as good."
+        "In a run within limits, the coverage of all three levels is off by at most 1.5 points or "
+        "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
+        f"{BLOCK} samples is off by more than 6 points and 3 standard errors. The columns 50, 80 "
+        "and 95 % have geometric means of the interval scores, relative to the distribution. The "
+        "last columns count pairs of a stream and a level. On these pairs, calibrated intervals "
+        "have a coverage at least as near to the level, or a score at least as good."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)
@@ -325,10 +325,9 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         outside = [held for held in totals[asked, OURS].held if not all(h.holds for h in held)]
         counts.append([asked, len(outside), sum(any(h.is_lost for h in held) for held in outside)])
     report.note(
-        "The next table has the runs of calibrated intervals outside the limits. A threshold "
-        f"does not move until a target comes that a model with at least {N_FIRST} samples has "
-        "predicted. In runs out of reach, more targets than allowed are missed before this "
-        "target comes."
+        "The next table has the runs of calibrated intervals outside the limits. Thresholds only "
+        f"change by targets that were predicted after {N_FIRST} samples had been learned. In runs "
+        "out of reach, too many targets are missed before the first of these targets comes."
     )
     report.table(["delay", "runs outside", "out of reach"], counts)
     rows, logs = [], []
@@ -484,8 +483,9 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "The column `streams` counts the streams with a coverage of at least "
         f"{COVERAGE - 0.01:.0%}, or at most 2.5 standard errors below the level. The column "
-        f"`classes` counts in the same way the classes with at least {LEAST_OF_CLASS} labels, in "
-        "all runs. Labels of a class count once its first sample has been learned."
+        "`classes` counts the classes with such a coverage, among classes with at least "
+        f"{LEAST_OF_CLASS} labels, summed over all runs. Labels of a class count once its first "
+        "sample has been learned."
     )
     report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 

@@ -168,7 +168,7 @@ def _uniform(n: int) -> Stream:
 
 
 def _binary(n: int) -> Stream:
-    """Return samples of two binary features, so that a leaf has a quarter of the samples."""
+    """Return samples of two binary features, which occur as four different points."""
     rng = np.random.default_rng(0)
     return stream(rng.integers(0, 2, (n, 2)).astype(np.float64), rng.integers(0, 2, n))
 
@@ -205,9 +205,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
                 rows.append((name, kind, n_trees, window, *told))
     report.note(
-        "Time to learn in a full window, compared with a forest that stores all samples. Times "
-        "are CPU times of learn_one in microseconds, the fastest means of interleaved runs. The "
-        "last column has the longest call in milliseconds, in the run in which it is shortest."
+        "Time to learn in a full window, compared with a forest that stores all samples. Times are "
+        "CPU times of learn_one in microseconds, the fastest means of interleaved runs. The last "
+        "column has the longest call in milliseconds (minimum over runs)."
     )
     headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
     report.table(headers, rows)
@@ -254,7 +254,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
                 for x, _ in samples[:200]
             )
             model.forget_one(*samples[-1])
-            # After subtraction of such a weight only rounding errors would remain, so the model is
+            # Subtracting such a large weight would leave only rounding errors, so the model is
             # refitted.
             model.learn_one(*samples[0], 1e20)
             begun = time.process_time()
@@ -268,10 +268,10 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Time to learn by ridge regression in a full window, compared with a model that has no "
         "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "
-        "which both models take turns on each sample. The longest call is in milliseconds, in "
-        "the run in which it is shortest. The column `refit` has the time to remove a sample "
-        "with a large weight, after which the model learns all samples of the window again. The "
-        "error is the largest difference of a prediction from a refit of the window, in standard "
+        "which both models take turns on each sample. The column `longest` has the longest call in "
+        "milliseconds (minimum over runs). The column `refit` has the time to remove a sample with "
+        "a large weight, after which the model learns all samples of the window again. The error "
+        "is the largest difference of a prediction from a refit of the window, in standard "
         "deviations."
     )
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")

@@ -141,7 +141,7 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
         f"permuted {REPEATS} times. Its permutation importance is the mean increase of the log "
         "loss or of the squared error. The columns `rank` and `line` have Spearman's and "
         "Pearson's correlation of both importances. If k informative features are known, the "
-        "column `found` has how many of them are among the k features with the largest "
+        "column `found` counts the informative features among the k features with the largest "
         "importances. The last column has the same for permutation importances."
     )
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")

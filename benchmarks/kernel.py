@@ -35,7 +35,7 @@ MAPS: dict[str, Callable[[int, int], Any]] = {
 }
 
 ROWS = 10_000
-WARM = 2000  # The errors of this many first rows do not count.
+WARM = 2000  # Number of first rows whose errors do not count.
 AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
 CLASSES = ("elec2", "letter")
 

@@ -1,7 +1,7 @@
 """Kernels, pictures and forests of cut directions and random lifetimes.
 
-A part of the suite `stit` is a function of the data folder, the report, and whether the run is
-quick.
+Each part of the suite `stit` is a function of the data folder, the report, and a flag for quick
+runs.
 """
 
 from __future__ import annotations
@@ -198,10 +198,10 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         features.draw_partition(time=time, ax=axis)
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
-        "A STIT process in time (Figure 3). The picture shows a partition of the unit square "
-        "with the directions of Example 2.1. The times are those of the first three cuts, and t "
-        f"= 9 with {len(times)} cuts. All times are in the paper's units, three times the "
-        "package's."
+        "A STIT process in time (Figure 3). The picture shows a partition of the unit square with "
+        "the directions of Example 2.1. The times are those of the first three cuts, and t = 9 "
+        f"with {len(times)} cuts. All times are in the paper's units, in which a time is three "
+        "times as large as in the package."
     )
     report.figure(figure, "")
     plt.close(figure)

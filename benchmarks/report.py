@@ -29,7 +29,7 @@ def machine() -> str:
         except PackageNotFoundError:
             continue
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{', '.join(found)}; {platform.machine()}, {cores} cores"
+    return f"{', '.join(found)}; {platform.machine()}, cores: {cores}"
 
 
 class Report:
@@ -53,7 +53,7 @@ class Report:
         if len(self.lines) == 1:  # The part was skipped.
             return
         spent = time.perf_counter() - self.started
-        how = "broken off after" if kind else "took"
+        how = "the run was broken off after" if kind else "the run took"
         if self.quick:
             self._add("This was a quick run: its figures differ from those of the full run.\n")
         self._add(f"`python -m benchmarks {self.command} --data DIR` makes this page.\n")

@@ -266,8 +266,8 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         f"= {M} partitions and ends at lifetime {10 * truth:.0f}, in steps of 20 cuts. Estimates "
         f"are within a factor of 3 on {reached['validation']} of {seeds} seeds by validation "
         f"error, and on {reached['marginal']} of {seeds} by marginal likelihood. For the other "
-        f"seeds, the last column is by validation error with M = {more} and an end at "
-        f"{4 * truth:.0f}."
+        f"seeds, the last column has the estimate by validation error, with M = {more} and a "
+        f"largest lifetime of {4 * truth:.0f}."
     )
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
@@ -349,11 +349,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.note(
-        f"Validation error on cpu against time (Figure 8). There are {n} training and "
-        f"{len(X_val)} validation rows, and M = {M}. The sweep uses stochastic gradient descent, "
-        f"with a pass after every {every} of {len(path.cuts)} cuts up to lifetime {last}. The "
-        "other methods map the rows and solve exact ridge regression for each lifetime. Their "
-        "lifetime is doubled or halved from 1 on, and then searched between the best two."
+        f"Validation error on cpu against time (Figure 8). There are {n} training and {len(X_val)} "
+        f"validation rows, and M = {M}. The sweep uses stochastic gradient descent, with a pass "
+        f"after every {every} of {len(path.cuts)} cuts up to lifetime {last}. The other methods "
+        "map the rows and solve exact ridge regression for each lifetime. Their lifetime is "
+        "doubled or halved from 1 on. Then a lifetime between the best two is searched."
     )
     report.table(
         (

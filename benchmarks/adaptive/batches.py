@@ -17,7 +17,7 @@ from ..report import Report, progress
 from ..timing import no_gc
 from .comparing import load
 
-# Number of rows of a learning call.
+# Number of rows per call of `learn_many`.
 CHUNK = 500
 
 

@@ -23,8 +23,8 @@ PREFIX = 5000
 LONG = 20_000
 N_TREES = 10
 
-# Settings were selected on these streams. The other streams, except mnist, were used to select two
-# settings: the share of recent trees, and the drawing of candidates.
+# Most settings were selected on these streams. Two settings were also selected on the other streams
+# except mnist: the share of recent trees, and the way to draw candidate splits.
 CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "ImageSegments")
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
@@ -65,7 +65,7 @@ MADE: dict[str, Callable[[int], Stream]] = {
     "Phishing": lambda n: take(datasets.Phishing(), n),
     "ImageSegments": lambda n: take(datasets.ImageSegments(), n),
 }
-# Sets in files, and whether their rows are shuffled.
+# Data sets from files, and whether their rows are shuffled.
 FILES = {
     "elec2": False,
     "covtype": False,
@@ -214,11 +214,11 @@ def _compare(
     repeats = ", ".join(f"{model} {k}" for model, k in seeds.items())
     report.note(
         f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score of the adaptive "
-        f"forest and of other models. Streams have at most {n} samples, and twice as many with "
-        "one abrupt drift. Each forest has 10 trees and gets raw features. AMF runs behind "
-        "River's StandardScaler, and also on raw features. Times are processor times. Scores "
-        f"are means over seeds ({repeats}; one on mnist). Settings were selected without the "
-        "streams marked *, except for the share of recent trees and the drawing of candidates."
+        f"forest and of other models. Streams have at most {n} samples, or twice as many if they "
+        "have one abrupt drift. Each forest has 10 trees and gets raw features. AMF runs behind "
+        "River's StandardScaler, and also on raw features. Times are processor times. Scores are "
+        f"means over seeds ({repeats}; one on mnist). Settings were selected without the streams "
+        "marked *, except for the share of recent trees and the way to draw candidate splits."
     )
     for what, rows in tables.items():
         report.note(f"## {what}")
@@ -284,8 +284,8 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
             rows[what].append(["mean", "", *cells])
     report.note(
         f"Scores and times of the adaptive forest with {', '.join(map(str, numbers))} trees. "
-        f"Progressive scores on at most {n} samples (twice as many on streams with one abrupt "
-        f"change) are means of {seeds} seeds. Times are medians of processor times to predict and "
+        f"Progressive scores are means of {seeds} seeds, on at most {n} samples (twice as many on "
+        "streams with one abrupt drift). Times are medians of processor times to predict and "
         "learn, relative to 10 trees. Streams marked * were not used to select other settings."
     )
     for what, table in rows.items():

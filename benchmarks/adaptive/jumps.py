@@ -16,8 +16,7 @@ from ..data import DataFolder, Stream
 from ..report import Report, progress
 from .comparing import FLOOR, N_TREES
 
-# Number of samples between two changes, and number of samples after a change that are also scored
-# separately.
+# Number of samples between two changes, and number of samples after a change with a separate score.
 EVERY = 2000
 FIRST = 500
 N_LINES = 4
@@ -42,7 +41,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
-    """Return samples of two classes, separated by a line that turns; 0 draws a random line."""
+    """Return samples of two classes, whose boundary turns by `turn`, or is redrawn if it is 0."""
     rng = np.random.default_rng(seed)
     normal, found = np.zeros(n_features), []
     for i in range(N_LINES * every):

@@ -71,10 +71,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     figure.tight_layout()
     report.note(
         "Accuracy along drifting streams, weights over time, and reliability. The forest has "
-        f"{N_TREES} trees. The top row shows the accuracy in a moving window, with dotted lines "
-        "at detected drifts. The middle row shows the exponents of the pool, summed by kind of "
-        "expert. The bottom row shows the reliability of the probabilities of all labels in ten "
-        "bins."
+        f"{N_TREES} trees. The top row shows the accuracy in a moving window, with dotted lines at "
+        "detected drifts. The middle row shows the exponents of the experts in the log-linear "
+        "pool, summed by kind of expert. The bottom row shows the reliability of the "
+        "probabilities of all labels in ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -101,9 +101,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{i} samples")
     report.note(
         "Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 % "
-        f"perturbation. The forest has {N_TREES} trees and window={most}. A row has, for a tenth "
-        "of the stream, the memory, the samples per second, the accuracy, and the CPU time of "
-        "the longest learn_one. The samples per second include the generation of samples, "
-        "prediction and learning."
+        f"perturbation. The forest has {N_TREES} trees and window={most}. A row describes a tenth "
+        "of the stream: the memory, the samples per second, the accuracy, and the CPU time of the "
+        "longest learn_one. The samples per second include the generation of samples, prediction "
+        "and learning."
     )
     report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)

@@ -15,7 +15,7 @@ from .comparing import N_TREES
 
 
 def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams, and the class that gets another weight; it is rare in two streams."""
+    """Return streams, each with the class that gets another weight."""
     rng = np.random.default_rng(1)
     bananas = take(datasets.Bananas(), n)
     thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]
@@ -34,7 +34,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return the progressive recall and precision of a class with a weight, without the start."""
+    """Return recall and precision of a class with a weight; the first 300 samples do not count."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):

@@ -105,7 +105,7 @@ def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) ->
 
 
 def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
-    """Return whether coverage is within limits over all samples, and whether in each quarter."""
+    """Return whether the coverage of all samples, and of each quarter, is within its limit."""
     whole, *quarters = coverage
     near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
     local = all(

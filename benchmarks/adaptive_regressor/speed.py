@@ -126,8 +126,8 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, errors, began = 0.0, 0.0, time.process_time()
     report.note(
         f"Memory, speed and error over a long stream. The stream is Friedman, with window={most}. "
-        "A row is for a tenth of the stream. It has the memory, the CPU time per sample, the "
-        "mean absolute error, and the longest learn_one. The CPU time includes the generation of "
+        "A row describes a tenth of the stream: the memory, the CPU time per sample, the mean "
+        "absolute error, and the longest learn_one. The CPU time includes the generation of "
         "samples, prediction and learning."
     )
     report.table(["samples", "MiB", "us", "MAE", "longest, ms"], rows)

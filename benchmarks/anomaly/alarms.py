@@ -44,7 +44,7 @@ SHOWN = "realKnownCause/machine_temperature_system_failure.csv"
 # Functions from a seed to a detector of rows {"value": v, "hour": h}.
 CALENDAR = ("hour",)
 ALARMS: dict[str, Callable[[int], Any]] = {
-    # The detectors are those of `Alarms` by default, on the value only.
+    # These are the default detectors of `Alarms`, which here get the value without the hour.
     "Alarms, default": lambda s: Alarms(
         [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
     ),
@@ -308,7 +308,7 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
             is_alarm = score >= Alarms().threshold
             rows.append([f"{value:g}", who, f"{score:.4f}", "alarm" if is_alarm else "none"])
     report.note(
-        "Scores of one value after 2,000 values of 2. An alarm of a detector is a score at or "
-        "above the default threshold of `Alarms`."
+        "Scores of a changed value after 2,000 values that equal 2. An alarm of a detector is a "
+        "score at or above the default threshold of `Alarms`."
     )
     report.table(["value", "detector", "score", "alarm"], rows)

@@ -74,12 +74,12 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             kept[name, d] = learn, score, memory
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", memory])
     report.note(
-        "Time per sample of detectors and alarms, and memory of density forests. The models "
-        f"learn {n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, "
-        "and the other models have default parameters. Learning is timed on the last 1,000 "
-        "samples, and scoring on 1,000 other samples. `Alarms` score each sample that they "
-        "learn. Times are processor times, the smallest means of five blocks. Bytes are those of "
-        "the `DensityForest` per sample and tree."
+        "Time per sample of detectors and alarms, and memory of density forests. The models learn "
+        f"{n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the "
+        "other models have default parameters. Learning is timed on the last 1,000 samples, and "
+        "scoring on 1,000 other samples. `Alarms` score each sample that they learn. A time is "
+        "the smallest mean processor time of five blocks of calls. Bytes are those of the "
+        "`DensityForest` per sample and tree."
     )
     headers = ["features", "model", "learn, us", "score, us", "bytes"]
     report.table(headers, rows)

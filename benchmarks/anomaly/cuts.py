@@ -24,7 +24,7 @@ ROUNDS = 5
 # Number of samples of the window that trees store by default.
 HELD = RandomCutForest().max_samples
 
-# Samples per round of most detectors, and of `rrcf`.
+# Number of timed samples per round, for most detectors and for the slow `rrcf`.
 N_SAMPLES, N_SLOW = 300, 10
 
 
@@ -33,8 +33,8 @@ def _half_spaces(n_trees: int, window: int) -> Any:
     return preprocessing.MinMaxScaler() | trees
 
 
-# By name: a function that returns a detector, given the number of trees and the window, and the
-# number of samples per round.
+# By name: a function from the number of trees and the window to a detector, and the number of
+# samples per round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
     "RandomCutForest that holds all": (
@@ -89,10 +89,11 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
                 ratio = float(np.median(np.divide(times["rrcf"], ours)))
                 report.note(f"`rrcf` takes {ratio:.0f} times as long.")
     report.note(
-        f"The trees of RandomCutForest store at most {HELD} samples of the window by default, or "
-        "all of its samples. Normal samples are scored and then learned in a full window. Times "
-        f"are processor times, medians of {rounds} rounds in which the detectors take turns. A "
-        f"round has {N_SAMPLES} samples ({N_SLOW} for `rrcf`). The last column has the median, "
-        "smallest and largest ratio to RandomCutForest over the rounds."
+        f"The trees of RandomCutForest store at most {HELD} samples of the window by default. In "
+        "rows with `holds all`, they store all samples of the window. Normal samples are scored "
+        f"and then learned in a full window. Times are processor times, medians of {rounds} rounds "
+        f"in which the detectors take turns. A round has {N_SAMPLES} samples ({N_SLOW} for "
+        "`rrcf`). The last column has the median, smallest and largest ratio to RandomCutForest "
+        "over the rounds."
     )
     report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)

@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def resident() -> int:
-    """Return the resident memory of this process in bytes: at present on Linux, else the peak."""
+    """Return this process's resident memory in bytes on Linux, or its peak on other systems."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

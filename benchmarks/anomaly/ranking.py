@@ -64,12 +64,12 @@ class Comparison(NamedTuple):
 
     @property
     def is_above(self) -> Array:
-        """Whether the best detector is at or above the peer, by measure."""
+        """Whether the best detector is at or above the peer, for each measure."""
         return np.asarray(self.lead >= 0.0)
 
     @property
     def is_near(self) -> Array:
-        """Whether it is above the peer, or at most two standard errors below the peer."""
+        """Whether the best detector is at most two standard errors below the peer."""
         return np.asarray(self.lead >= -2.0 * self.error)
 
 
@@ -133,10 +133,10 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[who, *_counts([of[who] for of in found.values()])] for who in WHO],
     )
     report.note(
-        "A row has the detectors whose best result is compared with each peer. The table counts "
-        f"the streams, out of {len(areas)}, on which this result is at or above all peers, or "
-        "tied with all better peers. A tie is a difference of at most two standard errors over "
-        "seeds."
+        "In a row of this table, the best result of the named detectors is compared with each "
+        f"peer. The table counts the streams, out of {len(areas)}, on which this result is at or "
+        "above all peers, or tied with all better peers. A tie is a difference of at most two "
+        "standard errors over seeds."
     )
     several = [who for who, few in WHO.items() if len(few) > 1]
     report.table(
@@ -144,8 +144,9 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[name, *(_worst(of[who]) for who in several)] for name, of in found.items()],
     )
     report.note(
-        "The table has the strongest peer of each stream. The lead is our ROC AUC minus the "
-        "peer's on the same samples, with its standard error over seeds."
+        "This table has the strongest peer of each stream. The lead is the ROC AUC of the "
+        "package's best detector minus the peer's on the same samples, with its standard error "
+        "over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(
@@ -164,7 +165,7 @@ _MOST_FEATURES = PEERS["LocalOutlierFactor"].most_features
 
 
 def _counts(found: list[dict[str, Comparison]]) -> list[str]:
-    """Return, by measure, the numbers of streams at or above every peer, and of ties."""
+    """Return how often a group is at or above every peer, and how often tied, for each measure."""
     above = np.array([np.all([one.is_above for one in of.values()], axis=0) for of in found])
     near = np.array([np.all([one.is_near for one in of.values()], axis=0) for of in found])
     return [str(int(part[:, k].sum())) for k in range(2) for part in (above, near & ~above)]

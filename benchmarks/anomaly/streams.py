@@ -102,7 +102,7 @@ def floods(data: DataFolder, n: int) -> Labelled | None:
 
 
 def _shingles(values: Array, is_odd: Array) -> Labelled:
-    """Return the shingles of a series; a shingle is an anomaly if its last value is one."""
+    """Return the shingles of a series; a shingle is anomalous if its last value is anomalous."""
     X = np.lib.stride_tricks.sliding_window_view(values, SHINGLE)
     return Labelled(_stream(X, is_odd[SHINGLE - 1 :].tolist()), True)
 

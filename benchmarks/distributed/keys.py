@@ -64,7 +64,7 @@ def _run(n_keys: int, n_trees: int, visit: int, n_asked: int, **arguments: objec
 
 
 def keys(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure 100,000 forests by key: packed in memory, and with a memory limit and a folder."""
+    """Measure time and memory of 100,000 forests by key, with and without a memory limit."""
     n, n_asked = (QUICK_KEYS, 100) if quick else (KEYS, 2_000)
     rows = [_run(n, 10, SAMPLES, n_asked), _run(n // 20, 10, 5, n_asked)]
     with tempfile.TemporaryDirectory() as folder:

@@ -127,7 +127,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return, at each fraction, the accuracy and twice the total time until this fraction."""
+    """Return the accuracy, the total time and again the total time at each fraction."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)
@@ -149,7 +149,7 @@ def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> A
 def _batch_curve(
     make: Callable[[], Any], X: Array, y: Array, X_test: Array, y_test: Array
 ) -> Array:
-    """Return, at each fraction, the accuracy, the time of all trainings, and the last time."""
+    """Return the accuracy, the time of all fits and the time of the last fit at each fraction."""
     spent = 0.0
     curve = []
     for fraction in FRACTIONS:

@@ -16,7 +16,7 @@ from ..report import Report, progress
 from ..timing import no_gc
 from .peers import frame_of, make_ours
 
-WARM_UP = 256  # The forest is rebuilt in the warm-up, whenever the number of samples has doubled.
+WARM_UP = 256  # In the warm-up, the forest is rebuilt when the number of samples doubles.
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
@@ -67,9 +67,9 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     idle = _idle(float(np.median(times[WARM_UP:n, 0])))
     rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)))
     report.note(
-        "Milliseconds of single calls of learn_one, with 100 trees and 16 features. The wall "
-        "clock includes interruptions by other processes, and the CPU time of the thread "
-        "includes fewer. The idle loop runs Python arithmetic for as long as the median call, so "
+        "Milliseconds of single calls of learn_one, with 100 trees and 16 features. The wall clock "
+        "includes interruptions by other processes. The CPU time of the thread includes fewer "
+        "interruptions. The idle loop runs Python arithmetic for as long as the median call, so "
         "its longest calls show the interruptions. The stream of one class has uniform features "
         "and one label, and then 1,000 samples with 25 other labels."
     )

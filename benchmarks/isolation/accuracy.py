@@ -102,14 +102,14 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"Test accuracy and time after one pass (Table 5). Models have t = b = {T}, the hinge "
-        f"loss and the constant learning rate {RATE}. The value of psi is selected from {PSI} by "
+        f"Test accuracy and time after one pass (Table 5). Models have t = b = {T}, the hinge loss "
+        f"and the constant learning rate {RATE}. The value of psi is selected from {PSI} by "
         f"{FOLDS}-fold cross-validation. The isolation kernels use 10,000 training rows for the "
         "selection (mnist: 5,000), and the others 2,000 rows. The column `build` has the time to "
         "build the map from the training rows. The last column has the time to learn these rows "
         "and to predict the test rows. OGD gets mappings one by one, the others get frames. The "
         "paper's accuracies are for all rows, with psi selected on all rows. AdaRaker is not "
-        "compared, because its authors' code is no Python package. In the paper it is less "
+        "compared, because its authors' code is no Python package. In the paper, AdaRaker is less "
         "accurate than OGD on each set that it could finish."
     )
     report.table(

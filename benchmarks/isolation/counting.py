@@ -14,15 +14,16 @@ from ..report import Report, progress
 from .models import T
 
 # NVIDIA's figures for the H100 SXM: multiprocessors, clock in Hz, bytes of memory per second. The
-# clock is 67 TFLOPS in single precision, divided by 132 * 128 lanes and 2 operations. Then follow,
-# per multiprocessor and cycle, lanes, instructions of warps, and bytes of shared memory. The last
-# figure, bytes of the L2 cache per cycle, is the A100's.
+# clock is 67 TFLOPS in single precision, divided by 132 * 128 lanes and 2 operations. Three figures
+# are per multiprocessor and cycle: lanes, instructions of warps, and bytes of shared memory. The
+# last figure is the number of bytes per cycle from the L2 cache of an A100.
 PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
 LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
-# Numbers of instructions of a warp in `scan_tiles`, per 16 features, tile, partition in a tile, and
-# point of a partition. Per 16 features, 512 instructions multiply. The code is that of nvcc 13.0
-# for sm_90; `nvcc -cubin` and `cuobjdump -sass` show the instructions.
+# Numbers of instructions of a warp in `scan_tiles`: per 16 features, per tile, per partition in a
+# tile, and per point of a partition. Of the instructions per 16 features, 512 are multiplications.
+# The code is that of nvcc 13.0 for sm_90; `nvcc -cubin` and `cuobjdump -sass` show the
+# instructions.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16
 
@@ -68,7 +69,7 @@ class Shape:
 
 
 def fused(shape: Shape) -> dict[str, float]:
-    """Return the milliseconds that the kernels need of each unit of the device at its full rate."""
+    """Return the milliseconds that each unit of the device needs for the kernels at full rate."""
     multiplied = shape.n * shape.points * shape.d
     visits = shape.t * -np.expm1(-shape.entries / shape.t)
     per_warp = STEP * shape.steps + TILE
@@ -123,8 +124,8 @@ def open_share(shape: Shape, n_rows: int) -> float:
 def settling(shape: Shape, share: float) -> float:
     """Return the milliseconds in which HBM reads the points for exact distances.
 
-    A pair needs two points. If both are in one split, the pair also needs the partition's points in
-    this split.
+    Each pair reads two points. If both points are in one split, the pair also reads the points of
+    the partition in this split.
     """
     points = 2.0 + shape.psi / shape.splits**2
     return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY
@@ -156,14 +157,15 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
         )
     report.note(
         "Time of an H100 to find Voronoi cells. All figures are calculated, none is measured. "
-        f"There are 10,000 rows, t = {T}, psi = {psi}, and a pool of 25 psi points, of which "
-        f"{shape.points:,.0f} are used. The first columns have the milliseconds of an H100 SXM at "
-        "full rate. They are for multiplications in single precision (FMA), the issue of "
-        "instructions, and reads from shared memory, L2 cache and HBM. The largest of these "
-        "times is the bound. The column `open` has the share of pairs of a row and a partition "
-        "that need exact distances, on 64 normal rows. The column `settling` has the time to "
-        "read the points of these pairs. The last columns are for a matrix product and then "
-        "array functions, which write every score to memory and read it again."
+        f"There are 10,000 rows, t = {T}, psi = {psi}, and a pool of 25 psi points. The partitions "
+        f"use {shape.points:,.0f} of these points. The first columns have the milliseconds of an "
+        "H100 SXM at full rate. The columns are for multiplications in single precision (FMA), "
+        "the issue of instructions, and reads from shared memory, L2 cache and HBM. The largest "
+        "of these times is the bound. The column `open` has the share of pairs of a row and a "
+        "partition that need exact distances, on 64 normal rows. The column `settling` has the "
+        "time to read the points of these pairs. The last columns are for a matrix product and "
+        "array functions in place of the kernels. The array functions write every score to memory "
+        "and read it again."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

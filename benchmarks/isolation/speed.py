@@ -74,10 +74,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 )
     report.note(
         "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64, a pool "
-        f"of 1024, t = {T} and the hinge loss. The time includes building the maps and learning "
-        f"again. Rates are medians of {repeats} runs. The column `rows/s` uses the CPU time of "
-        "the process, which excludes other load of the machine. The last column uses the wall "
-        "clock."
+        f"of 1024, t = {T} and the hinge loss. The time includes building each map and learning "
+        f"the stored samples again. Rates are medians of {repeats} runs. The column `rows/s` uses "
+        "the CPU time of the process, which excludes other load of the machine. The last column "
+        "uses the wall clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 

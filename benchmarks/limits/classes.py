@@ -19,7 +19,7 @@ N_TREES = 10
 N_FEATURES = 16
 # Standard deviation of a class around its centre in the unit cube.
 SPREAD = 0.2
-# Number of test samples, and number of the latest learned samples that are timed.
+# Number of test samples, and number of timed samples at the end of training.
 N_PREDICTED = 200
 N_TIMED = 1000
 

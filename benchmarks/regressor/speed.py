@@ -53,11 +53,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         memory.append((name, len(samples), len(names), f"{per:.0f}"))
     report.note(
         "Processor time to learn and predict a sample, compared with AMFRegressor. At most the "
-        f"first {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in "
-        f"one process. All models get the same min-max scaled stream, in blocks of {BLOCK} "
-        "samples that are predicted and then learned. The ratio is AMF's time relative to the "
-        "Gaussian posterior, which includes choices of hyperparameters. The rows learn, later "
-        f"exclude the first {WARM_START} samples."
+        f"first {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one "
+        f"process. All models get the same min-max scaled stream, in blocks of {BLOCK} samples "
+        "that are predicted and then learned. The ratio is AMF's time relative to the Gaussian "
+        "posterior, which includes choices of hyperparameters. The rows `learn, later` exclude "
+        f"the first {WARM_START} samples."
     )
     report.table(
         (
@@ -71,7 +71,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         ),
         rows,
     )
-    report.note("The next table has the memory of the Gaussian model after all samples:")
+    report.note("The next table has the memory of the Gaussian model after all samples.")
     report.table(("data", "samples", "features", "bytes per sample and tree"), memory)
 
 

@@ -1,6 +1,7 @@
 """Accuracy with wrong values, changes of units and streams that start in a corner.
 
-A part is a function of the data folder, the report, whether the run is quick, and limits.
+Each part is a function of the data folder, the report, a flag for quick runs, and the sizes of a
+run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compare the packages of a commit and of the working tree: predictions and speed.
 
 Each package runs in a separate process. The processes get the same tasks in turns, never at the
-same time. Tasks use only public names, because private names differ between versions. A part is a
-function of the data folder, the report, whether the run is quick, the commit, and the number of
+same time. Tasks use only public names, because private names differ between versions. Each part is
+a function of the data folder, the report, a flag for quick runs, the commit, and the number of
 repeats.
 """
 
