@@ -37,7 +37,8 @@ Random = random.Random
 Row = dict[Any, Any]
 
 
-# Values of arguments that are always drawn, and then of arguments that are sometimes drawn.
+# Values of arguments. Arguments in `SIZES` are always drawn, and other arguments are sometimes
+# drawn.
 SIZES = {"n_estimators": [1, 2, 5], "n_candidates": [1, 5, 20], "n_partitions": [1, 5, 20]}
 SIZES |= {"n_cells": [2, 4], "pool_size": [4, 64, 200], "n_landmarks": [2, 5, 20]}
 SIZES |= {"n_components": [None, 1, 2, 20]}

@@ -17,7 +17,8 @@ class InlineEngine:
     Parameters
     ----------
     deaths
-        By the number of a call, "before" or "after": the worker dies before or after this call.
+        Map from the number of a call to "before" or "after": the worker dies before or after this
+        call.
     code
         Parameters that files cannot store.
 

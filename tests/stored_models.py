@@ -15,7 +15,7 @@ from test_configurations import CELLS, CONFIGURATIONS, FOURIER
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
 
-# Whether the newest format is final and has golden files; otherwise it may still change.
+# Whether the newest format is final and has golden files; otherwise the format may still change.
 FORMAT_IS_FINAL = True
 
 # Golden files, in a folder per format.

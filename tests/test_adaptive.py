@@ -114,7 +114,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
 @settings(max_examples=50)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
-    """Cuts occur in any order: duplicates, conflicts, inserted parents, split leaves."""
+    """Cuts come in any order: duplicates, conflicting cuts, new parents, splits of leaves."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2)).astype(np.float32).astype(float)
     X = X[rng.integers(0, max(1, n * places // 6), n)]
@@ -187,7 +187,7 @@ def test_a_memory_is_scaled_back_before_it_overflows():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gains_are_the_twins(weighted):
-    """The gains of the dimensions are those of all splits of the tree."""
+    """The gain of a dimension is the total gain of its splits in the tree."""
     X, y = draw(120, 4)
     weights = weights_of(120, 4) if weighted else [1.0] * 120
     trees = grown(X, y, n_trees=1, seed=3, weights=weights)

@@ -154,7 +154,7 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every)
             trees.forget_before(80)
         in_use = trees.trees.words["role"] != forest.IDLE
         assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
-    # Each tree has learned each sample since its first sample once.
+    # Each tree has learned each sample since its start exactly once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
     n_long = (trees.trees.words["role"] == forest.LONG).sum()

@@ -135,7 +135,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("extends", [0, 1])
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
-    """Extended trees have this distribution at any time, other trees after they are built."""
+    """Extended trees always have the distribution of the exact forest, other trees once built."""
     X, y = draw(24, 7, dims=2)
     n = 600
     trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)

@@ -52,7 +52,7 @@ def learned(name, n=40):
 def test_every_class_is_here():
     found = {getattr(rm, name) for name in rm.__all__}
     classes = {c for c in found if isinstance(c, type) and issubclass(c, base.Base)}
-    # `Calibrated` learns single samples and stores its predictions: tests/test_calibrated.py.
+    # `Calibrated` needs other tests, because it stores its predictions: tests/test_calibrated.py.
     assert {type(make()) for make in MODELS.values()} == classes - {rm.Calibrated}
 
 

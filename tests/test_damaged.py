@@ -33,7 +33,7 @@ def tree(model):
 
 
 def node_that(fits, t=0):
-    """Return a function that finds the first row of a tree that `fits`."""
+    """Return a function that finds the first row of a tree for which `fits` is true."""
 
     def find(model):
         nodes = trees_of(model).trees[t].nodes

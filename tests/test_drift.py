@@ -117,7 +117,7 @@ def test_only_increasing_errors_are_drifts():
 
 
 def test_who_detects():
-    """There is no detector, or a detector outside the kernel with the result `found`."""
+    """Without a detector no drift is found; a detector outside the kernel passes `found`."""
     for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, ours.LEAST_KEPT)):
         made = DriftWatch(detector)
         assert watch_one.of()(made.record, 0.0, 0, 400) == 0

@@ -78,7 +78,7 @@ def test_the_posterior_is_that_of_the_rest(params, places):
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
-    """Blocks pause and are opened, twice."""
+    """Blocks pause and are opened twice."""
     rng = np.random.default_rng(4)
     X = rng.random((40, 2)).astype(np.float32).astype(float)
     late, labels = rng.random((20, 2)).astype(np.float32).astype(float), [1, 0, 0, 0, 0] * 4

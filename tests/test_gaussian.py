@@ -167,7 +167,7 @@ def test_means_are_those_of_the_cells(schedule, seed):
 
 
 def likelihood(trees, first, last, pair, stops=None):
-    """Return the progressive log likelihood under a pair; each stop ends a group of trees."""
+    """Return a pair's progressive log likelihood; `stops` divides the trees into groups."""
     densities = np.zeros((last - first, 2))
     stops = [trees.n_trees] if stops is None else stops
     for start, stop in itertools.pairwise([0, *stops]):

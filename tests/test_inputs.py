@@ -66,7 +66,7 @@ def row_of_a_database():
 
 
 def test_any_mapping_is_read_as_its_dict(model):
-    counted = collections.Counter({"c": 1, "d": 2})  # as many keys as known, but others
+    counted = collections.Counter({"c": 1, "d": 2})  # As many keys as known features, but others.
     default = collections.defaultdict(float, {"a": 0.5, "c": 1.0})
     series = pd.Series({"a": 0.5, "c": 0.25})
     question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
@@ -74,7 +74,7 @@ def test_any_mapping_is_read_as_its_dict(model):
         there = dict(x)
         assert answer(model, x) == answer(model, there)
         assert answer(taught(model, x), question) == answer(taught(model, there), question)
-        assert dict(x) == there  # lookups have not inserted keys
+        assert dict(x) == there  # Lookups have not inserted keys.
 
 
 def test_missing_values_of_all_libraries_are_absent(model):

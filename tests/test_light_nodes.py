@@ -180,7 +180,7 @@ def test_damaged_boxes_are_refused(wide):
 
 @pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])
 def test_distances_to_points_are_the_twins(dims):
-    # A row starts with a word before the point; some values and dimensions are missing.
+    # A row has one word of memory before the point; some values and dimensions are missing.
     rng = np.random.default_rng(dims)
     for missing in (0.0, 0.3):
         rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)

@@ -146,8 +146,8 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
         save(merged, tmp_path / "merged")
         for model in (load(tmp_path / "merged"), merged):
             # The matrix is A + delta2 I, with elements up to 190, the number of samples. The
-            # condition number amplifies rounding to some times 2e-16 * 190 / 0.01 of the targets'
-            # spread.
+            # condition number amplifies rounding errors to a small multiple of 2e-16 * 190 / 0.01,
+            # relative to the targets' spread.
             found, expected = (m.predict_many(asked, with_dist=True) for m in (model, whole))
             np.testing.assert_allclose(found["mean"], expected["mean"], rtol=0.0, atol=1e-9)
             np.testing.assert_allclose(found["variance"], expected["variance"], rtol=1e-9)

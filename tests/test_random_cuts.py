@@ -238,7 +238,7 @@ def test_before_any_learning():
         assert model.raw_scores_one({"a": 5.0})["relative"] == 1.0
     model.learn_one({})
     assert model.n_samples == 33
-    # The only kept score is 0.
+    # The score is a rank among stored scores, and the only stored score is 0.
     assert model.score_one({"a": 5.0}) == 0.75
 
 

@@ -101,7 +101,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
             F[:, :width] @ one for one in (own.learned["solutions"][k, :width], found[k])
         )
         np.testing.assert_allclose(fitted, expected, rtol=1e-7, atol=1e-7 * np.ptp(fitted))
-    # Predictions follow from the same weights.
+    # Predictions use the same weights.
     x = np.array([0.3, -1.0, 0.0, 2.0, np.nan, np.nan])
     predict(own.record, Float64s.of(x))
     row = rows_of(design, x[None, :4])[0]
@@ -123,7 +123,7 @@ def test_inputs_are_measured_by_quantiles():
     run(own, X, y)
     record, i = own.record, 1 - own.record.active
     record.n_before, record.kept_before = record.n_samples, record.n_kept
-    # Both kinds of rows are equal.
+    # The recent rows equal the rows kept from the whole stream.
     both = np.concatenate([X, X])
     for j in range(3):
         measure(record, own.designs[i], j)
@@ -233,7 +233,7 @@ def test_inputs_that_are_no_numbers_are_left_out():
 
 
 def test_new_inputs_may_have_been_zero():
-    """New inputs are as if they had been zeros from the start."""
+    """New inputs count as if they had been 0 from the start."""
     X, y = samples(10, 100, 2)
     whole, wider = new(3), new(2)
     run(whole, np.hstack([X, np.zeros((100, 1))]), y)

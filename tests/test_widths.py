@@ -208,7 +208,7 @@ def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
 
 @exact_kinds
 def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own, seed):
-    """The compared trees have these widths from the start, with other positions and directions."""
+    """The compared forest has these widths from the start, and another seed."""
     X, y = corner(560, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == STEADY and model.widths["a"] > 5.0

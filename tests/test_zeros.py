@@ -47,7 +47,7 @@ def test_a_feature_that_is_undone_has_counted_nothing():
     model._settle()
     model._trees.begin_change()
     model._add_features({"later": 2.0})
-    # The state is as after an exception.
+    # This is the state after an exception.
     assert model.predict_one({"f00": 1.0}) is not None
     assert pickle.dumps(model) == before
     model.learn_one({"later": "red"}, 1)

@@ -129,8 +129,8 @@ class Wrapper:
     Parameters
     ----------
     wrap
-        A function that makes the wrapped model, given River's class and a function that makes
-        models. Or the arguments of River's class after the model.
+        A function that makes the wrapped model from River's class and a function that makes models.
+        Alternatively, a mapping of the arguments of River's class besides the model.
     target
         A function that returns the target of a sample.
     use

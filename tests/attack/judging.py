@@ -35,8 +35,8 @@ class Judge:
     go_on
         A function that lets a model learn more samples.
     every
-        The step between attacked lines; the step between attacked allocations is an eighth of
-        `every`. The environment variable `ATTACK_EVERY` overrides this step; 1 attacks all lines
+        The step between attacked lines. The step between attacked allocations is about an eighth of
+        it. The environment variable `ATTACK_EVERY` replaces `every`; the value 1 attacks all lines
         and allocations.
 
     """
@@ -63,7 +63,7 @@ class Judge:
         return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
     def _attack(self, state, call, what, every, between=()):
-        """Let a call fail at every `every`-th line or allocation; `between` has partial calls."""
+        """Let a call fail at some lines or allocations; `between` has calls for a part of it."""
         count, strike = WAYS[what]
         # The first call compiles or loads kernels, and is not attacked.
         call(pickle.loads(state))

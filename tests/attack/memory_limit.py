@@ -21,7 +21,7 @@ def size():
 
 
 def samples(n, first=0):
-    """Return samples that have new features each."""
+    """Return samples, each with new features."""
     found = []
     for i in range(first, first + n):
         own = {f"f{i}_{j}": 0.5 + j % 3 for j in range(NEW_FEATURES)}

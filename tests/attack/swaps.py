@@ -1,9 +1,9 @@
 """Forge files of valid parts that do not fit each other.
 
-A part of a model's file is replaced by the part at the same path in another file of the same class.
-Or an object is replaced by another object. Or a learner gets another size, with arrays of matching
-shapes. `python tests/attack/swaps.py` exchanges all parts of each kind; `bitflips` names its
-settings.
+There are three kinds of exchanges. A part of a model's file is replaced by the part at the same
+path in another file of the same class. An object is replaced by another object. A learner gets
+another size, with arrays of matching shapes. `python tests/attack/swaps.py` makes all exchanges for
+each kind of model. Its environment variables are those of `bitflips`.
 """
 
 import sys

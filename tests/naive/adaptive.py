@@ -21,7 +21,7 @@ def route(nodes, x):
 
 
 class Statistics:
-    """The statistics of a node: decayed counts, shares of the memories, stop probabilities."""
+    """The statistics of a node: counts and a share for each decay, and stop probabilities."""
 
     def __init__(self, n_classes):
         self.counts = np.zeros((len(DECAYS), n_classes))
@@ -29,12 +29,12 @@ class Statistics:
         self.stops = list(STOP_PRIORS)
 
     def memories(self, alpha):
-        """Return the class distributions of the memories as rows."""
+        """Return the class distributions by the counts of each decay, as rows."""
         counts = self.counts + alpha
         return counts / counts.sum(axis=1, keepdims=True)
 
     def estimate(self, v):
-        """Return the distribution of the node in posterior `v`; posterior 1 mixes the memories."""
+        """Return the distribution of the node in posterior `v`; posterior 1 mixes all decays."""
         own = self.memories(PRIORS[v])
         return own[0] if v < 1 else self.shares @ own
 
@@ -45,7 +45,7 @@ class Statistics:
 
     def weigh(self, label, weight=1.0):
         chances = self.memories(PRIORS[1])[:, label]
-        # Chances are divided by the largest chance, because their powers could underflow.
+        # Likelihoods are divided by the largest likelihood, because their powers could underflow.
         mixed = self.shares * (chances / chances.max()) ** weight
         self.shares = (1.0 - SHARE_RATE) * mixed / mixed.sum() + SHARE_RATE / len(DECAYS)
 
@@ -63,7 +63,8 @@ def predict(nodes, seen, x, v):
 def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
     """Update the nodes on a sample's path: weights first, then counts.
 
-    The loss of a sample is multiplied by its weight. `below` holds log likelihoods.
+    The loss of a sample is multiplied by its weight. At each node, `below` holds the log likelihood
+    of the label below the node for each posterior.
     """
     path = route(nodes, x)
     below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(2)]

@@ -54,7 +54,7 @@ def scatter(targets, weights):
 def lagged(pairs, scales, n_lags=4, far=10.0):
     """Return the weights of a ridge regression of errors on the latest errors and targets.
 
-    `pairs` has the prediction and the target of each sample, and `scales` their unit. The
+    `pairs` has the prediction and the target of each sample. Errors are in units of `scales`. The
     regression is solved after each sample, because the error of the previous solution determines
     the weight of the sample.
     """
@@ -84,7 +84,7 @@ class Fences:
         self.stored = []
 
     def see(self, target):
-        """Add a target, and return the clipped target; some targets renew the fences."""
+        """Add a target, and return it clipped; some calls renew the fences."""
         is_beyond = not self.low <= target <= self.high
         self.beyond = 0.9 * self.beyond + is_beyond
         if self.beyond <= 3.0:

@@ -30,7 +30,7 @@ class QuantileTracker:
         self.threshold = start
 
     def update(self, covered, n, delay):
-        """Move the threshold after `n` updates; `covered` is whether the score was covered."""
+        """Update the threshold after `n` labels; `covered` is whether it covered the score."""
         eta = step_size(n, self.first, delay) / math.sqrt(self.level * (1.0 - self.level))
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
 

@@ -39,7 +39,7 @@ class Moments:
         return product
 
     def add_if_near(self, value, weight):
-        """Add a value, or 30 variances for the square of a far value; return whether it is near."""
+        """Add a value, and return whether it is near; a far value only adds 30 variances."""
         far = self.squares > 0.0 and (value - self.mean) ** 2 > FAR * self.squares / self.n
         if far:
             self.squares += weight * FAR_COUNTS * self.squares / self.n

@@ -77,9 +77,9 @@ class Posterior:
 def mixture(posterior, x, scale, lifetime, moments):
     """Return weight, mean and variance of each component of a sample's distribution.
 
-    There is a component for each edge at which the sample may branch off, and one for the leaf.
-    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r. At the share r of
-    an edge's increase, the sample branches off.
+    There is a component for each edge at which the sample may branch off, and one for the leaf. The
+    sample branches off after a random share r of the edge's variance. `moments(eta, span, gamma2,
+    start)` returns the mean and the mean square of r.
     """
     nodes, gamma2 = posterior.nodes, posterior.gamma2
     found = []
@@ -94,8 +94,9 @@ def mixture(posterior, x, scale, lifetime, moments):
             leaves = 1.0 - math.exp(-eta * node.delta)
             r, r2 = moments(eta, node.time - start, gamma2, start)
             increase = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
-            # These lines add the variance of (1 - r) mu_parent + r mu, that of the bridge, and that
-            # of the rest of the path with noise.
+            # The first line is the variance of (1 - r) mu_parent + r mu. The second line adds the
+            # variance of the bridge. The third line adds the variance of the rest of the path, and
+            # the noise.
             variance = (1 - 2 * r + r2) * v_p + r2 * v + 2 * (r - r2) * common
             variance += (r - r2) * increase
             variance += end - sigmoid(gamma2 * start) - r * increase + posterior.noise

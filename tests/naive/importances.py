@@ -78,7 +78,7 @@ def explain_classes(root, x, gamma, base):
     return start, found
 
 
-# Targets; nodes have the form of `gaussian`.
+# Importances for targets. The nodes have the form of the nodes in `gaussian`.
 
 
 def _gains(nodes, losses, n_dims):

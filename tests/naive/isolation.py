@@ -56,8 +56,8 @@ def voronoi_cell(centres, x):
 def isolation_tree(points, draws, places):
     """Return a tree that isolates all points by cuts along random varying features.
 
-    A leaf is the index of its first point. The features of a node are in the order in which its
-    points have a non-zero value. Within a point, `places` defines the order.
+    A leaf is the index of its first point. The features of a node are ordered by the first point
+    with a non-zero value. `places` orders the features with the same first point.
     """
     left = iter(draws)
 

@@ -16,7 +16,7 @@ def fences(targets, weights):
 
 
 def counted(targets, weights):
-    """Return whether each target of a stream counts after the last target."""
+    """Return whether each target counts, once all targets have been seen."""
     low, high = -math.inf, math.inf
     found = []
     for n, y in enumerate(targets, 1):

@@ -38,8 +38,8 @@ def robust_range(column, fence=3.0):
 def without_rounding(column, errors):
     """Return ordered numbers in which the first number of a run replaces the run.
 
-    A run is equal up to rounding. A number farther from the first number than twice its error is
-    kept.
+    The numbers of a run are equal up to rounding. A number stays if its distance from the first
+    number is more than twice its error.
     """
     found, first = [], math.nan
     for i, (value, error) in enumerate(zip(column, errors, strict=True)):

@@ -65,7 +65,7 @@ def density(z, freedom):
 
 
 class Mixture:
-    """Four mixtures of experts, and a fixed share over the four; `constants` are the module's."""
+    """Four mixtures of experts, and a fixed share over them; `constants` is the kernels' module."""
 
     def __init__(self, n, constants, squared=False):
         self.n, self.c, self.squared = n, constants, squared
@@ -160,7 +160,7 @@ class Mixture:
 
 
 class Law:
-    """A fixed share over error distributions: guesses of the size, factors, degrees of freedom."""
+    """A fixed share over error distributions with several sizes, factors and degrees of freedom."""
 
     def __init__(self, constants):
         self.c = constants

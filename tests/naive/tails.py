@@ -23,7 +23,7 @@ def variance(own, scale, whole):
     """Return the variance of a component at a scale; `whole` is the total target variance."""
     if scale >= 1.0:
         return own * scale**2
-    # The excess of the component's precision over that of the targets is divided by scale^2.
+    # The precision of the component, minus the precision of all targets, is divided by scale^2.
     beyond = max(1.0 / own - 1.0 / whole, 0.0)
     return 1.0 / (1.0 / own - beyond + beyond / scale**2)
 
