@@ -1,1 +1,1 @@
-"""Benchmarks of the estimators: `python -m benchmarks --help`."""
+"""Benchmarks of the estimators; `python -m benchmarks --help` lists the options."""

@@ -549,9 +549,9 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append([name, len(y), *cells, ratio])
     report.note(
         f"Coverage on held-out series, sets and texts. At most the first {MOST_HELD_OUT} samples "
-        "are used, with seed 1 and no delay. The columns `calibrated` and `distribution` have "
-        "the coverage in percent of 50, 80 and 95 % intervals, without the first tenth. The last "
-        "column has the ratios of their interval scores."
+        "are used, with seed 1 and no delay. The columns `calibrated` and `distribution` have the "
+        "coverage in percent of 50, 80 and 95 % intervals, without the first tenth. The last "
+        "column has the interval scores of `calibrated` divided by those of `distribution`."
     )
     report.table(["series", "n", OURS, BEFORE, "scores"], rows)
     report.note(

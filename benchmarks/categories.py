@@ -246,7 +246,7 @@ def run(model: Any, samples: Samples) -> tuple[float, float, float]:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and log loss on streams with categories with River's models."""
+    """Compare accuracy and log loss with River's models on streams with categories."""
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
     for name in [name for name in STREAMS if not data.sets or name in data.sets]:
@@ -296,7 +296,7 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
     "levels": lambda seed: MondrianForestRegressor(seed=seed),
     "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
     "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
-    # The linear models in their leaves accept no strings.
+    # By default, River's trees have linear models in leaves, which accept no strings.
     "ARF": lambda seed: forest.ARFRegressor(leaf_prediction="mean", seed=seed),
     "HT": lambda seed: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
     "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed),
@@ -304,7 +304,7 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare absolute errors on streams with categories with River's models."""
+    """Compare absolute errors with River's models on streams with categories."""
     rows = []
     for name, samples in _targets(data, 1000 if quick else PREFIX).items():
         found = []
@@ -355,7 +355,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
         "Accuracy, time and memory on bags of words, compared with naive Bayes. The "
         f"{len(samples)} texts are those of reuters_acq. A text has on average {present:.0f} of "
         f"the 2,000 most frequent words. The share of the second class is {share:.3f}. An absent "
-        "word counts as 0; for the model with unknown in its name it is a missing value."
+        "word counts as 0; for the model with `unknown` in its name, it is a missing value."
     )
     rows = []
     for name, make in {

@@ -331,7 +331,7 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     report.note(
         f"Prequential accuracy and mean absolute error on drifting streams of {n} samples by the "
-        "size of the window; all means no window. The forests have 10 trees and seed 1."
+        "size of the window. The word `all` means no window. The forests have 10 trees and seed 1."
     )
     headers = [f"{what}, {w or 'all'}" for what in ("accuracy", "error") for w in windows]
     report.table(("stream", *headers), rows)

@@ -28,7 +28,7 @@ LIFETIMES: dict[str, Any] = {
     "gamma(2, rate 1.25)": stats.gamma(2.0, scale=0.8),
     "uniform(0.5, 2.5)": stats.uniform(0.5, 2.0),
 }
-# The kernel of this many random directions is nearly isotropic.
+# Number of random directions whose kernel is nearly isotropic.
 MANY = 400
 LEVEL = 0.01
 

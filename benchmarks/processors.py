@@ -167,9 +167,9 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
         others = {name: run(name, variables) for name, variables in settings().items()}
     report.note(
         f"Dependence of results on the processor. Results on {n} samples, in separate processes "
-        "with the settings in the header, are compared with a plain process. The same means "
-        "equal to the last bit. Otherwise a cell has the largest difference, relative to the "
-        "value or to the median of all values, whichever is larger."
+        "with the settings in the header, are compared with a plain process. The word `same` "
+        "means equal to the last bit. Otherwise a cell has the largest difference, relative to "
+        "the value or to the median of all values, whichever is larger."
     )
     report.table(
         ["result", *others],

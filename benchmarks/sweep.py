@@ -145,8 +145,9 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Errors and time of ridge regression after many updates. There are {n} samples on {C} "
         "cells of 20 partitions, with targets of about 100 and no intercept. An error is the "
-        "largest difference between a prediction and that of SciPy's least squares solver (by "
-        "singular values) on all samples. The inverse is updated by NumPy, with rank-one updates."
+        "largest difference between a prediction and the prediction of SciPy's least squares "
+        "solver (by singular values) on all samples. The inverse is updated by NumPy, with "
+        "rank-one updates."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
@@ -188,11 +189,11 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Test error on cpu against M (Figure 6). There are {n} training and {len(X_test)} test "
         f"rows with raw features and centred targets. The lifetime is {LIFETIME}, and delta^2 is "
-        f"{DELTA2} (or {LARGER} in the columns with this number). A cell has the relative error "
-        f"in percent, the median of {seeds} seeds (smallest - largest), and of one seed for M = "
-        "1000. M is the number of non-zero features; Fourier has half as many frequencies. The "
-        "number of columns is that of Mondrian features for the last seed. The error of the "
-        f"exact Laplace kernel is {exact:.2f} (3.1 in the paper)."
+        f"{DELTA2} (or {LARGER} in the columns with this number). A cell has the relative error in "
+        f"percent: the median of {seeds} seeds (smallest - largest), or one seed for M = 1000. M "
+        "is the number of non-zero features; Fourier has half as many frequencies. The number of "
+        "columns is that of Mondrian features for the last seed. The error of the exact Laplace "
+        f"kernel is {exact:.2f} (3.1 in the paper)."
     )
     report.table(
         ("M", "columns", *errors),
@@ -281,7 +282,7 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
-    """Search a lifetime like the paper: double or halve from 1 on, then search between the best.
+    """Search a lifetime as in the paper: double or halve from 1, then search between the best two.
 
     Errors are nearly constant far from a good lifetime. If the errors of both ends are within 1 %,
     the lower end is halved. The range grows until a lifetime between its ends is 10 % better than

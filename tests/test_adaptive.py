@@ -158,7 +158,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
 
 
 def test_memories_hold_no_subnormal_number():
-    """Subnormal numbers take some processors 100 times as long, so tiny counts become 0."""
+    """Some processors need 100 times as long for subnormal numbers, so tiny counts become 0."""
     y = [0, 1] * 30 + [2, 3] * 300
     trees = grown(np.random.default_rng(0).random((len(y), 2)), y, n_candidates=3, forgets=True)
     found = []

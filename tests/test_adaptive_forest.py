@@ -190,7 +190,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
-    """A copy reserves memory for rows at other samples, which must not delay a tree."""
+    """A copy reserves memory for rows at other times; this must not delay a tree."""
     rng, n_classes = random.Random(seed), 30
     model, other = fed([]), fed([])
     for i in range(1200):

@@ -123,7 +123,7 @@ def test_readings_are_the_twins(seed):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gains_are_the_twins(weighted):
-    """The gains of the dimensions are those of all splits of the tree."""
+    """The gain of a dimension is the total gain of its splits in the tree."""
     X, y = draw(120, 4)
     weights = weights_of(120, 4) if weighted else [1.0] * 120
     trees = grown(X, y, seed=3, weights=weights)

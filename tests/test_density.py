@@ -267,7 +267,8 @@ def test_exact_density_is_theorem_5_1():
         frame, asked = (kind({"b": Z[:, 0], "a": Z[:, 1]}) for Z in (X, queries))
         np.testing.assert_allclose(exact_density(frame, asked, 1.7), expected)
         assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected[0])
-    # At a sample, E_2(0) = 1. Far away, the density becomes 0 without a warning.
+    # At a sample, the exponential integral of the density is E_2(0) = 1. Far away, the density
+    # becomes 0 without a warning.
     assert exact_density([[3.0]], [3.0], 2.0) == 2.0
     with np.errstate(all="raise"):
         assert exact_density([[3.0]], [1e6], 2.0) == 0.0

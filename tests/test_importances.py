@@ -28,7 +28,7 @@ from river_mondrian.learners.experts import (
 )
 from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
 
-# Tolerance of float64 sums of some hundred terms below 1.
+# Tolerance of float64 sums of a few hundred terms below 1.
 ROUNDING = 1e-12
 
 

@@ -191,7 +191,7 @@ def test_known_ranges_stay(kind):
 
 @exact_kinds
 def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
-    """A renewal is in progress; all kinds of a seed together have level 1e-3."""
+    """A renewal is in progress; the tests of one seed have level 1e-3 together."""
     X, y = corner(455, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == DRAWING

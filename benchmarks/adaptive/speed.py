@@ -64,13 +64,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
-        "Processor time to predict and learn a sample, compared with River's forests. All "
-        "forests have 10 trees. The column `us` has the time of the adaptive forest in "
-        "microseconds. The columns `AMF` and `ARF` have the times of these forests divided by "
-        "the time of the adaptive forest. The column `over exact` has the time of the adaptive "
-        f"forest divided by that of the exact forest. Times and ratios are medians of {repeats} "
-        "repeats in one process. The last column has the CPU time of the longest learn_one among "
-        f"the first {LONG} samples, including the warm-up."
+        "Processor time to predict and learn a sample, compared with River's forests. All forests "
+        "have 10 trees. The column `us` has the time of the adaptive forest in microseconds. The "
+        "columns `AMF` and `ARF` have the times of these forests divided by the time of the "
+        "adaptive forest. The column `over exact` has the time of the adaptive forest divided by "
+        f"the time of the exact forest. Times and ratios are medians of {repeats} repeats in one "
+        "process. The last column has the CPU time of the longest learn_one among the first "
+        f"{LONG} samples, including the warm-up."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "longest, ms"]
     report.table(headers, table)

@@ -78,8 +78,8 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         f"{n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the "
         "other models have default parameters. Learning is timed on the last 1,000 samples, and "
         "scoring on 1,000 other samples. `Alarms` score each sample that they learn. A time is "
-        "the smallest mean processor time of five blocks of calls. Bytes are those of the "
-        "`DensityForest` per sample and tree."
+        "the smallest mean processor time of five blocks of calls. Bytes are for the "
+        "`DensityForest`, per sample and tree."
     )
     headers = ["features", "model", "learn, us", "score, us", "bytes"]
     report.table(headers, rows)

@@ -31,7 +31,7 @@ WINDOW, FITTED_EVERY = 2048, 256
 
 
 class Peer(NamedTuple):
-    """A detector, and the largest number of samples that it gets, if it is slow."""
+    """A detector, and the largest number of samples that a slow detector gets."""
 
     make: Callable[[int], Any]
     most: int | None = None

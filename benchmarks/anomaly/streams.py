@@ -132,7 +132,7 @@ def shifts(data: DataFolder, n: int) -> Labelled | None:
 
 
 def seasons(data: DataFolder, n: int) -> Labelled | None:
-    """Return a seasonal series; while its season stops or is thrice as fast, it is anomalous."""
+    """Return a seasonal series; it is anomalous while its season stops or is 3 times as fast."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in rng.choice(np.arange(400, n - 40, 60), size=max(3, n // 800), replace=False):

@@ -39,7 +39,7 @@ def _learning(X: Any, y: Any) -> tuple[float, float, int]:
 
 
 def _driver(width: int, quick: bool) -> dict[int, tuple[float, float]]:
-    """Return, by block size, the driver's seconds per block and per additional worker."""
+    """Return the driver's seconds per block and per additional worker, for each block size."""
     least, most = (1, 4) if quick else (1, 16)
     found = {}
     with local_ray(2 * most) as ray:

@@ -46,14 +46,14 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         ]
     report.note(
         "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
-        f"first {n} samples of each stream are used, with 10 trees. Times are medians of "
-        f"{repeats} repeats in one process, and the ratio has its smallest and largest value. The "
-        "rows learn and predict time learn_one and predict_proba_one on the same min-max scaled "
-        f"stream. Blocks of {BLOCK} samples are predicted and then learned. The two forests "
-        f"alternate every {TURN} blocks. End to end is progressive_val_score (accuracy), with the "
-        "raw stream for the Mondrian forest, and MinMaxScaler | AMFClassifier. All times include "
-        f"the rebuilds of the warm-up; separate rows have the first {WARM_START} samples and the "
-        "later samples."
+        f"first {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} "
+        "repeats in one process, and the ratio has its smallest and largest value. The rows "
+        "`learn` and `predict` have the times of learn_one and predict_proba_one on the same "
+        f"min-max scaled stream. Blocks of {BLOCK} samples are predicted and then learned. The two "
+        f"forests alternate every {TURN} blocks. End to end is progressive_val_score (accuracy), "
+        "with the raw stream for the Mondrian forest, and MinMaxScaler | AMFClassifier. All times "
+        f"include the rebuilds of the warm-up; separate rows have the first {WARM_START} samples "
+        "and the later samples."
     )
     report.table(
         (

@@ -21,7 +21,7 @@ FLOOR = 1e-3  # Smallest probability in the log loss.
 
 
 def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
-    """Add each sample's hit and log loss to `scores`; yield after each block."""
+    """Add accuracy (0 or 1) and log loss of each sample to `scores`; yield after each block."""
     for i, (x, y) in enumerate(samples, 1):
         probabilities = model.predict_proba_one(x)
         if probabilities:

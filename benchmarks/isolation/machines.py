@@ -49,9 +49,9 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
             )
     report.note(
         "IK-SVM, compared with the SVM with the Laplace kernel (Table 7). IK-SVM is "
-        "scikit-learn's LinearSVC on CSR matrices of cells, and the other model is its SVC. "
-        f"Models have C = 1 and t = {T}, and learn the first training rows. The value of psi was "
-        "selected for OGD by cross-validation."
+        "scikit-learn's LinearSVC on CSR matrices of cells, and the other model is scikit-learn's "
+        f"SVC. Models have C = 1 and t = {T}, and learn the first training rows. The value of psi "
+        "was selected for OGD by cross-validation."
     )
     report.table(
         ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s"),

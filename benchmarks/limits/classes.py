@@ -94,10 +94,10 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 rows.append([n_classes, n_learned, name, *times, f"{cost.accuracy:.3f}", each])
     report.note(
         "Time and memory against the number of classes. Classes are normal around centres in the "
-        f"unit cube of {N_FEATURES} dimensions, with standard deviation {SPREAD}. The forests "
-        f"have {N_TREES} trees. Times are processor times of a call in microseconds: learn_one "
-        f"for the latest {N_TIMED} samples, and predictions for {N_PREDICTED} test samples. The "
-        "accuracy is on the test samples. Bytes are those of the model per sample and tree."
+        f"unit cube of {N_FEATURES} dimensions, with standard deviation {SPREAD}. The forests have "
+        f"{N_TREES} trees. Times are processor times of a call in microseconds: learn_one for the "
+        f"latest {N_TIMED} samples, and predictions for {N_PREDICTED} test samples. The accuracy "
+        "is on the test samples. Bytes are per sample and tree."
     )
     report.table(
         [

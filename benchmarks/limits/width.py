@@ -120,12 +120,11 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     cost = _cost(MondrianForestClassifier(10, seed=1), stream(X, rng.integers(10, size=len(X))))
     rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
-        "Time and memory against the number of features, and on long streams. Pixels are from "
-        "the middle of MNIST's images, in random order. Times are median processor times of a "
-        f"call in microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for "
+        "Time and memory against the number of features, and on long streams. Pixels are from the "
+        "middle of MNIST's images, in random order. Times are median processor times of a call in "
+        f"microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for "
         f"{N_PREDICTED} test samples. The longest call is in milliseconds, without the first "
-        f"{N_FIRST} samples. Bytes are those of the model per sample and tree, and MB those of "
-        "the model."
+        f"{N_FIRST} samples. Bytes are per sample and tree, and MB are for the whole model."
     )
     report.table(
         [

@@ -83,7 +83,7 @@ class Scores:
 
 
 def _run(make: Callable[[], Any], predict: Callable[..., Prediction], samples: Stream) -> Scores:
-    """Return the scores of samples, each predicted before it is learned, without the first."""
+    """Return the scores of all samples but the first; each is predicted before it is learned."""
     model, scores = make(), Scores()
     start = len(samples) // 10
     for i, (x, y) in enumerate(samples):
@@ -113,11 +113,11 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         f"{500 if quick else MOST} samples are used, with one seed and 10 trees. MAE and RMSE "
         "exclude the first sample. Log likelihood, CRPS and the coverage of central intervals "
         "exclude the first tenth. By default the tails and the scale of the Gaussian posterior's "
-        "variances are learned from earlier targets; normal tails have normal noise instead. Raw "
-        "features are not scaled. By default the Mondrian forest scales features itself, and "
-        "River's scaled models are behind MinMaxScaler. The linear model gets standardized "
-        "features and targets. A log density below -700 counts as -700. Seconds include learning "
-        "and predictions, with a distribution if possible."
+        "variances are learned from earlier targets. Models with normal tails assume normal noise "
+        "instead. Raw features are not scaled. By default the Mondrian forest scales features "
+        "itself, and River's scaled models are behind MinMaxScaler. The linear model gets "
+        "standardized features and targets. A log density below -700 counts as -700. Seconds "
+        "include learning and predictions, with a distribution if possible."
     )
     runs: dict[str, dict[str, Scores]] = {}
     for name, samples in load_streams(data, quick):

@@ -1,4 +1,4 @@
-"""Time to learn if widths hold, and time to learn if a stream starts in a corner."""
+"""Time to learn if the features' ranges stay the same, or if a stream starts in a corner."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
                 ]
             )
     report.note(
-        "Time to learn if widths hold, and if a stream starts in a corner. Times are CPU "
-        f"microseconds of learn_one with {N_TREES} trees, {DIMENSION} normal features and {n} "
-        f"samples. The time of a call is the median of {repeats} repeats with one seed, in one "
-        "process in which models take turns. In columns with the word `told`, inputs are scaled "
-        "by the range of the full stream, and the model has scale=False. The corner stream starts "
-        f"with {START} samples (at most a third) that have the smallest values of one feature in "
-        "ascending order. In these samples, half of the features are within a twentieth of their "
-        "range. The columns `first` and `later` have the longest calls in milliseconds, within "
-        f"the first {WARM_UP} samples and after them."
+        "Time to learn if the features' ranges stay the same, and if a stream starts in a corner. "
+        f"Times are CPU microseconds of learn_one with {N_TREES} trees, {DIMENSION} normal "
+        f"features and {n} samples. The time of a call is the median of {repeats} repeats with one "
+        "seed, in one process in which models take turns. In columns with the word `told`, inputs "
+        "are scaled by the range of the full stream, and the model has scale=False. The corner "
+        f"stream starts with {START} samples (at most a third) that have the smallest values of "
+        "one feature in ascending order. In these samples, half of the features are within a "
+        "twentieth of their range. The columns `first` and `later` have the longest calls in "
+        f"milliseconds, within the first {WARM_UP} samples and after them."
     )
     headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
     headers += ["told, first", "told, later"]

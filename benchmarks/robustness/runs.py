@@ -19,7 +19,7 @@ from ..report import Report, pyplot
 # Lines of a picture: a name, whether the excesses are of errors, and the excesses.
 Excesses = list[tuple[str, bool, list[float]]]
 
-# Constructors with the argument seed and others.
+# Constructors with the argument `seed` and other arguments.
 CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "exact": MondrianForestClassifier,
     "adaptive": AdaptiveMondrianForestClassifier,

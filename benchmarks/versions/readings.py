@@ -119,9 +119,8 @@ def run(
 ) -> Array:
     """Predict each sample and then learn it; return all outputs.
 
-    After a share of the samples, a function of `steps` is called, and the model that it returns is
-    used from then on. At the end, predictions are made for every fifth sample, a distant sample and
-    samples without known features.
+    After a share of the samples, a function of `steps` replaces the model. At the end, predictions
+    are made for every fifth sample, a distant sample and samples without known features.
     """
     n = len(samples)
     due = {int(share * n): step for share, step in (steps or {}).items()}

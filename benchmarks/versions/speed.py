@@ -16,7 +16,8 @@ from .peers import Failed, Peers
 LIMIT = 1.05
 SAMPLES, QUICK_SAMPLES = 3000, 300
 PASSES = 3
-# Number of repeats in the same processes. Memory addresses affect the speed, so processes change.
+# Number of repeats in the same processes. Memory addresses affect the speed, so new processes are
+# started after these repeats.
 SAME_PROCESSES = 3
 
 Pairs = list[tuple[float, float]]  # Old and new times of the same repeat.
@@ -42,7 +43,7 @@ class Call:
 
     @property
     def fastest(self) -> float:
-        """Return new / old, with the fastest repeat of each block."""
+        """Return the ratio new / old of the fastest repeats of all blocks."""
         return float(self.blocks[1].sum() / self.blocks[0].sum())
 
     def cells(self) -> tuple[str, ...]:

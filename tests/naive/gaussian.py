@@ -110,8 +110,8 @@ def mixture(posterior, x, scale, lifetime, moments):
 def cell_mean(nodes, x, y, time):
     """Return the mean target in a sample's cell at a time (Equation 17).
 
-    If the sample has branched off, its cell is empty. Then the mean of the box that it has left is
-    used, weighted by the probability of branching off from this box.
+    If the sample has branched off, its cell is empty. Then the mean of the box that the sample has
+    left is used, weighted by the probability of branching off from this box.
     """
     total, stays = 0.0, 1.0
     for i in route(nodes, x):
