@@ -15,7 +15,7 @@ from .limits import LARGEST, LARGEST_WINDOW
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# Random cut trees draw which samples enter, but no lifetimes, so they reuse this key.
+# Models that draw the samples of a tree draw no lifetimes, so both draws share a key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Longest `repr` of an argument that a message shows.
@@ -184,9 +184,9 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
 
 
 def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
-    """Return the lifetime after each of the next `more` samples, after `n` samples.
+    """Return the lifetimes after `n` + 1 to `n` + `more` samples.
 
-    `lifetime` maps a number of samples to a lifetime; lifetimes may not decrease. `last` is the
+    `lifetime` maps a number of samples to a lifetime, which may not decrease. `last` is the
     lifetime after `n` samples.
     """
     found = []

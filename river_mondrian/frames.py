@@ -38,8 +38,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
     Returns
     -------
-    The narwhals frame, or the array itself. The column names. The values, shape (n, columns), with
-    NaN for nulls and codes for levels.
+    The narwhals frame or the array itself, the column names, and the values, shape (n, columns).
+    Nulls become NaN, and levels become codes.
 
     Raises
     ------
@@ -184,9 +184,10 @@ def _kinds(
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
     """Return whether a column is read at once, whether it is a category, and a check of values.
 
-    The second result is None for an unknown feature, whose first value decides. The third result is
-    a function that checks a value. `may_be` is whether the column's type is a type of levels. Truth
-    values are numbers if the known feature is not a category.
+    For an unknown feature, the second result is None, and the first value determines the kind. The
+    third result is a function that checks a value. `may_be` is whether the column has a type for
+    levels, such as a categorical type. Truth values are numbers if the known feature is not a
+    category.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -232,7 +233,7 @@ def _one_by_one(
         if value == value:
             if is_category is None:
                 is_category = type(value) is Level
-                # A column with a categorical type is a category on purpose.
+                # A column with a categorical type needs no warning: its text is meant as levels.
                 if check is not inputs.check_level:
                     inputs.warn_of_text(name, item)
             values[row] = of_kind(name, value, is_category, f" in row {row}")

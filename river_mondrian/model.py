@@ -165,7 +165,7 @@ class ClonesWhole:
         made: Self = super().clone(new_params)  # type: ignore[misc]
         lifetime = {**vars(self), **(new_params or {})}.get("lifetime")
         if is_distribution(lifetime):
-            # A deep copy of a distribution has another `repr`.
+            # The distribution is not copied, because a deep copy would have another `repr`.
             vars(made)["lifetime"] = lifetime
         if not include_attributes:
             return made

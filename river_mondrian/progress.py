@@ -14,8 +14,7 @@ from .inputs import Floats
 
 # Number of rows between two updates: a few milliseconds to a tenth of a second of work.
 PIECE = 1024
-# Seconds between two lines of text on a terminal, where a line replaces the line before, and in a
-# log.
+# Seconds between two lines of text: on a terminal, and in a log.
 EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 

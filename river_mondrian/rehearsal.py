@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# Number of samples after which forests have redrawn their trees. Later, forests renew widths.
+# Number of samples after which forests have redrawn their trees. Later, forests update the widths
+# of features.
 N_CHANGES = 256
-# Number of samples after which the feature maps that `warmup` makes have their points.
+# Number of samples after which the feature maps that `warmup` makes have chosen their points.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# Number of features for which forests have light nodes, which need further kernels.
+# With this many features, forests have nodes without stored boxes (light nodes), for which there
+# are further kernels.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Prefixes of the methods `..._one` and `..._many` that do not change a model.
@@ -40,7 +42,7 @@ Values = dict[int, float]
 def samples(n: int) -> list[tuple[Values, int]]:
     """Return `n` samples of two classes; the last four samples may have a third class.
 
-    After the first 256 samples, the unit of a feature changes, so that forests renew their widths.
+    After the first 256 samples, the unit of a feature changes, so forests update the width.
     """
     return [
         (
@@ -101,7 +103,7 @@ def _read_one(model: Any, x: Values) -> None:
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the methods of `READINGS` that this package defines and the model can run now."""
-    # A feature map cannot transform before it has its points.
+    # A feature map cannot transform before it has chosen its points.
     unread = () if getattr(model, "frozen", True) else ("cells", "transform")
     methods = {name: getattr(model, f"{name}_{suffix}", None) for name in READINGS}
     return [

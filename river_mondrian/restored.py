@@ -238,7 +238,7 @@ def check_references(
     starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
     total = ends[-1]
     of_tables = {name: [one for one in edges if one.table == name] for name in tables}
-    # The references of each row, side by side.
+    # An array with a row of references for each row of a table.
     n_edges = max(1, *map(len, of_tables.values()))
     found = np.full((total, n_edges), NOTHING, np.int64)
     for name, own in of_tables.items():

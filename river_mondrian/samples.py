@@ -39,9 +39,9 @@ class SampleReader:
     Parameters
     ----------
     shifts
-        Whether the map depends only on differences of values. If so, a first value far from 0 is
-        its feature's origin, which is subtracted before values are rounded. An absent value counts
-        as the origin.
+        Whether the map depends only on differences of values. If so, a feature whose first value is
+        far from 0 has this value as its origin. The origin is subtracted before values are rounded.
+        An absent value counts as the origin.
 
     """
 
@@ -80,7 +80,7 @@ class SampleReader:
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
             more = np.array([*first.values()])
-            # A large number of features are usually words, whose counts may be sparse.
+            # Many features are usually words, and an absent word counts as 0, not as an origin.
             is_far = (np.abs(more) >= FAR) & (len(index) < MANY_FEATURES)
             origins = np.append(origins, np.where(is_far, more, 0.0))
         self._use(index, origins)
@@ -115,7 +115,10 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return a mapping's entries; `places` maps keys to places; None for features' places."""
+        """Return a mapping's entries.
+
+        `places` maps keys to places. If `places` is None, keys have the places of their features.
+        """
         x = as_dict(x)
         n = len(x)
         room = self._entries

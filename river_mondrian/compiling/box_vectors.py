@@ -2,10 +2,10 @@
 
 If the dimensions do not fill whole blocks, the last block overlaps the block before it. LLVM's
 vectorizer handles the dimensions after the last whole block in a loop over single dimensions.
-LLVM's loops are slower: learning by an exact forest of ten trees took 1.04 to 1.14 times as long at
-9 to 21 dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08 times as long at 9 to 21
-dimensions, and 1.17 times at 54. Padding scratch memory would not help, because boxes are stored in
-adjacent rows without padding.
+LLVM's loops are slower, as measured with an exact forest of ten trees. Learning took 1.04 to 1.14
+times as long at 9 to 21 dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08 times as long
+at 9 to 21 dimensions, and 1.17 times at 54. Padding scratch memory would not help, because boxes
+are stored in adjacent rows without padding.
 """
 
 import math

@@ -1,10 +1,10 @@
 """Compiled code on disk, which always matches the sources.
 
-Numba's own cache checks only the file that defines a kernel, not the files of its constants and
-helpers. If two processes write its index at once, the index may name another function's code. Here
-each compiled function has a separate file, in a folder for the key of all sources of the package
-(`Sources.key`). The file's name contains a digest of the function, the types, the processor and the
-settings (`CodeCache.name_of`).
+Numba's own cache checks only the file that defines a kernel, not the files of the kernel's
+constants and helpers. If two processes write numba's index at once, the index may name another
+function's code. In this package, each compiled function has a separate file, in a folder for the
+key of all sources (`Sources.key`). The file's name contains a digest of the function, the types,
+the processor and the settings (`CodeCache.name_of`).
 
 Code that comes with the package (`packaged`) is used first, then code in the user's folder.
 Functions that call each other by name are loaded from the same folder.

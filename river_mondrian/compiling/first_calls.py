@@ -22,7 +22,7 @@ from ..progress import Progress
 
 LOGGER = logging.getLogger(__name__.partition(".")[0])
 
-# Threshold at which the oldest generation is never searched.
+# Threshold of the garbage collector at which the oldest generation is never searched.
 _NEVER = 1_000_000
 
 _COMMAND = f"python -m {LOGGER.name} warmup"

@@ -19,7 +19,7 @@ _config: Any = numba.config
 # A folder is removed if no process has used it for this many days.
 UNUSED_DAYS = 30
 
-# A folder is also removed if this many other folders have been used since its last use.
+# At most this many other folders, the last used, are kept when a new folder is created.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.
@@ -87,7 +87,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file, or set NUMBA_CACHE_DIR to its read-only folder."""
+    """Return whether this user owns a file, or NUMBA_CACHE_DIR names its read-only folder."""
     # Windows has no user ids, but other users cannot access a user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True

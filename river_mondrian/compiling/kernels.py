@@ -1,10 +1,10 @@
 """Decorators that compile functions over records.
 
-- `kernel`: a function that Python calls for one sample. It is compiled by its annotations, for the
-  classes of the records that are passed.
+- `kernel`: a function that Python calls for one sample. The annotations and the classes of the
+  passed records determine the compiled types.
 - `batch_kernel`: a function that Python calls for many samples, while other threads run.
-- `separate`: a function that kernels call by name. It is compiled once for each set of types,
-  instead of again with each kernel that calls it.
+- `separate`: a function that kernels call by name. The function is compiled once for each set
+  of types, not with each kernel that calls it.
 - `inlined`: a small helper that becomes part of the kernels that call it.
 - `merged`: a helper that becomes lines of its caller before type inference.
 

@@ -15,10 +15,10 @@ is known before any cut is drawn in the region. Hence the partition is distribut
 process of the whole space, although it depends on the samples and their order. In a region without
 samples, a point has the cell that it would have as the region's pivot.
 
-Trees may begin at an *origin* instead, which is the pivot of the whole space. The pivot of another
-region is its parent's pivot, moved to the cut between the two regions in the cut's dimension. So a
-pivot is a function of earlier draws, and the distribution of the partition is the same. All cells
-are then functions of the tree's key, also cells without samples. No sample is stored. The counts of
+Alternatively, the pivot of the whole space is a given point, the *origin*. In such trees, the pivot
+of any other region is its parent's pivot, projected on the cut between the two regions. So a pivot
+is a function of earlier draws, and the distribution of the partition is the same. All cells are
+then functions of the tree's key, even cells without samples. No sample is stored. The counts of
 trees with the same key can be added (`walks.add_regions`). A tree stores each region on the path to
 a sample's region.
 

@@ -7,10 +7,10 @@ sample:
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
 Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
-trees, samples and dimensions. For f_0, the last cell that x shares with samples in each tree counts
-as if it held one sample. So the density is above 0 everywhere. The weight of a level is the product
-of its densities at the past samples, each before it was learned. Recent samples have larger
-exponents.
+trees, samples and dimensions. The density f_0 averages over the trees the density of one sample in
+the last cell that x shares with samples. So the density is above 0 everywhere. The weight of a
+level is the product of the densities that the level predicted for past samples. Recent samples have
+larger exponents.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*: (surprise - median) / deviation,
 with the median of past surprises and their mean deviation from it. The level with the highest
@@ -141,9 +141,9 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
         sum_m n_m / V_m / (n M)  (Equation 13).
 
-    The Laplace estimator is (1 / n) sum_m n_m / sum_m V_m, the last equation of Section 5 before
-    the proof of Theorem 5.1; its factors 1 / M cancel. Factoring out the largest term avoids
-    overflow and underflow.
+    The Laplace estimator is (1 / n) sum_m n_m / sum_m V_m. In the paper (the last equation of
+    Section 5 before the proof of Theorem 5.1), both sums have a factor 1 / M, which cancels.
+    Factoring out the largest term avoids overflow and underflow.
     """
     largest, counts = -math.inf, 0.0
     for t in range(n_trees):
@@ -249,7 +249,7 @@ def log_unit(forest: PivotForest) -> float:
 
 @exact_inlined
 def log_volume(forest: PivotForest, t: int) -> float:
-    """Return the logarithm of the volume of the current cell, in units of the rates."""
+    """Return the log volume of the current cell, with lengths in units of 1 / rate."""
     cell, total = forest.cell, 0.0
     if forest.directions:
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
@@ -291,7 +291,7 @@ def log_of_counts(
 ) -> float:
     """Return the log density from counts of samples in cells, and apply `change` to the counts.
 
-    Volumes are in units of the rates.
+    Lengths are in units of 1 / rate.
     """
     d, n_shares = float(forest.n_dims), forest.n_shares
     totals, counts = forest.totals, forest.counts
@@ -326,7 +326,10 @@ def log_of_counts(
 
 @exact_inlined
 def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
-    """Return the log density at a sample without missing values, in units of the rates."""
+    """Return the log density at a sample without missing values.
+
+    Lengths are in units of 1 / rate.
+    """
     if forest.n_samples == 0:
         return -math.inf
     if forest.estimator == KERNEL:

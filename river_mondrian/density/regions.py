@@ -13,7 +13,7 @@ from ..elementary import mixed, state_after, uniform_of
 # Number that stands for no region or no sample.
 NONE = -1
 
-# Lifetimes are positive.
+# The least lifetime, because lifetimes are positive.
 LEAST_LIFETIME = sys.float_info.min
 
 
@@ -57,16 +57,16 @@ class PivotTree(rec.Record):
 
 
 class StoredSample(rec.Record):
-    """A stored sample: its values, its number of uses, and a link."""
+    """A stored sample: its values, its number of uses, and a link to another sample."""
 
     def values(self, partition: PivotPartition) -> rec.Float64s:
         """Return the sample's values."""
         return rec.Float64s(self, 0, partition.n_inputs)
 
     def links(self, partition: PivotPartition) -> rec.Int32s:
-        """Return the sample's number of uses, and the next sample in the queue or unused row.
+        """Return the sample's number of uses, and the row of the next queued or unused sample.
 
-        A use is a region whose pivot is the sample, or the queue.
+        The uses are the regions whose pivot is the sample, and the queue that contains the sample.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -80,8 +80,7 @@ class Cut(rec.Record):
     time: rec.Float64 = rec.transient()
     key: rec.Int64 = rec.transient()
     dim: rec.Int64 = rec.transient()
-    # Whether the cut is above the pivot, and the distance of the cut from the pivot, in units of
-    # the rate.
+    # Whether the cut is above the pivot, and its distance from the pivot in units of 1 / rate.
     is_above: rec.Int64 = rec.transient()
     reach: rec.Float64 = rec.transient()
     exists: rec.Int64 = rec.transient()
@@ -377,8 +376,8 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 def go_beyond(partition: P) -> None:
     """Move the current pivot beyond the current cut, if pivots follow from an origin.
 
-    The new pivot is the projection of the old pivot on the cut. It is a function of earlier draws,
-    and lies in the closure of the new region.
+    The new pivot, the projection of the old pivot on the cut, is a function of earlier draws. The
+    new pivot lies in the closure of the new region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)

@@ -26,7 +26,7 @@ from .walks import room_for_faces
 # distance. So links must visit each row at most once, and numbers must let each search end.
 
 
-# Bounds of the arrays' numbers.
+# Largest absolute value of restored features, with a tolerance for rounding.
 _MOST = 1.001 * LARGEST
 # For each array: the name of the field with its length, and the bounds of its numbers.
 _ARRAYS = {
@@ -424,7 +424,7 @@ class PivotTrees(rec.OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees with rates estimated from the queued samples, which they have learned."""
+        """Return trees that have learned the queued samples, with rates estimated from these."""
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)

@@ -182,10 +182,10 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
 @exact_inlined
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
-    """Return a pivot's number of samples at the current cut, and the region beyond the cut.
+    """Return the number of samples in a pivot's cell, and the region beyond the current cut.
 
-    The samples are those in the cell of the pivot of the region `row`. The region beyond the cut
-    may be `NONE`.
+    The pivot belongs to the region `row`, and the cell is the cell at the time of the cut. The
+    region beyond the cut may be `NONE`.
     """
     cut = partition.cut
     count, child = 0, NONE
@@ -215,7 +215,7 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
         if row == NONE:
             n += 1
         else:
-            # The keys and times of a damaged file may differ from those of the cuts.
+            # In a damaged file, a region's key and time may differ from the cut's key and time.
             region = partition.regions.row(row)
             key, began = region.key, region.time
         regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)
@@ -500,8 +500,8 @@ def log_polytope_volume(
             faces[stride * j + k] = directions[j * n_inputs + k] / width if k < n_inputs else 0.0
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
-    # In the coordinates R y, centred at the point inside and in units of the sides, the widths of
-    # the cell are similar.
+    # The new coordinates are R y, with the point inside as the origin. In these coordinates, the
+    # widths of the cell are similar.
     log_unit = orthogonalize(faces, n_inputs, n_dims)
     if log_unit == -math.inf:
         return LEAST_LOG

@@ -47,8 +47,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Folder for models without room in memory. Models that are already in the folder are used, so
         a stream can be continued after `flush`.
     trusted
-        Whether only you can write to the folder. If True, models are pickled there; pipelines need
-        pickles, and unpickling executes code from a file. If False, models are saved by `save`.
+        Whether only you can write to the folder. If True, models are pickled, as pipelines require.
+        Loading a pickle executes code from the file. If False, models are saved by `save`.
     n_ready
         Largest number of models that are ready for use. A packed model uses a tenth to a third of
         the memory of a ready model, and unpacking takes some milliseconds.

@@ -146,7 +146,7 @@ Told = Floats | None
 
 
 class Shard:
-    """Some of a forest's trees, which learn each of the blocks 1, 2, ... once, and are saved.
+    """Some of a forest's trees, which learn each of the blocks 1, 2, ... once.
 
     Parameters
     ----------
@@ -186,8 +186,8 @@ class Shard:
 
         Returns
         -------
-        The densities of the targets under these trees, or None, and the number of the last saved
-        block. The driver learns the distribution of targets from these densities.
+        The densities of the targets under the shard's trees, or None, and the number of the last
+        saved block. The driver learns the distribution of targets from these densities.
 
         """
         self._told = {n: told for n, told in self._told.items() if n > heard}
@@ -222,21 +222,21 @@ class Shard:
         return self._model
 
     def predict(self, rows: Block, law: Told) -> Floats:
-        """Return these trees' probabilities of classes, or means and variances."""
+        """Return the shard's probabilities of classes, or means and variances."""
         model: Any = self._model
         trees = self._tell(law)
         values = model._arrange(rows.names, rows.columns)
         return trees.predict_rows(values, model.n_jobs)
 
     def predict_mixture(self, rows: Block, law: Told) -> Floats:
-        """Return the weights, centres and scales of these trees' mixture for one row."""
+        """Return the weights, centres and scales of the shard's mixture for one row."""
         trees = self._tell(law)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
         _, mixture = trees.predict_mixture()
         return np.array([mixture.weights, mixture.centres, mixture.scales])
 
     def _tell(self, law: Told) -> Any:
-        """Set the distribution of targets, learned from all trees; return these trees."""
+        """Set the distribution of targets, learned from all trees; return the shard's trees."""
         trees: Any = self._model._trees
         if law is not None:
             trees.law_numbers[:] = law

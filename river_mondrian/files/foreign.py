@@ -1,8 +1,8 @@
 """Objects of other packages in files: River objects, distributions, random number generators.
 
 Objects are stored by the names and values that define them. A River object is stored as its class,
-the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Of classes outside this
-package, only River's classes are looked up by a name in a file.
+the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Only this package's and
+River's classes are imported by their names in a file.
 """
 
 import copy
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-# River's package, with the dot that ends its name.
+# Beginning of the names of River's modules.
 _RIVER = "river."
 _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
@@ -74,7 +74,7 @@ _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name of a `factory` of values; None if files may not hold the factory."""
+    """Return the name by which `factory` finds a type or function; None if there is no name."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)
@@ -86,7 +86,7 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return the factory of a defaultdict's values that has this name.
+    """Return the type or function of this name, such as a defaultdict's `default_factory`.
 
     Raises
     ------

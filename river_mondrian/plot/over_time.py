@@ -31,13 +31,13 @@ def progressive(
     Parameters
     ----------
     curves
-        A mapping from the name of a model to its curve. A curve is the iterator of River's
-        `evaluate.iter_progressive_val_score`, which is run, or pairs (number of samples, score).
+        A mapping from the name of a model to its curve. A curve consists of pairs (number of
+        samples, score), or is the iterator of River's `evaluate.iter_progressive_val_score`.
     metric
-        Name of the metric, such as "Accuracy". None for the only metric of the checkpoints.
+        Name of the metric, such as "Accuracy"; None if the checkpoints have only one metric.
     drifts
         The drifts to mark: numbers of samples, a model's `drift_log`, or an adaptive forest. The
-        log of a forest is read after the curves have been run.
+        log of a forest is read after the iterators have been run.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Largest number of ends of branches with text below, and largest number with horizontal text.
+# The most branch ends with text below them, and the most with horizontal text.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3

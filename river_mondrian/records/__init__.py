@@ -2,9 +2,9 @@
 
 A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
 write the fields by name. Kernels are compiled (`numba_types`, `numba_fields`). If numba's compiler
-is disabled, they run as plain Python over the same memory. `arrays` defines arrays of words, arrays
-of records, and growing tables of records. `memory` defines the Python objects that own records and
-arrays.
+is disabled, kernels run as plain Python over the same memory. `arrays` defines arrays of words,
+arrays of records, and growing tables of records. `memory` defines the Python objects that own
+records and arrays.
 """
 
 from .arrays import Array, Float32s, Float64s, Floats, Int32s, Int64s, Ints, Packed, Singles, Table

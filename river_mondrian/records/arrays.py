@@ -165,7 +165,7 @@ class Room(Record):
 
 
 def record_of(given: Any) -> Any:
-    """Return the record in the memory of `bytes` or a `bytearray`, or any other object itself."""
+    """Return the record in the memory of `bytes` or a `bytearray`; return other objects as is."""
     if isinstance(given, bytes):
         return Packed(ctypes.cast(ctypes.c_char_p(given), ctypes.c_void_p).value or 0)
     if isinstance(given, bytearray):

@@ -358,7 +358,7 @@ class ChunkedRows:
             if len(chunks) == len(places):
                 places = np.append(places, np.zeros_like(places))
                 self._tables[table] = chunks, places, address_of(places)
-            # No kernel reads this address before the next line.
+            # No kernel reads this address before the capacity in the table's record has grown.
             places[len(chunks)] = address_of(chunk)
             chunks.append(chunk)
             capacity += CHUNK_ROWS

@@ -319,7 +319,7 @@ class _Declarations(RegistryLoader):
 
 
 class KernelContext(Context):
-    """Numba's context of types with rules for kernels and fewer types, which loads faster."""
+    """Numba's typing context with rules for kernels and fewer types, which loads faster."""
 
     def load_additional_registries(self) -> None:
         """Load the types of enumerations, and of functions of `math` and NumPy."""
@@ -345,7 +345,7 @@ class KernelContext(Context):
 
 
 class KernelTarget(CPUContext):
-    """A copy of numba's context of code, which loads only functions that kernels call."""
+    """A copy of numba's target context, which loads only functions that kernels call."""
 
     types = KernelContext()
 

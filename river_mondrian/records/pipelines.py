@@ -12,7 +12,7 @@
 
 The pipelines use numba's internals, which may change. The internals are tested once, before the
 first function is compiled. If the internals have changed, functions are compiled by numba's passes,
-and first calls take longer. The contexts of `numba_types` are always used.
+and first calls take longer. The contexts of `numba_types` are used in both cases.
 """
 
 import functools
@@ -51,10 +51,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return the package's manager of passes, and the lowering passes by kind of function.
-
-    Only this function uses numba's internals.
-    """
+    """Return the package's manager of passes, and the lowering passes by kind of function."""
     import numba._dynfunc
     from numba.core import cgutils, codegen, compiler_machinery, config, lowering, typed_passes
 

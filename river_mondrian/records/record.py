@@ -253,7 +253,7 @@ def observe(observer: Callable[[Any], None]) -> None:
 
 
 class Record(int):
-    """A record in memory. Its value as an integer is its address; 0 means no record."""
+    """A record in memory: the integer is the record's address, and 0 means no record."""
 
     FIELDS: ClassVar[dict[str, Field]] = {}
     # Size in bytes, and in words of 4 bytes.
@@ -497,5 +497,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# The functions of entries by the value of the field, if nothing is compiled.
+# If nothing is compiled: the function of each entry field, by the value of the field.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
