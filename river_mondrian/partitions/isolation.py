@@ -29,7 +29,7 @@ class PointPartitions(maps.CompiledMap):
     Parameters
     ----------
     number
-        Number of the build, from 0. The names of columns contain it.
+        Number of the build, from 0, which the names of columns contain.
     n_partitions
         Number of partitions.
     psi
@@ -43,9 +43,9 @@ class PointPartitions(maps.CompiledMap):
     rng
         Generator for the draws of points.
     metric
-        "cosine" divides the points by their lengths, "euclidean" does not, and "auto" does if
-        samples are read by their nonzero entries. Among points of equal length, the nearest point
-        has the least angle to a sample, up to rounding.
+        "cosine" divides the points by their lengths, and "euclidean" does not. "auto" is "cosine"
+        if samples are read by their nonzero entries, otherwise "euclidean". Among points of equal
+        length, the nearest point has the least angle to a sample, up to rounding.
 
     """
 
@@ -199,7 +199,7 @@ class Cut(rec.Record):
     """A node: a cut of one feature."""
 
     feature: rec.Int32
-    # Values up to the cut are below it.
+    # Values up to the cut are on the side BELOW.
     cut: rec.Float32
     # The children below and above: the number of a node of the tree, or ~column of a cell.
     children: rec.Int32s = rec.inline(2)
@@ -214,7 +214,7 @@ class IsolationTrees(MapRecord):
     n_cells: rec.Int64
     # Nodes of all trees: max(1, n_cells - 1) nodes for each tree.
     nodes: rec.Array[Cut]
-    # Buffer for the scaled sample. A sparse sample only writes and clears its entries.
+    # Buffer for the scaled sample. For a sparse sample, only its entries are written and cleared.
     row: rec.Float32s = rec.transient()
 
 
@@ -230,7 +230,7 @@ class Part(rec.Record):
 
 
 class Growth(rec.Record):
-    """A tree that grows, and the points that it isolates."""
+    """A tree that is being grown, and the points to isolate."""
 
     # The points: a CSR matrix with each row sorted by feature.
     starts: rec.Int64s
@@ -270,7 +270,7 @@ class Growth(rec.Record):
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write to `met` the features in which a part's points differ, and return how many differ."""
+    """Write to `met` the features in which a part's points differ, and return their number."""
     size = end - begin
     if size <= 1:
         return 0
@@ -314,7 +314,7 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before those above; return where the points above begin."""
+    """Move the points below a cut before the points above; return the start of the points above."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -416,7 +416,7 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
 
 @exact_inlined
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
-    """Walk the scaled sample down every tree, and write its cells."""
+    """Walk the scaled sample down every tree, and write the sample's cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
     for i in range(record.n_out):
         number = 0

@@ -5,10 +5,11 @@ interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and ab
 quartile. Up to a quarter of the values at either end may have any size: the quartiles stay within
 the range of the other values.
 
-More than half of the values may be equal: in rare binary, in sparse and in many discrete features.
-The range then covers the commonest value and the other values within the fences of these others.
-Equality of both quartiles would be a worse criterion. If slightly more than a quarter of the values
-are not 0, the upper quartile is one of these values, and may have any size.
+More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
+fences are then computed from the other values. The range covers the commonest value and the other
+values within the fences. Equality of both quartiles would be a worse criterion. If slightly more
+than a quarter of the values are not 0, the upper quartile is one of these values, and may have any
+size.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -139,7 +140,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Set ordered values, `n` per column, that may be equal within errors to the first of them."""
+    """Replace ordered values (`n` per column) that may be equal by the first of them."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan

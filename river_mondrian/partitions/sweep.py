@@ -1,8 +1,8 @@
 """Mondrian partitions of given points, cut in the order of time as the lifetime grows.
 
-A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). So a cell is a set
-of points. After a cut, the lower part keeps the cell's number, and the upper part gets the next
-number. In section 4.1 of the paper, both parts get new numbers.
+A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). A cell is
+therefore stored as a set of points. After a cut, the lower part keeps the cell's number, and the
+upper part gets the next number. In section 4.1 of the paper, both parts get new numbers.
 """
 
 import heapq
@@ -44,7 +44,7 @@ class Sweep(Record):
     # The points of each partition, cell by cell; in a cell, learned points come first (n_partitions
     # rows of n_points).
     order: Int32s
-    # The ranges of each cell's points in this order.
+    # The ranges of each cell's points in `order`.
     ranges: Array[Cell]
     # Buffers for a box (n_dims each).
     lower: Float64s
@@ -106,7 +106,7 @@ def draw_cut(
 
 @inlined
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move points with values up to `place` before the others; return where the others begin."""
+    """Move points with values up to `place` before the others; return the start of the others."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:

@@ -15,18 +15,19 @@ from ...records.numba_types import lowered, prefetch, room_of_array, room_of_wor
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 
-# Most points by which a box grows in one call, with its sides in registers.
+# Largest number of points in a batch. A box grows by a batch in one call, with its sides in
+# registers.
 BATCH = 64
 
-# Most samples of a light node, by the least number of dimensions. With fewer than 128 dimensions,
-# separate rows for boxes cost more time than they save, since walks wait for two rows instead of
-# one. With 21 dimensions and light nodes of up to 8 samples, a regressor takes a third longer. With
-# more dimensions, the saved memory matters more.
+# Largest number of samples of a light node, whose box is not stored, by the least number of
+# dimensions. With fewer than 128 dimensions, separate rows for boxes cost more time than they save,
+# since walks wait for two rows instead of one. With 21 dimensions, light nodes of up to 8 samples
+# made a regressor a third slower. With more dimensions, the saved memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
 def light_size_for(n_dims: int) -> int:
-    """Return the most samples of a light node; 0 if no node is light."""
+    """Return the largest number of samples of a light node, or 0 if no node is light."""
     return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
@@ -170,7 +171,7 @@ def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int)
     hold_batch(one, 1, word, lower, upper, n_dims)
 
 
-# Boxes of light nodes are not stored. They are computed from the points below the nodes.
+# Boxes of light nodes are not stored, but computed from the points below the nodes.
 #
 # A light node has at most `Forest.light_size` points. Reading these points costs about as much as
 # reading the boxes of the few nodes below. A node that becomes larger gets a box, and loses this
@@ -200,7 +201,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             p = node.first_point
             while p != NONE:
                 point = forest.points.row(p)
-                # The values are read once all points are in the batch.
+                # The values are read when all points are in the batch.
                 prefetch(forest.values_in(tree, point), forest.dim_capacity)
                 batch[n].point = point
                 n += 1
@@ -218,7 +219,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @inlined
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Set the box of no point: all sides of features in use are NaN."""
+    """Clear a box: set the sides of all features in use to NaN."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)
@@ -288,7 +289,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
 
 @separate
 def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` is outside the box of a point or of a node, which may be light."""
+    """Return the distance from `x` to the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
     if ref < 0:
         values = forest.values_of(tree, ~ref)
@@ -307,11 +308,11 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write how far `x` is outside the boxes of the nodes on its path, from a light node on.
+    """Write the distances from `x` to the boxes of the nodes on its path, from a light node on.
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
     has no missing values, so it has one path. Points are collected in the order in which they leave
-    this path. So the points below each node are the end of one list, and each point is read once.
+    the path. The points below a node are then the end of one list, so each point is read only once.
     """
     tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()

@@ -3,7 +3,7 @@
 Fields declare the tables that they refer to, and the bounds of their values (see `restored`).
 Kernels rely on two more properties. The number of samples at a node is the sum over its children.
 The box of a leaf is the box of its points, so that a cut within the box separates the points. If
-samples may be forgotten, the children's boxes must also be on their sides of the cut.
+samples may be forgotten, each child's box must also be on its side of the cut.
 """
 
 import math
@@ -221,7 +221,7 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
 
 
 def _check_arrivals(owner: Any) -> None:
-    """Refuse an order of arrival that does not contain each point once."""
+    """Refuse an order of arrival that does not contain each point exactly once."""
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
@@ -281,7 +281,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    # The trees' columns of values, and their frames.
+    # The trees' frames and columns of values.
     words, n = owner.trees.words, owner.n_drawn
     frames = words["frame"][:n].tolist()
     known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
@@ -310,7 +310,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # If the spare tree has a separate column, points are moved in each turn.
+    # If the spare tree has a separate column, points are moved again for each redrawn tree.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == constants.REBASING

@@ -1,9 +1,9 @@
 """Online extension of trees: Algorithms 3, 4 and 10 of Lakshminarayanan et al. 2014.
 
-An extended tree has the distribution of a tree sampled from all its points. Several trees walk in
-lock-step, so that the cache misses of different trees overlap. If a tree needs memory, the walks
-stop before this tree has changed. After the caller has reserved memory and calls again, the walks
-continue.
+An extended tree has the distribution of a tree sampled from all its points. Several trees are
+walked in lock-step, so that the cache misses of different trees overlap. If a tree needs memory,
+the walks stop before this tree has changed. The walks continue after the caller has reserved memory
+and calls again.
 """
 
 import math
@@ -28,7 +28,7 @@ class Lane(Record):
 
     number: Int64
     tree: Tree
-    # The row of the current node, or none if a point is a leaf. The point that walks.
+    # The row of the current node, or none if the current leaf has no row; and the point that walks.
     node: Node
     point: Point
     # Number of light nodes passed, and the distances to the light nodes on the whole path.
@@ -50,7 +50,7 @@ _room_of_active = room_of_array(LaneAt, LANES)
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
-    """Insert a cut, `time` after the parent's, between point `p` and the block at `ref`.
+    """Insert a cut between point `p` and the block at `ref`, `time` after the parent's cut.
 
     Lines 4 to 9 of Algorithm 4.
     """
@@ -133,7 +133,7 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Separate a point from a leaf if a cut is within the lifetime (Algorithm 4, 1 to 9).
+    """Separate a point from a leaf if a cut is within the lifetime (Algorithm 4, lines 1 to 9).
 
     Returns whether the point has been separated.
     """
@@ -195,7 +195,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # Only if values are missing, a leaf with a row may have fewer than two points.
+            # A leaf with a row may have fewer than two points only if values are missing.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -251,7 +251,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 
 @merged
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
-    """Return how far a point is outside the box of its current node, in a wide forest."""
+    """Return the distance from a point to the box of its current node, which may be light."""
     x = forest.values_in(tree, lane.point)
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)
@@ -283,7 +283,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    # In forests that are not wide, all nodes have boxes in their rows.
+    # Without light nodes, all nodes have boxes in their rows.
     lower = Float32s(node, layout.box_word, layout.capacity)
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     if layout.light_size == 0:
@@ -350,11 +350,11 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 
 @separate
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Run the walks of trees `first` to `last` until they have extended the trees.
+    """Run the walks of trees `first` to `last` to their ends, which extends the trees.
 
     A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
-    most `LANES`, walk in lock-step. Returns DONE, or the index of a tree without room for more
-    rows. The caller then reserves room and calls again.
+    most `LANES`, are walked in lock-step. Returns DONE, or the index of a tree without room for
+    more rows. The caller then reserves room and calls again.
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
@@ -398,8 +398,8 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
-    """Start the walks of the points `first` to `last` in every tree that contains them."""
-    # A point may have the number of a forgotten point, which the redrawn tree contained.
+    """Start the walks of the points `first` to `last` in every tree that gets the points."""
+    # The spare tree also gets a point that replaces a forgotten point of this tree.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -469,7 +469,7 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return a tree without room for `n` more rows, or for half its capacity if less; else DONE."""
+    """Return a tree that lacks room for `n` rows (at most half its capacity), or DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits
@@ -486,7 +486,7 @@ def count(forest: F) -> None:
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Run the walks of all trees with `extend_trees`. If all end, count the samples."""
+    """Run the walks of all trees with `extend_trees`. If all walks end, count the samples."""
     status = extend_trees(forest, 0, forest.n_drawn(), LANES)
     if status == DONE:
         count_walked(forest)
@@ -495,7 +495,7 @@ def finish(forest: F) -> int:
 
 @inlined
 def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples with offsets and factors, both in `scaling`."""
+    """Rescale the first `n` samples with the offsets and factors in `scaling`."""
     capacity = forest.input_capacity
     for d in range(forest.n_inputs):
         forest.offsets(forest.frame)[d] = scaling[d]

@@ -1,24 +1,24 @@
-"""Removal of points from trees, which are then distributed as if they had never had the points.
+"""Removal of points: trees are then distributed as if they had never contained the points.
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
 The restriction draws no random numbers. The point's leaf is removed, and so is the node above,
-whose cut separates the leaf from the other points. The leaf's sibling replaces this node, and the
-sibling's time since its parent grows by the node's. Boxes shrink to the boxes of the remaining
-points. A cut that still separates points is within the smaller box.
+whose cut separates the leaf from the other points. The leaf's sibling replaces this node, whose
+`delta` is added to the sibling's. Boxes shrink to the boxes of the remaining points. A cut that
+still separates points is within the smaller box.
 
 The labels and the number of a block's points determine whether the block pauses. If a block pauses
-again, the cuts within the block are dropped. Given all visible nodes, these cuts are a Mondrian
-tree on the block's points from the time of the parent on. The cuts that are sampled when the pause
-ends have the same distribution.
+again, the cuts within the block are dropped. Conditionally on all visible nodes, these cuts are
+distributed as a Mondrian tree of the block's points that begins at the parent's time. The cuts that
+are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
 reference to the parent (`UP`). The way up restores the references. So no memory is allocated, and
 no step can fail.
 
 A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
-later. At a cut on the missing value, both sides are searched if their boxes contain the point's
-known values.
+later. At a cut on the missing value, each side is searched if its box contains the point's known
+values.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
 point. In a full window, the new sample gets the number of the oldest sample. `find_equal` finds the
@@ -41,7 +41,7 @@ from .scaling import has_missing, remainders_of, scale
 UP = EMPTY + 1
 LARGEST_UP = EMPTY + 2**29
 
-# Number of trees in which a point is searched in lock-step.
+# Number of trees that are searched for a point in lock-step.
 LANES = 16
 
 # The search down to a point.
@@ -115,7 +115,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
         if is_inner(tree, ref):
             node = tree.nodes.row(ref)
             if is_whole or _may_hold(forest, tree, ref, x):
-                # A point without this value is searched on the left side first.
+                # If this value is missing, the left side is searched first.
                 side = RIGHT if x[node.dim] > node.cut else LEFT
                 child = node.child(side)
                 _turn_up(node, side, above)
@@ -235,7 +235,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
     """Replace point `p` by `following` in the list of a leaf.
 
-    In a window, the oldest point is the first. Any other point is searched in the list.
+    In a window, the oldest point is the first. Any other point is found by following the list.
     """
     if node.list_end == p + 1:
         node.list_end = 0
@@ -319,7 +319,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, ref)
         ref = EMPTY
         if above != NONE:
-            # The node above is also removed: the leaf's sibling replaces it.
+            # The leaf's sibling replaces the node above.
             node = tree.nodes.row(above)
             side = _side_up(node)
             parent, ref = _parent(node, side), node.child(LEFT + RIGHT - side)
@@ -447,8 +447,9 @@ def forget_in_trees(forest: F, p: int) -> None:
 def next_point(forest: F, inputs: rec.Float64s) -> int:
     """Return the number of the point that will store a sample of checked size.
 
-    This is the next free number or, in a full window, the number of the oldest sample, which the
-    call forgets. If input i is too large, returns `TOO_LARGE - i` and forgets no sample.
+    In a full window, the call forgets the oldest sample and returns its number. Otherwise it
+    returns the next free number. If input i is too large, returns `TOO_LARGE - i` and forgets no
+    sample.
     """
     if forest.n_points < forest.window:
         return forest.n_points
@@ -462,8 +463,8 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
 
 
 # Relative and absolute tolerances for values that were rounded differently. NEAR allows for the
-# last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range, of which
-# about 48 bits are known.
+# last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range, since
+# inputs are known to about 48 bits.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -474,8 +475,9 @@ _room_of_found = rec.room_of_words(rec.Int64s, 2)
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Return whether a stored point equals the sample in the next point's row.
 
-    This row has the sample's label or target, and weight. The sample's values are in the forest's
-    `row`. They are compared in the current frame if there are frames, otherwise in all sets.
+    The next point's row has the sample's label or target, and weight. The forest's `row` has the
+    sample's values. Values are compared in the current frame if there are frames, otherwise in all
+    sets.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
@@ -515,9 +517,10 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count the stored points that equal the sample in `inputs`, up to `most`.
 
     The sample's other fields are in the next point's row. Writes the count, and the number of the
-    last equal point. The search covers the points in the sample's leaf, or all points if the sample
-    lacks a value and so may be in another leaf. After a renewal of widths, values may be rounded
-    differently. If too few points are equal, points equal up to rounding are then counted.
+    last equal point. The search covers the points in the sample's leaf. If a value is missing, the
+    sample may be in another leaf, so the search covers all points. After a renewal of widths,
+    values may be rounded differently. If fewer than `most` points are equal, points that are equal
+    up to rounding are counted instead.
     """
     out[0] = 0
     out[1] = NONE
@@ -556,15 +559,15 @@ def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
     Returns 1, or 0 if there is no such point. Another point gets the free number, so that numbers
-    have no gaps. While trees are redrawn, points in the spare tree have the first numbers, and the
-    other moved points follow. The last point of each group gets the free number, and its previous
-    number becomes free.
+    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. The
+    other moved points follow (see `scaling`). The last point of each group gets the free number,
+    and its previous number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # The comparison stored the sample's other fields in the next point's row.
+    # Clear the sample's other fields, which the comparison read from the next point's row.
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)
@@ -587,7 +590,7 @@ def forget_equal(forest: F) -> int:
     _move_to(forest, last, hole)
     clear_point(forest, last)
     forest.n_points = last
-    # After a renewal, `n_moved` keeps its last value.
+    # `n_moved` keeps its last value after a renewal, but must not exceed the number of points.
     forest.n_moved = min(forest.n_moved, last)
     for i in range(forest.n_values):
         forest.row[i] = 0.0

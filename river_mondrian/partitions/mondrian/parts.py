@@ -1,7 +1,7 @@
 """Parts of a forest: groups of its trees that learn separately and are then joined.
 
-After the warm-up a tree depends only on the samples and its own random state. So its nodes are the
-same in a part as in the whole forest. The data that all trees share (points, scaling, features,
+After the warm-up a tree depends only on the samples and its own random state. So a tree's nodes are
+the same in a part as in the whole forest. The data that all trees share (points, scaling, features,
 classes) depend only on the samples and are the same in every part. The schedule of redraws is also
 the same. A part stores the number of trees in the whole forest, and the index of its first tree
 among them. The spare tree belongs to the part whose tree it will replace. Two draws are made for
@@ -57,7 +57,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
         # Without a renewal of widths, a spare tree has no column of values.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
-    # The state of a memory has no addresses.
+    # The state of a `Memory` excludes addresses.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
     return _Rows(records, tables, points, values, inputs, links[:, slots])
 

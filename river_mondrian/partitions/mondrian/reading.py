@@ -137,7 +137,7 @@ class NodeView:
 
     @property
     def mass(self) -> float:
-        """The weight of the samples below the node, for the comparison of two blocks' sizes."""
+        """The size of the node's block: the total weight of the samples below."""
         return self.n_samples
 
 
@@ -230,7 +230,7 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> lis
     return nodes
 
 
-# Initial capacity of a trace for steps, for each tree.
+# Initial number of steps per tree for which a trace has room.
 FIRST_STEPS = 64
 
 
@@ -242,7 +242,7 @@ class TracedStep(Step):
 
 
 class Trace(Prediction):
-    """The steps of a sample's walks: `n` steps, of which the first `capacity` are stored."""
+    """The steps of a sample's walks. The first `capacity` of the `n` steps are stored."""
 
     n: Int64
     capacity: Int64
@@ -347,17 +347,17 @@ def contributions(
 
     Let w_j be the probability of branching off at node j of the path, and w the probability of not
     branching off. Let G_j be the prediction at node j, and B_j the prediction after branching off
-    at node j. A tree predicts sum_j w_j B_j + w G_leaf. This equals G_root + sum_j M_j (G_j -
-    G_parent) + sum_j w_j (B_j - G_j). M_j = w + sum_(i >= j) w_i is the probability of reaching
-    node j. Term j of the first sum goes to the dimension of the parent's cut. The dimensions in
-    which the sample is outside the box of node j share term j of the second sum in proportion to
-    the distances. These distances are the rates of cuts in each dimension between the sample and
-    the box.
+    at node j. A tree predicts sum_j w_j B_j + w G_leaf. The prediction equals G_root + sum_j M_j
+    (G_j - G_parent) + sum_j w_j (B_j - G_j). M_j = w + sum_(i >= j) w_i is the probability of
+    reaching node j. Term j of the first sum goes to the dimension of the parent's cut. The
+    dimensions in which the sample is outside the box of node j share term j of the second sum in
+    proportion to the distances. These distances are the rates of cuts in each dimension between the
+    sample and the box.
 
     Parameters
     ----------
     forest, tree, path
-        The path, its forest and its tree.
+        The forest, the tree and the path.
     x
         The values of the sample in the column that the tree cuts.
     here, branches

@@ -4,15 +4,16 @@ A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~p
 no node (`EMPTY`). A leaf with one point needs no row.
 
 A node's row is its record and then its box: the lower and the upper corner, `dim_capacity` float32
-each. The record ends with the fields of the subclass. A side of a box is NaN in a dimension if no
-point of the node has a value there. In some subclasses boxes have separate rows, and nodes of few
-points have no boxes (`LightNode`).
+each. The record ends with the fields of the subclass. A box is NaN in a dimension if no point of
+the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
+few points have no boxes (`LightNode`).
 
 A point's row is its record (the fields of the subclass), its values as float32, and a link per
 tree. Trees cut the values: scaled inputs, or their projections on cut directions. All trees share
-one column of values, unless each tree has its own directions or places of levels. Then each tree
-has a column. If widths are renewed, points have one more column. With directions or categories,
-points then also have their inputs (see `scaling`).
+one column of values, unless each tree has its own directions or places of levels (see
+`transforms`). In that case each tree has a column. If widths are renewed (see `widths`), points
+have one more column. With directions or categories, points then also have their inputs (see
+`scaling`).
 
 A *kind* of forest subclasses each record (`posteriors`, `features`): it overrides the methods that
 partitions call, and adds fields. Kernels over `Forest` are compiled for each subclass that they are
@@ -43,14 +44,14 @@ WAITING_WORD = 3
 
 
 class Point(rec.Record):
-    """A stored sample. In its row, values and links follow the record."""
+    """A stored sample. In a point's row, values and links follow the record."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Return whether a block of this point and another point pauses."""
         return False
 
     def mass(self) -> float:
-        """Return the weight of the sample for the comparison of two blocks' sizes."""
+        """Return the weight with which the sample counts in the size of a block."""
         return 1.0
 
     def is_like(self, other: Point) -> bool:
@@ -120,7 +121,7 @@ class Node(rec.Record):
     def begin_waiting(self, start: float, following: int) -> None:
         """Queue a leaf for its first cut: store its parent's time, and the next leaf in the queue.
 
-        The fields `right`, `cut` and `delta` store both until `end_waiting`.
+        The fields `right`, `cut` and `delta` store the leaf and the time until `end_waiting`.
         """
         self.right = following
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
@@ -220,7 +221,7 @@ class LightNode(Node):
 
     In such a forest `Forest.light_size` is above 0. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
-    all trees share. This saves most of the memory, since half of all nodes have at most four
+    all trees share. Light nodes save most of the memory, since half of all nodes have at most four
     samples. Corners are values of points, so a computed box equals a stored box bit for bit (see
     `boxes`). In a node's row, the number of the box's row, or NONE, replaces the box.
     """
@@ -325,8 +326,8 @@ class Tree(rec.Record):
     # Index of the tree's link in a point's row, and of the tree's rows in the owner's tables.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
-    # and the time of the parent's cut. Then the walk's point, the end of the points to walk, and
-    # the number of rows (and boxes) for which there is no room.
+    # and the time of the parent's cut. The last fields are the walk's point, the end of the points
+    # to walk, and the number of rows and boxes that are needed.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -362,7 +363,7 @@ class Forest(rec.Record):
     values_word: rec.Int64 = rec.derived()
     inputs_word: rec.Int64 = rec.derived()
     links_word: rec.Int64 = rec.derived()
-    # Most samples of a node without a box; 0 if all nodes have boxes in their rows.
+    # Largest number of samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
     # Functions that few forests need (`set_entries`): three of `boxes` for light nodes,
     # `scale_sets` for sets of values, `bring` and `do_owed` while trees are redrawn.
@@ -389,8 +390,8 @@ class Forest(rec.Record):
     input_capacity: rec.Int64
     # Number of cuts of a full tree.
     max_splits: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
-    # Most samples of a paused leaf without hidden cuts. A larger leaf gets one hidden cut for each
-    # new sample, which bounds the work at the end of a pause.
+    # Largest number of samples of a paused leaf without hidden cuts. A larger leaf gets one hidden
+    # cut for each new sample, which bounds the work at the end of a pause.
     hide_limit: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
@@ -398,14 +399,15 @@ class Forest(rec.Record):
     absent: rec.Float64
     # Predictions ignore cuts at or after this time.
     horizon: rec.Float64
-    # Numbers of learned samples, of stored samples, and of points that walks are adding. These
-    # points count as learned once all trees contain them.
+    # Numbers of learned samples, of stored samples, and of points that walks are adding. A point
+    # counts as learned when all trees contain the point.
     n_samples: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
     n_points: rec.Int64
     n_walking: rec.Int64 = rec.transient()
     # The first of the points that walks are adding.
     first_walking: rec.Int64 = rec.transient()
-    # Number of samples that were learned and forgotten, and the most samples in a window.
+    # Number of samples that were learned and forgotten, and the largest number of samples in a
+    # window.
     n_forgotten: rec.Int64
     window: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # With a window: the order of arrival, and its first and last point, or NONE.
@@ -440,7 +442,8 @@ class Forest(rec.Record):
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
     # Number of samples for which the renewal of widths has not yet proceeded. In adaptive forests:
-    # number of points that may be moved or rebased. Then: whether the spare tree is being extended.
+    # number of points that may be moved or rebased. `is_taking`: whether the spare tree is being
+    # extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
     # Inputs of past samples during the warm-up, in rows of `input_capacity`.
@@ -494,7 +497,7 @@ class Forest(rec.Record):
         return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
-        """Return the number of trees with nodes: all that predict, and perhaps the spare tree."""
+        """Return the number of trees with nodes, including the spare tree during a redraw."""
         return self.n_slots if self.draws() else self.n_trees
 
     def update_drawn(self) -> None:
@@ -511,7 +514,7 @@ class Forest(rec.Record):
         """Update the subclass's fields of the forest for a point that is forgotten."""
 
     def n_holding(self, p: int) -> int:
-        """Return how many trees contain a point: all that predict, and perhaps the spare tree."""
+        """Return the number of trees that contain a point, including the spare tree."""
         return self.n_trees + (1 if self.draws() and p < self.taken else 0)
 
     def lists_points(self) -> bool:
@@ -519,7 +522,7 @@ class Forest(rec.Record):
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Return whether a tree's leaves list their points: if lists are kept, until it is full."""
+        """Return whether a tree's leaves list points: if lists are kept, until the tree is full."""
         return self.lists_points() and tree.n_splits < self.max_splits
 
 
@@ -527,7 +530,7 @@ F = TypeVar("F", bound=Forest)
 
 
 class Layout(NamedTuple):
-    """A copy of the forest's layout, since loops that write to memory would reload its fields."""
+    """A copy of the forest's layout, since loops that write to memory would reload the fields."""
 
     n_dims: int
     capacity: int

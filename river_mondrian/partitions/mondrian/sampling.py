@@ -1,4 +1,4 @@
-"""Leaves, and sampling of trees from points: Algorithms 1, 2 and 9."""
+"""Leaves, and sampling of trees from points (Lakshminarayanan et al. 2014, Algorithms 1, 2, 9)."""
 
 import math
 from typing import NamedTuple
@@ -58,13 +58,13 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
 
 @inlined
 def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
-    """Return the mass of the samples below a reference."""
+    """Return the sum of `Point.mass` over the samples below a reference."""
     return forest.points.row(~ref).mass() if ref < 0 else tree.nodes.row(ref).mass(forest)
 
 
 @inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` is outside the box of a reference."""
+    """Return the distance from `x` to the box of a reference."""
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
@@ -103,7 +103,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 @inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Update a leaf's count, box and other fields for a point, which a list already has."""
+    """Update a leaf's count, box and subclass's fields for a new point, but not the leaf's list."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value
@@ -193,20 +193,20 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @inlined
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Replace the reference that the walk has reached: the parent's child, or the root."""
+    """Replace the reference that the walk has reached, the parent's child or the root, by `ref`."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:
         tree.nodes.row(tree.walk_parent).set_child(tree.walk_side, ref)
 
 
-# Sampling of trees from points: Algorithms 1, 2 and 9 of Lakshminarayanan et al. 2014.
+# Sampling of trees from points.
 #
 # With an infinite lifetime and no pauses, a tree is the restriction of a Mondrian process to the
 # boxes of its points. A paused tree is this tree pruned by a rule that ignores the cuts (Algorithm
 # 9). Hidden nodes below a paused block are sampled when the pause ends, or earlier in large blocks
-# (`hide_limit`). This does not change the distribution of predictions, which treat a paused block
-# as a leaf.
+# (`hide_limit`). The time of sampling does not change the distribution of predictions, which treat
+# a paused block as a leaf.
 
 
 # Random draws. Each tree has a 64-bit state (splitmix64).
@@ -249,7 +249,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# More cuts than in any block.
+# Limit on cuts that no block reaches.
 ALL = 2**62
 
 
@@ -266,7 +266,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on each side of a cut, and the points without a value in its dimension.
+    """The points of a leaf on each side of a cut, and the points that lack the cut value.
 
     The fields are the number of points in each of the three lists, and the first point of each
     list.
@@ -292,13 +292,13 @@ def _divide(
 ) -> Halves:
     """Divide a leaf's list of points at a cut into lists in reverse order.
 
-    Up to BATCH points are also written to the ends of `lefts` and `rights`.
+    If the leaf has at most BATCH points, they are also written to the ends of `lefts` and `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
     # Each point of a list costs a cache miss, so a short list is read only once.
     in_batch = node.n_samples <= BATCH
-    # The loop writes to memory, so it would reload the fields for each point.
+    # The loop writes to memory, so the fields are read before the loop, not for each point.
     value_word = forest.values_word + tree.first_value + dim
     link_word = forest.links_word + tree.slot
     p = node.first_point
@@ -308,8 +308,8 @@ def _divide(
         following = link[0]
         v = Float32s(point, value_word, 1)[0]
         if in_batch:
-            # Both batches are filled from the end. The next point overwrites the entry in the wrong
-            # batch.
+            # Both batches are filled from the end. Each point is written to both, and the next
+            # point overwrites the wrong entry.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - n_right].point = point
         if v != v:
@@ -350,7 +350,7 @@ def part_leaf(
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
-    # A loop compiles the long inlined calls only once.
+    # In a loop, the long inlined calls are compiled only once.
     for side in range(2):
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right

@@ -43,7 +43,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
 
 @inlined
 def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
-    """Write inputs scaled by a frame; return DONE, or the index of the first too large input."""
+    """Scale inputs by a frame; return the index of the first input that is too large, or DONE."""
     bad = -1
     n_dims = forest.n_dims
     offsets, factors = forest.offsets(frame), forest.factors(frame)
@@ -106,8 +106,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
 # c = float32((x - offset) * factor). While all trees are in one frame, the other column has the
 # *remainders* (x - offset) * factor - c instead. A value and its remainder determine the input to
-# about 48 bits, and so the value in another frame. The columns are, before, during and after a
-# redraw:
+# about 48 bits, and so the value in another frame. The columns before, during and after a redraw:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other frame; remainders in a separate row
@@ -118,10 +117,10 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 #
 # With directions or categories, points have their inputs instead of remainders. Projections do not
 # determine the inputs, and a column per tree leaves no column for remainders. With given
-# directions, all trees share a column, so there is one for each frame. Otherwise each tree and the
-# spare tree have a column. A moved point has its values for the tree that is being redrawn. When
-# the spare tree replaces a tree, the two trees also exchange their columns. All points are then
-# moved again for the next tree.
+# directions, all trees share a column, so there is one column for each frame. Otherwise each tree
+# and the spare tree have a column. A moved point already has values for the tree that is being
+# redrawn. When the spare tree replaces a tree, the two trees also exchange their columns. All
+# points are then moved again for the next tree.
 
 
 @inlined
@@ -233,7 +232,7 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
 
 @inlined
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs; return DONE, or the index of the first too large input.
+    """Write the values of inputs; return the result of `find_too_large`.
 
     Scaled values are clipped at `FARTHEST`. Dimensions without a feature get the value `absent`.
     During a renewal of widths, values in the other frame are also written.
@@ -253,7 +252,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Return whether a row of values has a missing value."""
-    # Each set lacks at least the values that the first set lacks.
+    # A value that is missing in the first set is missing in all sets.
     first = int(forest.trees[0].first_value)
     if forest.has_frames == 1:
         first = forest.dim_capacity * forest.frame
@@ -354,8 +353,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
         unknown = np.zeros(0, dtype=np.int64)
         if not self._absent_is_unknown and self.n_samples > 0:
             unknown = n_inputs + np.flatnonzero(~are_zero)
-        # The capacity is exact for the features of the first sample. Later it grows by at least an
-        # eighth.
+        # The capacity is exact for the features of the first sample. Later the capacity grows by at
+        # least an eighth.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
         if self.directions is not None:

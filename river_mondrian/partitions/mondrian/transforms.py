@@ -22,8 +22,8 @@ from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 # See O'Reilly and Tran, Theorem 3.1. If an input is missing, the mean of the learned inputs
 # replaces it. The value along a direction is missing if all inputs with a nonzero coefficient are
 # missing. During a redraw, the means at the start of the redraw replace missing inputs of stored
-# samples. The kernels below are compiled only if there are directions. A forest's record holds
-# their addresses.
+# samples. The kernels below are compiled only if there are directions, and called by addresses in
+# the forest's record.
 
 
 class Moments(rec.Record):
@@ -36,7 +36,7 @@ class Moments(rec.Record):
 
 
 class ObliqueTransform(rec.Record):
-    """The cut directions of a forest, and the buffers of their kernels."""
+    """The cut directions of a forest, and buffers for kernels."""
 
     # Whether each direction has a nonzero coefficient.
     is_whole: rec.Int64
@@ -53,8 +53,8 @@ class ObliqueTransform(rec.Record):
     # Offsets and factors of two frames, and the frame of the moments.
     frames: rec.Float64s
     frame: rec.Int64
-    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. Then: whether
-    # the value along a direction may be missing.
+    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. `lacks`:
+    # whether the value along a direction may be missing.
     inputs: rec.Float64s
     projected: rec.Float64s
     lacks: rec.Int64
@@ -198,7 +198,7 @@ class OfTrees(rec.OwnsArrays):
     """Transform of inputs: an array with a row for each tree, and data that the trees share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
-    # Name of the array.
+    # Name of the attribute with this array.
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
@@ -251,7 +251,7 @@ class CutDirections(OfTrees):
         self.n_drawn = 0
         sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
         self.generator = np.random.default_rng(sequence)
-        # Coefficients, shape (sets, inputs, directions). Then the number, mean, least and largest
+        # Coefficients, shape (sets, inputs, directions); and the number, mean, least and largest
         # value of each input.
         self.coefficients = np.zeros((n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
@@ -352,8 +352,8 @@ class CutDirections(OfTrees):
 #
 # Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
-# over numbers. It is exact and projective, and a new level may occur at any time. The kernel is
-# compiled only if there are categories. A forest's record holds its address.
+# over numbers. Such a tree is exact and projective, and a new level may occur at any time. The
+# kernel is compiled only if there are categories, and called by an address in the forest's record.
 
 
 # Factor that converts codes of levels, from LEAST_LEVEL to 2 LEAST_LEVEL, to integers.
@@ -434,7 +434,7 @@ class Categories(OfTrees):
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
-        """Return a copy with more inputs. Kernels may still use this object."""
+        """Return a copy with more inputs, since kernels may still use this object."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made

@@ -42,7 +42,7 @@ class Partitions:
     directions
         Cut directions. None for cuts along the axes.
     max_nodes
-        Most nodes (leaves and internal nodes) of a tree. None for no limit.
+        Largest number of nodes (leaves and internal nodes) of a tree. None for no limit.
     scale
         Whether inputs are divided by their widths.
     absent
@@ -70,7 +70,7 @@ class Partitions:
     window: int | None = None
 
 
-# Attributes that describe a change while it is made.
+# Attributes that describe a change in progress.
 OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
 
 
@@ -253,7 +253,11 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _may_have_light(self) -> bool:
-        """Whether nodes may be light: with `max_nodes`, leaves may count samples without points."""
+        """Whether nodes may be light.
+
+        With `max_nodes`, a box cannot be computed from points, since leaves count samples that are
+        not stored.
+        """
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[rec.Part, ...]:
@@ -291,7 +295,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_drawn(self) -> int:
-        """Number of trees with nodes: all that predict, and perhaps the spare tree."""
+        """Number of trees with nodes, including the spare tree during a redraw."""
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
@@ -301,7 +305,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def next_scaling(self) -> rec.Floats:
-        """The scaling of the trees that are being redrawn; otherwise the current scaling."""
+        """The scaling of redrawn trees during a redraw; otherwise the current scaling."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
         return self.frames[frame]
@@ -322,7 +326,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Set the fields that the subclass adds to the forest's record."""
 
     def _n_rows(self) -> dict[str, list[int]]:
-        """Return how many rows of each table are in use."""
+        """Return the number of rows in use of each table."""
         words = self.trees.words
         order = np.argsort(words["slot"])
         found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
@@ -387,8 +391,8 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
         if self.forest.phase != STEADY:
-            # Room for the remainders precedes room for the points, since kernels check only the
-            # points.
+            # Reserve room for remainders before room for points, since kernels check only the room
+            # for points.
             self.remainders.reserve(0, capacity)
         if self.has_window:
             self.arrivals.reserve(0, capacity)
@@ -417,7 +421,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.__dict__[name].show_all(name, words, slots)
 
     def _show(self) -> None:
-        """Set again all addresses that kernels use."""
+        """Refresh all addresses that kernels use."""
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)

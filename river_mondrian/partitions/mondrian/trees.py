@@ -22,17 +22,18 @@ from . import constants, extension, forgetting, sampling, scaling, transforms, w
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
-# Most rows that are predicted at once.
+# Largest number of rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
-# Most values that one kernel call handles in all trees. A walk counts as `VALUES_OF_WALK` values.
+# Largest number of values that one kernel call handles in all trees. A walk counts as
+# `VALUES_OF_WALK` values.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
 # Number of rows that are learned at once, per thread.
 LEARNED_ROWS = 1024
 
-# If a tree gets more rows, all trees with fewer free rows than this get more rows, too.
+# If a tree gets more rows, all trees with fewer than SOON free rows get more rows, too.
 SOON = 64
 
 # Number of trees in lock-step while a batch is learned: few, so that the trees stay in the cache.
@@ -88,7 +89,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
         Returns
         -------
-        DONE, or the index of an input whose value is too large. In this case nothing has changed.
+        DONE, or the index of an input whose value is too large. If a value is too large, nothing
+        has changed.
 
         """
         if self.doubles:
@@ -202,7 +204,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Forgetting.
 
     def key(self) -> bytes:
-        """Return the scaled values of the sample in `inputs`, as bytes that equal samples share."""
+        """Return the scaled values of the sample in `inputs` as bytes, equal for equal samples."""
         forest = self.forest
         scaling.scale_rows(forest, forest.row, forest.inputs, 1)
         columns = self.trees.words["first_value"][: forest.n_sets]
@@ -302,7 +304,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         self._reserve_points(self.n_points)
 
     def learned_at_once(self, n_jobs: int) -> int:
-        """Return how many rows are learned before other calls may run; proportional to threads."""
+        """Return the number of rows that `n_jobs` threads learn before other calls may run."""
         return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
@@ -320,7 +322,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
                 rows.grow(tree.slot, table, table.n_rows + more)
 
     def _block(self, n_jobs: int) -> int:
-        """Return how many rows may be learned as one block."""
+        """Return the number of rows that may be learned as one block."""
         # Rows are learned singly, since no row is stored after the row that fills the last tree.
         if self.bounded and not self.forest.is_full:
             return 1
@@ -328,7 +330,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return the most rows for one kernel call. Ctrl-C has an effect only between calls."""
+        """Return the number of rows for a kernel call. Ctrl-C has an effect only between calls."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
@@ -546,7 +548,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return the prediction at the roots, averaged over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return predictions at a path's nodes, and expected changes by branching off there.
+        """Return predictions and expected changes by branching off, at the nodes of a path.
 
         Both arrays have a row for each step. An expected change is the change times the probability
         of branching off.
@@ -556,7 +558,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return the contribution of each feature to the prediction for these inputs.
 
-        The prediction is a mean over trees, and so are the contributions.
+        The prediction and the contributions are means over trees.
 
         Returns
         -------
@@ -590,8 +592,8 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
         """Return the kernel that writes the probabilities of a sample's classes to a buffer.
 
         The kernel returns the most probable class, or `TOO_LARGE - i` if packed input i is too
-        large. It returns WAITS if the trees' version differs from `version`, by default the current
-        version, or if the sample needs another kernel (see `predict`).
+        large. The kernel returns WAITS if the trees' version differs from `version` (by default the
+        current version). It also returns WAITS if the sample needs another kernel (see `predict`).
         """
         kernel = self._predict_one or self._PREDICT.of(self._FOREST)
         return functools.partial(kernel, self.forest, self.version if version is None else version)
@@ -600,7 +602,7 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
         """Predict a sample with the kernel of `predictor`, for any version of the trees.
 
         The first sample that needs another kernel causes the compilation of this kernel. All later
-        samples use it.
+        samples use this kernel.
         """
         best = self.predictor(self.forest.version)(inputs, out)
         if best == WAITS:

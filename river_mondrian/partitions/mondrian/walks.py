@@ -21,10 +21,10 @@ from .sampling import distance_to, mass_below
 # Number of walks in lock-step.
 LANES = 16
 
-# Initial capacity of a walk for steps.
+# Initial number of steps for which a walk has room.
 FIRST_DEPTH = 64
 
-# A branch at a missing value is followed if its weight is at least this.
+# Least weight of a branch at a missing value that is followed.
 LEAST_WEIGHT = 0.02
 MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
@@ -62,7 +62,7 @@ class Walk(rec.Record):
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # Depth of the first light node on the path, or 0 if there was none. The distances from this
+    # Depth of the first light node on the path, or 0 if there is none; and the distances from this
     # node on.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
@@ -136,7 +136,7 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
 
 @merged
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
-    """Return how far a sample is outside the box of its current node, in a wide forest."""
+    """Return the distance from a sample to the box of its current node, which may be light."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
@@ -198,8 +198,8 @@ def walk_in_lockstep(
 ) -> int:
     """Walk one row down `n` trees (`by_tree` 1), or `n` rows down one tree (0), in lock-step.
 
-    Returns how many walks have not ended, since their paths exceed `FIRST_DEPTH`. The first
-    elements of `active` are the indices of these walks.
+    Returns the number of walks that have not ended because their paths exceed `FIRST_DEPTH`. The
+    first elements of `active` are the indices of these walks.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -309,7 +309,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
-    """Walk rows down the trees from `first` on; rows without missing values walk in lock-step."""
+    """Walk rows down the trees from `first` on, in lock-step if no values are missing."""
     walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
@@ -353,10 +353,11 @@ def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Wa
 
 @separate
 def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
-    """Add the trees' predictions for a row of values to a prediction, several trees in lock-step.
+    """Add the trees' predictions for a row to a prediction, with several trees in lock-step.
 
-    Returns how many trees have been added; `predict_rows` adds the others. No tree is added if a
-    value is missing, and none after a path that needs more memory.
+    Returns the number of trees whose predictions have been added; `predict_rows` adds the other
+    predictions. No prediction is added if a value is missing, or after a path that needs more
+    memory.
     """
     if scaling.has_missing(forest, row):
         return 0
@@ -374,9 +375,9 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 
-    A batch walks down one tree after another, so that the tree stays in the cache. A single row
-    walks down several trees in lock-step. In both cases the trees' terms are added in the same
-    order. A row with missing values, or with too long a path, walks alone.
+    A batch of rows is walked down one tree after another, so that the tree stays in the cache. A
+    single row is walked down several trees in lock-step. In both cases the trees' terms are added
+    in the same order. A row with missing values, or with too long a path, is walked alone.
     """
     n_done = predict_row(forest, rows, prediction) if n == 1 else 0
     if n_done < forest.n_trees:

@@ -1,4 +1,4 @@
-"""Renewal of widths: trees are redrawn under new widths, a part for each learned sample.
+"""Renewal of widths: trees are redrawn with new widths, step by step while samples are learned.
 
 1. When the number of samples reaches `Forest.next_look`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
@@ -7,7 +7,7 @@
    is then DRAWING.
 3. For each learned sample, the kernel calls `do_owed`, which redraws the trees.
 4. When all trees are redrawn, the phase is REBASING: `rebase` converts the points to the new frame.
-   Then the phase is STEADY again.
+   The phase is then STEADY again.
 
 Adaptive forests follow the same steps on their own schedule (`RebuiltTrees._renew_widths` in
 `posteriors/rebuilt/rebuilt_trees.py`): each tree changes to the new frame at its next scheduled
@@ -15,15 +15,15 @@ rebuild.
 
 The trees are redrawn one after another. A spare tree is extended by all stored points in order
 (Algorithms 3 and 4), with some points for each learned sample. When the spare tree has all points,
-it replaces the tree whose turn it is. A tree extended by points has the distribution of a tree
+it replaces the tree that is being redrawn. A tree extended by points has the distribution of a tree
 sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a renewal depends
 only on inputs and numbers of samples. So each tree always has the exact distribution for its
 widths.
 
 When all trees are in the other frame, the points' remainders, if any, are rebased (see `scaling`).
 
-A part of a forest (`parts`) follows the whole forest's schedule. In the turn of another part's
-tree, points are counted and moved, but extend no tree.
+A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
+redrawn, points are counted and moved, but extend no tree.
 """
 
 import math
@@ -67,7 +67,7 @@ RENEWAL_RATIO = 1.5
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Begin the next tree's turn, and clear the spare tree if this part has the next tree."""
+    """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
     forest.taken = 0
     if forest.has_frames == 0:
         # The spare tree's column still has the values for the previous tree.
@@ -136,9 +136,9 @@ def begin_again(forest: F) -> None:
 
 @helper
 def _take_points(forest: F) -> int:
-    """Extend the spare tree by some points for each owed sample.
+    """Extend the spare tree by some points for each owed sample (see `Forest.owed`).
 
-    In the turn of another part's tree, these points are only counted. Returns DONE, or the spare
+    While another part's tree is redrawn, these points are only counted. Returns DONE, or the spare
     tree's index if the tree has no room for more rows. The next call then continues.
     """
     if forest.phase != DRAWING:
@@ -319,7 +319,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         if forest.phase == STEADY and self.remainders.capacities[0] > 0:
             self._drop_spare()
         if forest.is_full:
-            # Later samples are not stored.
+            # A full forest stores no samples, so widths are not checked again.
             forest.next_look = NEVER
             return
         scaling = self.scaling
@@ -336,7 +336,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             forest.next_look = n + math.ceil((LOOK_RATIO - 1.0) * self._n_held())
 
     def _n_held(self) -> int:
-        """Return how many samples the trees contain."""
+        """Return the number of samples in the trees."""
         return self.forest.n_held()
 
     def _find(self, n_rows: int) -> _Found:

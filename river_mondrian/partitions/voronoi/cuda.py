@@ -1,8 +1,8 @@
 """Voronoi cells of many rows on a CUDA device.
 
-The kernels are in `nearest.cu`. This module prepares their arguments and launches them. CuPy
-compiles them at their first use. Tests run the same source on the processor. No GPU has run the
-kernels yet.
+The kernels are in `nearest.cu`. This module prepares the arguments of the kernels and launches the
+kernels. CuPy compiles the kernels at their first use. Tests run the same source on the processor.
+No GPU has run the kernels yet.
 """
 
 import math
@@ -37,7 +37,7 @@ BLOCKS = 4
 # Least number of splits of the points. If the nearest point of a row is uncertain, only one split
 # is searched.
 SPLITS_LEAST = 8
-# Fraction of the device's free memory that one call uses, and the most rows at once.
+# Fraction of the device's free memory that one call uses, and the largest number of rows at once.
 SHARE = 0.6
 ROWS_MOST = 1 << 14
 # Largest number of cells of a partition. An owner's 32 bits have the column of a cell and the
@@ -177,7 +177,7 @@ class VoronoiCells:
         self.width = distances.padded(self.n_features)
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
-        # The order is random, so that the two points of a near-tie rarely share a tile, and so a
+        # The order is random, so that the two points of a near-tie rarely share a tile and thus a
         # split.
         places = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
@@ -228,13 +228,13 @@ class VoronoiCells:
             self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
 
     def _splits(self, n_rows: int) -> int:
-        """Return how many splits of the points' tiles fill the device with blocks."""
+        """Return the number of splits of the points' tiles that fills the device with blocks."""
         blocks = BLOCKS * int(self._device.attributes["MultiProcessorCount"])
         wanted = max(SPLITS_LEAST, -(-blocks // -(-n_rows // ROWS)))
         return min(wanted, -(-self.n_points // POINTS))
 
     def _rows_at_once(self, n_rows: int) -> int:
-        """Return how many rows the device's memory holds at once."""
+        """Return the number of rows that the device's memory holds at once."""
         free = int(self.xp.cuda.runtime.memGetInfo()[0])
         free += int(self.xp.get_default_memory_pool().free_bytes())
         n_rows = min(n_rows, ROWS_MOST)
@@ -334,8 +334,8 @@ def nearest_cells(
     X
         Rows in single precision, shape (n, d), without missing values.
     pool
-        Function that returns the points, shape (P, d). It is called if the points are not yet on
-        the device.
+        Function that returns the points, shape (P, d). The function is called if the points are not
+        yet on the device.
     members
         The centres of each partition as point numbers, with a column per partition: shape (psi, t).
     xp

@@ -50,7 +50,7 @@ def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
 
 
 def groups_of(builder: Any, n: Any) -> Any:
-    """Return how many vectors hold `n` values, a multiple of `VECTOR`."""
+    """Return the number of vectors that hold `n` values, a multiple of `VECTOR`."""
     return builder.lshr(n, INT64(VECTOR.bit_length() - 1))
 
 
@@ -94,10 +94,11 @@ def sum_as_tree(lane: list[float]) -> float:
 #
 # Ties are common: on binary data, they occur in half of the searches. If rounding broke a tie
 # differently in two searches, cells would depend on the search. So the sum is fixed to the last
-# bit. Differences are in single precision. Their squares are exact in double precision, whether or
-# not the processor fuses multiplication and addition. There are eight partial sums. The j-th square
-# is added to the partial sum of number j modulo 8, in ascending order. The partial sums are added
-# as a tree. A term of zero changes nothing, so a sparse sum over the other terms has the same bits.
+# bit. Differences are in single precision. Squares of differences are exact in double precision,
+# whether or not the processor fuses multiplication and addition. There are eight partial sums. The
+# j-th square is added to the partial sum of number j modulo 8, in ascending order. The partial sums
+# are added as a tree. A term of zero changes nothing, so a sparse sum over the other terms has the
+# same bits.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -129,7 +130,7 @@ def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
     sums[k] = sums[k] + gap * gap
 
 
-# Most points of a leaf (see `tree`).
+# Largest number of points of a leaf (see `tree`).
 LEAF = 64
 
 
@@ -194,8 +195,8 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
 # linear algebra library may wait long for threads.
 EXACT_AXES = 32
 
-# Most multiplications of a round of the iteration for principal axes (about 5 ms), and number of
-# rounds.
+# Largest number of multiplications in a round of the iteration for principal axes (about 5 ms), and
+# number of rounds.
 ROUND = 10_000_000
 ROUNDS = 2
 
@@ -336,7 +337,7 @@ def gamma(n: float, unit: float) -> float:
 def tree_slack(
     n_features: int, n_axes: int, n_coordinates: int, deviation: float
 ) -> tuple[float, float, float]:
-    """Return how far a lower bound may exceed an exact distance (derived in `nearest`).
+    """Return the largest excess of a lower bound over an exact distance (derived in `nearest`).
 
     Parameters
     ----------

@@ -19,9 +19,9 @@ factor within 1 +- gamma_n(u). Sums and differences do not underflow. Products i
 that underflow are off by at most 2^-150. The compared values are at most 1e30 in absolute value
 (`limits.FARTHEST`). `FARTHEST_SQUARE` prevents overflow of squares in single precision.
 
-D and the true distance. Let S = |x - p|^2 for the d values in single precision, computed in real
-numbers. D squares differences that are rounded to single precision: a factor within (1 +- u)^2. The
-squares are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3
+D and the true distance. Let S = |x - p|^2 for the d values in single precision, computed without
+rounding. D squares differences that are rounded to single precision: a factor within (1 +- u)^2.
+The squares are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3
 additions in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is
 below 5/2 u for any d up to 2^30.
 
@@ -44,17 +44,18 @@ absolute part.
   squares or products stay below 2^53. So A = D.
 - By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k, where c and k are the sample
   and the point minus a mean, rounded to single precision. The product is a sum of d products in
-  single precision in any order, with or without fused operations. It is off by at most gamma_d(u)
-  (|c|^2 + |k|^2) / 2, and by 2^-150 d by underflow. With N = |c|^2 + |k|^2, the rounding of the
-  norms in double precision is less than u N for d < 2^26. By the rounding of c and k, |c - k| is
-  off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|), and its square by at most h (2 |c - k| +
-  h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N + 2^-149 d.
+  single precision in any order, with or without fused operations. The sum is off by at most
+  gamma_d(u) (|c|^2 + |k|^2) / 2, and by 2^-150 d by underflow. With N = |c|^2 + |k|^2, the rounding
+  of the norms in double precision is less than u N for d < 2^26. By the rounding of c and k, |c -
+  k| is off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|). The square is off by at most h (2
+  |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N +
+  2^-149 d.
 
 Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
 orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
 Then |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S. The first term is the part of |x - p|^2 in the span of
 Q. The norm of the remainder of w(x) is r(x). The norms r(x) and r(p) differ by at most the norm of
-the remainder of x - p. The search has axes A instead of Q, and rounds:
+the remainder of x - p. The search uses axes A instead of Q, and rounds results:
 
 - The axes: let |A'A - I| <= a. Let A = Q R, with R the symmetric root of A'A. Then |A - Q| <= a,
   since |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the computed
@@ -63,7 +64,7 @@ the remainder of x - p. The search has axes A instead of Q, and rounds:
 - The coordinates z, sums of d products in double precision: |z - y| <= f |w| with f =
   gamma_(d+2)(v) sqrt(2 k) + a.
 - The remainder: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
-  gamma_(d+k+4)(v) + 2 f + f^2. Its root is off from r by at most g |w|, since the roots of two
+  gamma_(d+k+4)(v) + 2 f + f^2. The root is off from r by at most g |w|, since the roots of two
   numbers differ by at most the root of their difference.
 - Coordinates and remainder are rounded to single precision: each is off by another 2 u |w|, and by
   2^-150 by underflow.
@@ -75,10 +76,10 @@ For any m > 0,
 
     B <= (1 + m) (1 + b)^2 S + (1 + 1 / m) (2 b |w(x)|)^2.
 
-As computed in single precision from n coordinates, B has a factor within 1 +- gamma_(n+3)(u), since
-all its terms are positive, and is off by 2^-150 n by underflow. B of a box is at most B of a point
-within, and needs no more operations. Finally S <= D (1 + 3 u). Hence the computed bound of any p
-with D(x, p) <= D, or of a box around p, is at most
+B is computed in single precision from n coordinates. The result has a factor within 1 +-
+gamma_(n+3)(u), since all terms are positive, and is off by 2^-150 n by underflow. B of a box is at
+most B of a point within, and needs no more operations. Finally S <= D (1 + 3 u). Hence the computed
+bound of any p with D(x, p) <= D, or of a box around p, is at most
 
     D (1 + relative) + absolute |w(x)|^2 + least.
 
@@ -87,8 +88,8 @@ and underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. T
 2^-149 n. (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for
 the rounding of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the
 diagrams' nearest distances so far. The search excludes points whose bound exceeds the limit for
-this D. So it never excludes the nearest centre of a diagram. The constant m is 2^-16. The relative
-term grows with m, and the absolute term grows with 1 / m.
+this D. So the search never excludes the nearest centre of a diagram. The constant m is 2^-16. The
+relative term grows with m, and the absolute term grows with 1 / m.
 
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
@@ -127,8 +128,8 @@ is infinite, so that all pairs are compared by D.
 
 Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
 2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
-Single precision holds these exactly, and also the differences c and k and the differences of D.
-With g = 0, L + a^2 = S = D. The first of the points with the least L is the cell.
+Single precision holds these numbers exactly, and also the differences c and k and the differences
+of D. With g = 0, L + a^2 = S = D. The first of the points with the least L is the cell.
 """
 
 import math
@@ -160,17 +161,17 @@ LARGEST_SCORE_ERROR = 1.0 / 64.0
 
 
 def index_error(n_features: int) -> float:
-    """Return 3 e for distances by an index, relative to the sum of squared norms."""
+    """Return 3 e for an index (see the module), relative to the sum of squared norms."""
     return 3.0 * 4.0 * gamma(n_features + 1, DOUBLE)
 
 
 def product_error(n_features: int) -> tuple[float, float]:
-    """Return 3 e for distances by a product: relative to the sum of squared norms, and absolute."""
+    """Return 3 e for a product (see the module): relative to squared norms, and absolute."""
     return 3.0 * gamma(n_features + 6, SINGLE), 3.0 * n_features * 2.0**-149
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h for scores. E is relative to squared norms, and infinite if above 1/64."""
+    """Return E and h for scores (see the module). E is infinite if above 1/64."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
@@ -246,8 +247,8 @@ class PointTreeRecord(rec.Record):
     query: rec.Float32s = rec.transient()
     lower: rec.Float32s = rec.transient()
     stack: rec.Array[Pending] = rec.transient()
-    # Number of leaves and of points that searches have visited. Both decide whether a new tree is
-    # used.
+    # Number of leaves and of points that searches have visited. Both numbers decide whether a new
+    # tree is used.
     n_leaves_visited: rec.Int64 = rec.transient()
     n_points_visited: rec.Int64 = rec.transient()
 

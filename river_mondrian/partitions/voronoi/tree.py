@@ -3,9 +3,9 @@
 Points are first compared in a few coordinates: their projections on principal axes, and the norm of
 the remainder. Distances in these coordinates are lower bounds. The tree is complete and binary.
 Each node has a box in these coordinates. Each leaf has up to `LEAF` points, stored coordinate by
-coordinate. A walk visits the nearer child first. It excludes nodes and points whose lower bound
-exceeds the distance of every diagram's nearest centre so far. `distances.squared_distance` compares
-the other points, so the cells equal the cells of every other search (see `nearest`).
+coordinate. A walk visits the nearer child first. The walk excludes nodes and points whose lower
+bound exceeds the distance of every diagram's nearest centre so far. `distances.squared_distance`
+compares the other points, so the cells equal the cells of every other search (see `nearest`).
 """
 
 import math
@@ -27,7 +27,7 @@ from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRec
 
 @exact_inlined
 def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s) -> float:
-    """Write a row's coordinates, and return its squared distance from the mean."""
+    """Write a row's coordinates, and return the row's squared distance from the mean."""
     mean, axes, projection = tree.mean, tree.axes, tree.projection
     n_axes, room = tree.n_axes, tree.width
     for c in range(room):
@@ -182,7 +182,7 @@ class PointTree(OwnsArrays):
         self.n_axes = distances.axes_for(d)
         self.n_coordinates = self.n_axes + (self.n_axes < d)
         self.width = self.axes.shape[1]
-        # How far lower bounds may exceed distances.
+        # Largest excess of lower bounds over distances.
         shape = d, self.n_axes, self.n_coordinates
         self.slack = distances.tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
         self._begin()
