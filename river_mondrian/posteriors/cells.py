@@ -59,7 +59,7 @@ class CellNode(Node):
 
 
 class CellTree(Tree):
-    """A tree of cells."""
+    """A tree whose leaves are numbered cells."""
 
     nodes: rec.Table[CellNode]
     # Number of leaves that have a cell number.
@@ -376,7 +376,7 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
 
 @kernel
 def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
-    """Extend all trees by a sample, store it as the next point, and number its new cells.
+    """Extend all trees by a sample, and number the cells that the sample opens.
 
     Returns WAITS if there is no room for a point and its columns, otherwise the result of
     `extension.learn_point`. If the result is the number of a tree, `complete_walks` continues the
@@ -427,7 +427,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # These references are created once, since creating them takes as long as a call.
+        # Create these references once, since their creation takes as long as a call.
         self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:

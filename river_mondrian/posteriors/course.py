@@ -1,9 +1,8 @@
 """Alarm scores: ranks of averaged anomaly scores, and values outside the range of a feature.
 
-The surprise of a sample is -log(1 - score). The mean m of the latest surprises is ranked among the
-earlier means: p = (1 + number of earlier means that are at least m) / (1 + number of earlier
-means). With several detectors, p is the geometric mean over the detectors. The alarm score is 1 -
-p.
+The surprise of a sample is -log(1 - score). Let m be the mean of the latest surprises. Let k of the
+n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With several detectors, p is
+the geometric mean over the detectors. The alarm score is 1 - p.
 
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.

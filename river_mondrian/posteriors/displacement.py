@@ -32,8 +32,8 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 #
 # The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i. For equal
 # scores, the rank is the mean of these fractions. Between two scores, and between 0 and s_1, the
-# rank is interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m +
-# 1) if s_m is 0. So 0 <= rank < 1.
+# rank is interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1). If s_m is 0, 1/2
+# replaces s_m / v. So 0 <= rank < 1.
 
 
 # Largest number of stored scores.
@@ -41,18 +41,18 @@ KEPT = 4096
 
 
 class Ranks(rec.Record):
-    """The scores of recent samples from before they were learned: in a ring, and sorted."""
+    """The scores of recent samples before learning: in a ring buffer, and sorted."""
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
-    # Number of scores, and the index of the next score in the ring.
+    # Number of scores, and the index of the next score in the ring buffer.
     n_scores: rec.Int64 = rec.stored(rec.Bounds(0, KEPT))
     next_score: rec.Int64 = rec.stored(rec.Bounds(0, KEPT - 1))
 
 
 @inlined
 def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
-    """Return how many of `n` sorted numbers are smaller than a value."""
+    """Return the number of elements below a value, among `n` sorted numbers."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -87,8 +87,8 @@ def add_score(ranks: Ranks, value: float) -> None:
     """Add the score of a learned sample, and drop the oldest score if `KEPT` scores are stored."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
-    # Index of the dropped score in `ranked`, or the end. Scores between this index and the new
-    # score's index move by one.
+    # Index of the dropped score in `ranked`, or `n` if no score is dropped. Scores between this
+    # index and the new score's index move by one.
     hole = n
     if n == KEPT:
         hole = _n_below(ranked, n, scores[place])
@@ -166,7 +166,7 @@ class CutForest(SampledForest):
         return uniform_of(mixed(state_after(self.entry_state, n_learned))) >= self.entering
 
     def n_changes(self) -> int:
-        """Return how many samples have been learned or forgotten."""
+        """Return the number of learned samples plus the number of forgotten samples."""
         return self.n_samples + self.n_forgotten
 
     def may_forget(self) -> bool:
@@ -180,12 +180,11 @@ C = TypeVar("C", bound=CutForest)
 # The change of trees if a sample is inserted: displacement, depth, density.
 #
 # The insertion of a sample x moves the samples in the sibling of x down by one cut (Guha et al.
-# 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
+# 2016, Section 3). Let v be a node on the path from the leaf of x up to the children of the root.
+# Let |v| be the number of samples of v. The collusive displacement of x (Definition 4) is the
+# maximum over v of
 #
-# |sibling of v| / |v|
-#
-# over the nodes v on the path from the leaf of x up to the children of the root. Here |v| is the
-# number of samples of v.
+# |sibling of v| / |v|.
 #
 # Guha et al. insert x and remove it again. Here x is not inserted. Instead, a walk computes the
 # probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
@@ -216,7 +215,7 @@ DENSITY_LIFETIME = 2.0
 
 
 class Scores(Prediction):
-    """Readings of samples, a row of `N_READINGS` for each."""
+    """Readings of samples, a row of `N_READINGS` for each sample."""
 
     readings: rec.Float64s
 
@@ -457,10 +456,10 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         return bad, found / (self.n_trees * math.log1p(self.forest.n_held()))
 
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
-        """Add each feature's contribution to log(1 + displacement) on a path to `out`.
+        """Add to `out` each feature's contribution to log(1 + displacement) on a path.
 
-        If the sample branches off at a node, the displacement of its leaf is divided among the
-        features. A feature's share is proportional to the sample's distance from the node's box
+        If the sample branches off at a node, the displacement of the sample's leaf is divided among
+        the features. A feature's share is proportional to the sample's distance from the node's box
         along this feature. This distance is the rate of cuts between the sample and the box. The
         displacement of a subtree further up is assigned to the feature of the cut above this
         subtree.

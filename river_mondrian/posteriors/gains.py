@@ -51,7 +51,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E of each node, given the weights of the classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # With many classes, most nodes have few classes.
+    # Skip classes of weight 0, since most nodes have few of many classes.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
@@ -256,7 +256,7 @@ def gains_of_posterior(
     # the path.
     errors, products, squares = (np.zeros_like(weights) for _ in range(3))
     noises = noise / blocks.sizes[leaves]
-    # This prevents a division by 0 if there is almost no noise.
+    # Avoid a division by 0 if there is almost no noise.
     rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
     gaps, own = targets[leaves] - means[leaves], weights[leaves]
     errors[leaves] = own * gaps / rest

@@ -20,12 +20,12 @@ The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A t
 as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of its held values. For
 the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles. Two different
 levels of a category have the distance 1. The width of a category is sqrt(P / 2), where P is the
-share of pairs of samples with different levels. This agrees with numeric features, whose variance
-is half the mean squared difference. A feature that is missing in x or y adds the mean of the other
-features' terms.
+share of pairs of samples with different levels. Likewise, the variance of a numeric feature is half
+the mean squared difference of two values. A feature that is missing in x or y adds the mean of the
+other features' terms.
 
-A shingle is a sample together with the samples before it. Its columns are the features of the
-sample, then the features of the sample before it, and so on.
+A shingle is a sample together with the samples before it. The columns of a shingle are the features
+of the sample, then the features of the previous sample, and so on.
 """
 
 import copy
@@ -68,7 +68,7 @@ RATES = rec.Bounds(0.0, 1e200)
 
 
 class Neighbors(rec.Record):
-    """The ring of held samples, the widths, and buffers for the distances to a sample."""
+    """The ring buffer of held samples, the widths, and buffers for the distances to a sample."""
 
     # The user's parameters (see `NeighborTable`).
     n_neighbors: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
@@ -383,7 +383,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 
 @kernel
 def learn_one(table: Neighbors) -> int:
-    """Learn the next sample, and store the score that the sample had before.
+    """Learn the next sample, and store the sample's score before learning.
 
     Returns DONE, or the index of an input that is too large. If an input is too large, nothing
     changes.
@@ -542,7 +542,7 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def held(self) -> rec.Singles:
-        """The ring of held samples, shape (shingle, features, capacity)."""
+        """The ring buffer of held samples, shape (shingle, features, capacity)."""
         return self.learned["held"]
 
     @property

@@ -71,8 +71,8 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
     variances = mixture.part(2 * n, n)
     away, apart = 0.0, 0.0
     for i in range(n):
-        # The difference of two independent normals is normal. Its variance is the sum of their
-        # variances.
+        # The difference of two independent normals is normal. The variance of the difference is the
+        # sum of both variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
         # With the factor 1/2 of E|Y - Y'|, a pair of different components counts once, and a
         # component with itself counts half.
@@ -87,19 +87,19 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
 class PredictiveDistribution:
     """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
-    All regressors return it from `predict_one(x, with_dist=True)`. It counts as a
-    `ContinuousDistribution` of River, but cannot be updated.
+    All regressors return a `PredictiveDistribution` from `predict_one(x, with_dist=True)`. This
+    distribution counts as a `ContinuousDistribution` of River, but cannot be updated.
 
     Parameters
     ----------
     weights
-        Weights of the components, shape (n,). Their sum is 1.
+        Weights of the components, shape (n,), with sum 1.
     centres
         Centres of the components, shape (n,). If a component is a Student's t distribution, all
         centres are equal.
     scales
-        Scales of the components, shape (n,). A component of scale 0 is a point. An infinite scale
-        means that the target is unknown.
+        Scales of the components, shape (n,). A component of scale 0 is a point mass. An infinite
+        scale means that the target is unknown.
     freedoms
         Degrees of freedom of the components, shape (n,), infinite for normal distributions. None
         means that all components are normal.
@@ -216,7 +216,8 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The logarithm. It is infinite at the centre of a component with scale 0 and positive weight.
+        The logarithm of the density. The logarithm is infinite at the centre of a component with
+        scale 0 and positive weight.
 
         """
         return float(scipy.special.logsumexp(self._log_parts(y)))
@@ -266,7 +267,7 @@ class PredictiveDistribution:
         return float(self._tails(np.array([y]), 1.0)[0])
 
     def quantile(self, probability: float) -> float:
-        """Return a quantile.
+        """Return the quantile at a probability.
 
         Parameters
         ----------
@@ -354,10 +355,10 @@ class PredictiveDistribution:
         Notes
         -----
         For mixtures of normal distributions, the score has a closed form. The time to compute the
-        score grows with the square of the number of components. Otherwise all components have the
-        same centre c. Let G(u) = P(Y > c + u). The score is the integral of 2 G(u)^2 over u > 0,
-        plus the integral of 1 - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by
-        Gauss-Legendre quadrature with growing steps.
+        score grows with the square of the number of components. If a component is a Student's t
+        distribution, all components have the same centre c. Let G(u) = P(Y > c + u). The score is
+        then the integral of 2 G(u)^2 over u > 0, plus the integral of 1 - 2 G(u) over 0 < u < |y -
+        c|. Both integrals are computed by Gauss-Legendre quadrature with growing steps.
 
         """
         if np.isinf(self.scales).any():

@@ -24,8 +24,8 @@ from . import nodes, prediction, seen, weighting
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
-# Largest number of classes for which rows have all classes, since this is faster. With more
-# classes, rows have only seen classes (see `seen`).
+# With at most this many classes, rows of statistics have all classes, which is faster. With more
+# classes, rows have only the seen classes (see `seen`).
 MOST_DENSE = 128
 
 # With many classes, these parts of a row follow the statistics. In a linked row, further classes
@@ -66,7 +66,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
-    # From the end up, since a node's c depends on the weights in the node below.
+    # Walk from the end up, since a node's c depends on the weights in the node below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
         ref, statistics, ends = entry.ref, entry.statistics, i == n - 1
@@ -117,8 +117,8 @@ class Explanation:
 
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
-    are computed from the contributions to the discriminant's logits. So the contributions to an
-    expert add up to the change of its prediction from no features to all features. The
+    are computed from the contributions to the discriminant's logits. The contributions to an expert
+    add up to the difference of its predictions with all features and with no features. The
     contributions to the mixture are computed from the contributions to the experts (see
     `learners.experts`).
 
@@ -179,7 +179,7 @@ class Explanation:
         hierarchy, path, branches = self._hierarchy(t, refs, x, own[:, :2])
         parts = np.zeros((nodes.N_POSTERIORS, len(x), n_classes))
         parts[0] = contributions(forest, tree, path, x, hierarchy, branches)
-        # The weightings: a node without samples has the distribution of the node above.
+        # In the weightings, a node without samples has the distribution of the node above.
         has_own, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
         known = np.maximum.accumulate(np.where(has_own, np.arange(n), 0))
         own = own[known]
@@ -324,8 +324,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # Side rows for two new nodes. Each node on a path may also need a row for a class that it
-        # has not seen.
+        # Two new nodes need side rows. Each node on a path may also need a row for a class that the
+        # node has not seen.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 
@@ -480,7 +480,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes, of_rows = int(self.forest.n_classes), self.counts(t)
-        # Without weights, counts are integers.
+        # If all samples have weight 1, counts are integers.
         kind = np.float64 if self.forest.is_weighted else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any]]]:

@@ -1,6 +1,6 @@
 """Learning of a sample's class by the mixture, the discriminants, and the trees' statistics.
 
-A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `ClassForest`.
+`learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 
 The statistics of a node are the same as after a replay of the node's samples in order. A node that
 is inserted above another node copies the other node's statistics.
@@ -60,9 +60,6 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
         p = (last + ages[i]) % window
         label, weight = forest.label_of(p), forest.weight_of(p)
         add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
-
-
-# Leaves in the queue.
 
 
 @inlined
@@ -159,8 +156,8 @@ class ClassForest(AdaptiveForest):
     def score(self) -> None:
         """Update the mixture and the discriminants with the class of the accepted sample.
 
-        The accepted sample is the last predicted sample. A new class only updates the
-        discriminants, since no expert could have predicted it.
+        The accepted sample is the last predicted sample. A sample of a new class updates only the
+        discriminants, since no expert could have predicted this class.
         """
         label, weight = self.accepted, self.accepted_weight
         if self.accepted_is_new == 0:
@@ -234,7 +231,8 @@ class ClassForest(AdaptiveForest):
                 for c in range(m):
                     candidate = candidates[c]
                     weights, v = tables[width * c + k].weights, x[candidate.dim]
-                    # This is computed without a branch, which would be unpredictable.
+                    # The side is computed without a branch, since a branch would be mispredicted
+                    # often.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1

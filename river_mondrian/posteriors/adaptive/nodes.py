@@ -15,11 +15,11 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# Weights of the classes of all samples that have passed a node, in three memories.
+# A node stores the weight of each class in three memories.
 #
-# The first memory holds all samples. The other memories forget exponentially with each visit of the
-# node. Forgetting does not change stored weights. Instead the memory's unit, the weight of the
-# latest sample, grows.
+# The first memory holds all samples that have passed the node. The other memories forget
+# exponentially with each visit of the node. Forgetting does not change stored weights. Instead the
+# memory's unit, the weight of the latest sample, grows.
 #
 # With few classes, a row has all classes, in blocks of `BLOCK`. The weights of a block are
 # contiguous, since predictions read block by block. With many classes, a node has only the classes
@@ -38,13 +38,13 @@ LATE = 0
 LATEST = 1
 # A memory is rescaled when its unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# Rescaling sets smaller weights to 0, since they are negligible beside the prior. They would become
-# subnormal numbers, which slow down some processors 100 times.
+# Rescaling sets weights up to this number to 0, since such weights are negligible beside the prior.
+# Subnormal numbers would slow down some processors 100 times.
 UNNOTICED = 1e-18
 
 # The two context-tree weightings. The first weighting stops early if labels are noisy. The second
-# weighting goes deep, and its nodes mix the memories. Each has a Dirichlet prior, and a prior
-# probability to stop.
+# weighting relies more on deep nodes. In the second weighting, each node mixes the three memories.
+# Each weighting has a Dirichlet prior, and a prior probability to stop.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
@@ -54,7 +54,8 @@ N_WEIGHTINGS = 2
 # A tree's posteriors: the HNSP, then the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
 
-# Number of classes in a block, of bits for the sides of a class, and of classes in a word of sides.
+# Numbers of classes in a block, of bits for the sides of a class, and of classes in a word of
+# sides.
 BLOCK = 4
 SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
@@ -137,7 +138,7 @@ class Statistics(rec.Record):
         return word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
 
     def links(self) -> rec.Int32s:
-        """Return the links of a row of many classes."""
+        """Return the links of a row to further rows, in a forest with many classes."""
         return rec.Int32s(self, LINKS_WORD, N_LINKS)
 
     def begin(self) -> None:
@@ -195,7 +196,7 @@ N_TOGETHER = 4
 
 
 def most_rows(n_classes: int) -> int:
-    """Return the largest number of rows of a node that has seen `n_classes` of many classes."""
+    """Return the largest number of rows of a node with `n_classes` seen classes (see `seen`)."""
     # Rows with links are full. There is at most one more row without links than rows with links.
     return 3 + 2 * n_classes // (N_MORE + 1)
 
@@ -293,7 +294,6 @@ class Factors(rec.Record):
     by_first: rec.Float32s = rec.inline(N_POSTERIORS)
     by_second: rec.Float32s = rec.inline(N_POSTERIORS)
     constants: rec.Float32s = rec.inline(N_POSTERIORS)
-    # The statistics of the node.
     statistics: Statistics
 
 

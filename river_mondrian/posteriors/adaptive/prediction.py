@@ -1,15 +1,15 @@
 """Predictions of a sample by adaptive trees: three posteriors of each tree, then the mixture.
 
 The first posterior is the HNSP, which integrates over the points where the sample may branch off.
-`labels.hnsp` derives its weights (Algorithm 8, lines 6 to 12). The other posteriors average over
-the nodes of the path by context-tree weighting (`weighting`). All posteriors are weighted sums of
-the class statistics on the path. A walk down computes the factors, and a pass up adds the nodes'
-rows.
+`labels.hnsp` derives the weights of the HNSP (Algorithm 8, lines 6 to 12). The other posteriors
+average over the nodes of the path by context-tree weighting (`weighting`). All posteriors are
+weighted sums of the class statistics on the path. A walk down computes the factors, and a pass up
+adds the nodes' rows.
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
-has the terms that all classes share. So a node adds one term per posterior for all unseen classes,
-and its cost depends only on the number of seen classes.
+has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
+The cost of a node depends only on the number of its seen classes.
 """
 
 import math
@@ -33,9 +33,8 @@ from .weighting import add_statistics
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
-# Smaller factors of the HNSP count as 0. They would be subnormal in single precision, which slows
-# down some processors 100 times. Their terms are far below the floor of experts
-# (`learners.experts`).
+# Factors of the HNSP up to this number count as 0, since subnormal numbers slow down some
+# processors 100 times. The omitted terms are far below the floor of experts (`learners.experts`).
 LEAST_FACTOR = 1e-37
 # With many classes, smaller weights of a node in the HNSP count as 0, for the same reason.
 NEGLIGIBLE = 1e-18
@@ -62,7 +61,7 @@ def _place(forest: A, posterior: int, k: int) -> int:
 
 @inlined
 def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None:
-    """Add a weight to all classes."""
+    """Add a weight to a posterior's sums for all classes."""
     if forest.is_sparse == 1:
         _add(out, posterior, weight)
         return

@@ -88,7 +88,7 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 
 @inlined
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
-    """Append the rows that `row` links to after `n` rows in `found`, and return the new `n`.
+    """Append the rows linked by `row` to the `n` rows in `found`, and return the new `n`.
 
     `owner` is the index of the rows' node.
     """
@@ -286,10 +286,10 @@ def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
 
 
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
-    """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
+    """Return the class weights in an array of a tree's rows, shape (rows, n_classes).
 
-    With many classes, the row of a node has all weights of the node, and linked rows have weights
-    of 0.
+    With many classes, the result has all weights of a node in the node's own row, and 0 in linked
+    rows.
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
@@ -302,7 +302,7 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
 
 
 def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
-    """Return whether kernels may read a tree's rows of many classes.
+    """Return whether the links and the classes in a tree's rows are valid, with many classes.
 
     `of_nodes` has the numbers of the rows that nodes refer to.
     """
@@ -325,7 +325,7 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
 
 
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
-    """Return the seen classes in copied rows of all classes, as arguments of `put_seen`.
+    """Return the seen classes in an array of rows of all classes, as arguments of `put_seen`.
 
     The results are the row, the number and the sides of each class, the weights of each class, and
     the number of classes. `capacity` is the rows' capacity for classes.

@@ -8,25 +8,26 @@ product of P_w over the node's children. With the prior probability s to stop at
 
     P_w = s E + (1 - s) D.
 
-A sample multiplies E by p_own, the node's own prediction of the sample's class. It multiplies D by
-p_child, the prediction of the child's subtree on the sample's path. So P_w is multiplied by
+A sample multiplies E by p_own, the node's own prediction of the sample's class. The sample
+multiplies D by p_child, the prediction of the child's subtree on the sample's path. So P_w is
+multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
 which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
-/ p. A node stores only b (`Statistics.stops`), and none of the products. Learning a sample is one
-pass from the sample's leaf, where p = p_own, up to the root. A prediction is a pass down
-(`prediction`). The weight of a node's p_own is b times the product of 1 - b over the nodes above.
+/ p. A node stores only b (`Statistics.stops`). Learning a sample is one pass from the sample's
+leaf, where p = p_own, up to the root. A prediction is a pass down (`prediction`). The weight of a
+node's p_own is b times the product of 1 - b over the nodes above.
 
 The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
 is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
 
 Aggregated Mondrian forests (AMF, Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
-with s = 1/2 and the Dirichlet prior 1/2. They store log E and log P_w. This module differs from
+with s = 1/2 and the Dirichlet prior 1/2. AMF stores log E and log P_w. This module differs from
 AMF:
 
 - There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
-  priors of AMF. The second weighting goes deeper, and its p_own mixes three memories.
+  priors of AMF. The second weighting relies more on deep nodes. Its p_own mixes three memories.
 
 - The labels that update b have also guided the cuts, so deep nodes look better than they are.
 
@@ -299,7 +300,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 
 @inlined
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
-    """Return the estimate of a class at a path's end without statistics.
+    """Return the estimate of a class at the end of a path, if the end has no statistics.
 
     The estimate uses the point at the path's end, if there is one other than `own`.
     """

@@ -34,7 +34,7 @@ N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """The purpose of a tree: the target that it learns, and whether it is extended and recent."""
+    """The target of a tree, and whether the tree is extended outside its boxes and recent."""
 
     learns: int
     extends: int
@@ -78,7 +78,7 @@ def purposes_of(n: int) -> list[Purpose]:
 
 @dataclass
 class TargetsView(NodeView):
-    """A node with the weight and the means of the targets of samples that have passed the node."""
+    """A node with the weight and the means of the targets of its samples."""
 
     weight: float
     mean: float
@@ -148,7 +148,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     @staticmethod
     def n_long_of(n_trees: int) -> int:
-        """Return how many of `n_trees` trees are trees of all samples."""
+        """Return the number of trees of all samples among `n_trees` trees."""
         return sum(not purpose.is_recent for purpose in purposes_of(n_trees))
 
     def _set_up(self) -> None:

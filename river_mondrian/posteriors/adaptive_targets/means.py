@@ -35,7 +35,7 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with two means over the samples that have passed it: of all and of recent targets."""
+    """A node with the mean of all targets and the mean of recent targets of its samples."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
     # multiplied by KEPT at each visit.
@@ -89,7 +89,7 @@ class AdaptiveTargetForest(RebuiltForest):
     accepted: rec.Float64s
     accepted_weight: rec.Float64 = rec.transient()
     # Targets beyond the fences are clipped, unless many recent targets were beyond the fences.
-    # `beyond` is a discounted count of such targets.
+    # `beyond` is a discounted count of targets beyond the fences.
     low_fence: rec.Float64
     high_fence: rec.Float64
     beyond: rec.Float64
@@ -140,8 +140,9 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 # The means of recent targets are shrunk in the same way, with their weights and with several
 # strengths. With s = 0, only the leaf counts. One walk down computes all readings.
 #
-# Trees that learn the same target form one *group* if they are extended, and another group if not.
-# The readings of a group are averaged.
+# Trees that learn the same target form two *groups*: extended trees, and other trees. Trees of
+# errors form a group of recent trees, and a group of other trees. The readings of a group are
+# averaged.
 
 
 # Strengths of the shrinkage: for the mean of all targets, and for the mean of recent targets.

@@ -1,6 +1,6 @@
 """Learning of a sample's targets by regressions, mixtures, the error distribution and trees.
 
-A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `TargetsForest`.
+`learn` and `learn_sample` in `rebuilt.building` call the methods of `TargetsForest`.
 """
 
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
@@ -58,7 +58,7 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
         for c in range(m):
             candidate, own = candidates[c], sides[c]
             v = x[candidate.dim]
-            # This is computed without a branch, which would be unpredictable.
+            # The side is computed without a branch, since a branch would be mispredicted often.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             own.weights[k] = own.weights[k] + weight
             own.sums[k] = own.sums[k] + moved

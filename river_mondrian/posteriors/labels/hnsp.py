@@ -20,7 +20,7 @@ discount (line 9) is
 The probability of branching off is 1 - exp(-eta span). The expected discount times this probability
 is eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
 
-If samples have weights, c and tab are real numbers (`records`).
+If samples have weights other than 1, c and tab are real numbers (`records`).
 """
 
 import math
@@ -283,9 +283,9 @@ def _takes(forest: L, version: int, weight: float) -> bool:
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Store a sample as the next point, and extend every tree by this point.
 
-    Returns WAITS if the trees have another version or must wait. It also returns WAITS if the
-    weight is out of its range, or is not 1 while nodes have no weights. Otherwise it returns the
-    result of `widths.learn_next`.
+    Returns WAITS if the trees have another version or must wait. Also returns WAITS if the weight
+    is out of range, or is not 1 while nodes have no weights. Otherwise returns the result of
+    `widths.learn_next`.
     """
     if not _takes(forest, version, weight):
         return WAITS
@@ -296,9 +296,9 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
 
 @kernel
 def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
-    """Learn a sample with a window, in the same way as `learn_one`.
+    """Learn a sample as `learn_one` does, in a forest with a window.
 
-    This is a separate kernel, since forgetting takes seconds to compile.
+    The kernel is separate, since the code for forgetting takes seconds to compile.
     """
     if not _takes(forest, version, weight):
         return WAITS

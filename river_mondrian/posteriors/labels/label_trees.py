@@ -177,8 +177,8 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
         """Return a function that learns a sample, given packed inputs, a class and a weight.
 
-        The function returns the result of `hnsp.learn_one`. WAITS means that the trees' inputs or
-        classes have changed since `version`, by default the current version.
+        The function returns the result of `hnsp.learn_one` for this version of the trees, by
+        default the current version.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
         now = self.version if version is None else version
@@ -304,7 +304,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)
-        # Without weights, counts are integers.
+        # If nodes store no weights, counts are integers.
         kind = np.float64 if self.has_weights else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:

@@ -102,7 +102,7 @@ class LabelPoint(Point):
         self.weight = weight
 
     def mass(self) -> float:
-        """Return the weight."""
+        """Return the sample's weight."""
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
@@ -123,7 +123,7 @@ class CountRow(rec.Record):
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:
-        """Return the counts."""
+        """Return the number of samples of each class."""
         return rec.Int32s(self, 0, forest.count_width)
 
 
@@ -323,7 +323,8 @@ class LabelForest(SampledForest):
     trees: rec.Array[LabelTree]
     points: rec.Table[LabelPoint]
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
-    # Infinite, since walks must end at leaves: other nodes do not store numbers of samples.
+    # The horizon is infinite, since walks must end at leaves. Only leaves store the number of
+    # samples of each class.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Whether blocks of one class are also cut, instead of pausing.
     splits_pure: rec.Int64

@@ -316,7 +316,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     tree = forest.trees[t]
     sampling.clear_tree(tree)
     tree.queue = NONE
-    # Use the other widths once all points have been converted to these widths.
+    # During a renewal, use the new widths once all points have been converted.
     is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
     tree.frame = 1 - forest.frame if is_moved else forest.frame
     if forest.has_frames == 1:
@@ -385,7 +385,7 @@ def _build(forest: R, t: int) -> int:
             forest.cursor = done
             if done < stop:
                 if done == cursor:
-                    # The sample may have a long path, so reserve rows for the longest.
+                    # The sample may have a long path, so reserve rows for the longest path.
                     forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
             if done == n:

@@ -29,8 +29,8 @@ BUILT = 6
 
 # Stages of an accepted sample. LEARNED: the sample has been learned. ACCEPTED: the sample waits to
 # be learned. A sample that doubles the number of samples has two more stages. MIXED_IN: the mixture
-# has learned the sample, and the sample's point and the ranges are next. RESCALED: the sample's
-# point is stored, and the trees must be rebuilt.
+# has learned the sample, but the sample is not stored and the ranges are not fitted. RESCALED: the
+# sample's point is stored, and the trees must be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2

@@ -19,7 +19,7 @@ from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 # Default number of samples of the recent trees.
 RECENT_SAMPLES = 1000
 
-# One call in this many samples continues to build.
+# A build continues at every sample whose number is a multiple of this number.
 BUILD_EVERY = 4
 
 # Least number of samples in the window, even if the memory is limited.
@@ -39,12 +39,12 @@ class Schedule(NamedTuple):
     # before the window are stored until all trees have been rebuilt without them.
     max_samples: int
     capacity: int
-    # The tree that is built for the next job.
+    # The spare tree, in whose place the next tree is built.
     slot: int
     # For each tree: the number of samples when it was built, and its first sample.
     ages: tuple[int, ...]
     starts: tuple[int, ...]
-    # For each tree: its role. A tree that is built for a job gets its role when it is complete.
+    # For each tree: its role. A tree that is being built gets a role when the tree is complete.
     roles: tuple[int, ...]
     # The future role of the tree that is being built, or IDLE.
     role: int = IDLE
@@ -228,15 +228,15 @@ class Schedule(NamedTuple):
         since = n * self.n_recent % self.recent_samples
         due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
         if due and RECENT not in found.jobs:
-            # This job comes first. The tree is small, and would not be recent after a wait for
-            # large trees.
+            # The recent tree is built first, since it would not be recent after a wait for large
+            # trees.
             found = found._replace(jobs=(RECENT, *found.jobs))
         return found
 
     def quiet_until(self, n: int) -> int:
         """Return a number of samples before which no planning is needed, given `n` samples.
 
-        If a tree waits or is being built, return `n`.
+        If a tree is being built or is to be built, return `n`.
         """
         if self.jobs or self.role != IDLE:
             return n
@@ -252,7 +252,7 @@ class Schedule(NamedTuple):
         return found
 
     def renewed(self, n: int) -> Schedule:
-        """Return a schedule that rebuilds all trees after `n` samples, after a change of widths."""
+        """Return a schedule that rebuilds all trees under new widths, after `n` samples."""
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)
 

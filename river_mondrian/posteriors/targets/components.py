@@ -193,9 +193,9 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
     """Add the components of a walk, from the root down.
 
     If the sample branches off above a node, the node gets a new parent. The new parent's mean is a
-    point of a Brownian bridge from the old parent's mean to the node's mean. The point is at the
-    share r of the prior variance. The new leaf is at the end of a separate branch from the new
-    parent.
+    point of a Brownian bridge from the old parent's mean to the node's mean. The share r of the
+    branch's prior variance is above this point. The new leaf is at the end of a separate branch
+    from the new parent.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
@@ -274,7 +274,8 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
     """Predict the components for the sample in the forest's `inputs`.
 
-    The weights add up to the number of trees. Returns the same as `predict_one`.
+    The weights add up to the number of trees. Returns DONE, or the index of an input that is too
+    large.
     """
     bad = scaling.scale(forest, forest.row, forest.inputs)
     if bad < 0:

@@ -1,10 +1,10 @@
 """The likelihood of the latest samples under hyperparameters of the Gaussian posterior.
 
 The cuts of the trees do not change. The latest targets are removed from the trees. Then the mixture
-of the trees predicts each of these targets from the earlier targets, and the target is inserted
-again. This progressive likelihood costs one pass over the trees, and one pass along a path per
-sample and tree. It can be computed for some trees at a time, while further samples are learned. The
-targets of further samples are also removed.
+of the trees predicts each of these targets from the earlier targets. After the prediction, the
+target is inserted again. This progressive likelihood costs one pass over the trees, and one pass
+along a path per sample and tree. The likelihood can be computed for some trees at a time, while
+further samples are learned. The targets of further samples are also removed.
 """
 
 import math
@@ -38,7 +38,7 @@ Span = tuple[int, int]
 
 
 class TakenOut(Record):
-    """The saved state of a removed target: a record for each tree, and one for its point."""
+    """The saved state of a removed target: a record for each tree, and a record for the point."""
 
     # Reference to the target's leaf; EMPTY if the target has not been removed.
     leaf: Int64
@@ -55,7 +55,7 @@ class KeptNode(Record):
 
 
 class PathStep(Record):
-    """A node on a path, or none for a leaf, and the reference to it."""
+    """A step of a path: the reference to a node or leaf, and the row of an internal node."""
 
     node: TargetNode
     ref: Int64

@@ -47,14 +47,14 @@ LAST_JUDGED = 4096
 def renewal(n: int) -> int:
     """Return the last number of samples up to `n` at which fences are renewed.
 
-    These are the numbers whose binary digits after the first three are 0.
+    Fences are renewed at the numbers whose binary digits after the first three are 0.
     """
     rest = max(n.bit_length() - 3, 0)
     return n >> rest << rest
 
 
 def strided(n: int) -> tuple[int, int]:
-    """Return how many of `n` stored points are read, and the stride between them."""
+    """Return the number of points that are read among `n` stored points, and their stride."""
     step = -(-n // MOST_READ)
     return -(-n // step), step
 
@@ -156,7 +156,7 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    If there is no density to learn, the first record's target is set to NaN. This is the case
+    If there is no density to learn, the first record's target is set to NaN. There is no density
     before two targets differ, for weight 0, and for a target that is set aside.
     """
     point = forest.points.row(p)
@@ -260,9 +260,9 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 
 @kernel
 def learn_in_window(forest: T, y: float, weight: float) -> int:
-    """Learn a sample with a window, in the same way as `learn_one`.
+    """Learn a sample as `learn_one` does, in a forest with a window.
 
-    This is a separate kernel, since forgetting takes seconds to compile.
+    The kernel is separate, since the code for forgetting takes seconds to compile.
     """
     if must_wait(forest):
         return WAITS
@@ -293,7 +293,7 @@ class Block(Record):
     end: Int64
     n: Int64
     # Densities of the used targets, shape (used targets, trees). For each tree, the first point
-    # without computed density, `start` at the beginning.
+    # without a computed density, initially `start`.
     densities: Array[TargetDensity]
     done: Int64s
 
@@ -332,7 +332,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
                     messages.add_target(before, point.target, point.weight)
                 added = p
                 for t in range(group, stop):
-                    # This is a forest of one tree.
+                    # `before` becomes a forest with the single tree `t`.
                     before.trees = forest.trees.part(t, 1)
                     find_densities(before, p, block.densities.part(place + t, 1))
                     forest.trees[t].walk_ref = START

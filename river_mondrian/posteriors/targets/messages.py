@@ -14,11 +14,11 @@ from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
 #
-# The mean of a node, given the parent's mean, is normal. Its variance is the *prior variance* phi =
-# sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here sigma is the logistic function, and tau and
-# tau_parent are the times of both nodes. A target, given the leaf's mean, has the variance `noise`.
-# Both variances are in units of gamma1. So messages do not depend on the targets' scale, which
-# changes with each sample.
+# The mean of a node, given the parent's mean, is normal. The variance of this distribution is the
+# *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here sigma is the logistic
+# function, and tau and tau_parent are the times of both nodes. A target, given the leaf's mean, has
+# the variance `noise`. Both variances are in units of gamma1. So messages do not depend on the
+# targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
 # side. The likelihood is normal, and a message consists of its precision and its mean. After a walk
@@ -104,11 +104,11 @@ class TargetNode(LightNode):
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
         Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
-        as large as the remaining weight. This costs about one step for each removed sample. Until
-        then, the rounding errors are at most the errors of a sum over all points, including removed
-        points. These errors are relative to the largest target, which the fences bound. Without
-        fences, or if the target is beyond fences that have moved, the leaf is recomputed. The right
-        message of a leaf stores the removed weight.
+        as large as the remaining weight. The recomputation costs about one step for each removed
+        sample. Until the recomputation, the rounding errors are at most the errors of a sum over
+        all points, including removed points. These errors are relative to the largest target, which
+        the fences bound. Without fences, or if the target is beyond fences that have moved, the
+        leaf is recomputed. The right message of a leaf stores the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -260,7 +260,7 @@ def add_target(forest: TargetForest, y: float, weight: float) -> None:
 
 @exact_inlined
 def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
-    """Remove a target from the moments; this is the inverse of `add_target`."""
+    """Remove a target from the moments: the inverse of `add_target`."""
     rest = forest.y_weight - weight
     if rest > 0.0 and weight > 0.0:
         gap = y - forest.y_mean

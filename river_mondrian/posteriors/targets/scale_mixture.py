@@ -1,13 +1,13 @@
 """The distribution of a target around a forest's prediction: a scale mixture of normals.
 
 A component of a forest's prediction is normal. With a learned distribution, each component becomes
-a mixture over `SCALES`, and all components share the weights of the scales. At scale 1, a component
-has its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
+a mixture over `SCALES`. All components share the weights of the scales. At scale 1, a component has
+its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
 targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
 prediction far from the data keeps the targets' spread.
 
 The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
-posterior uses the densities of targets from before they were learned. Only some targets update the
+posterior uses each target's density before the target is learned. Only some targets update the
 posterior (`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights
 can follow a drift.
 """
@@ -105,7 +105,7 @@ def is_used(n: int) -> bool:
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return how many of `size` targets after `n` earlier targets are used."""
+    """Return the number of used targets among `size` targets after `n` earlier targets."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)
@@ -208,8 +208,8 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
     """Return used targets and their densities under a shard's trees, shape (targets, 1 + scales).
 
-    A row begins with the target, or NaN if the target is not to be learned. Then it has the
-    target's density at each scale, summed over trees. The sums of several shards can be added.
+    A row begins with the target, or NaN if the target is not to be learned. The other columns have
+    the target's density at each scale, summed over trees. The sums of several shards can be added.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]
