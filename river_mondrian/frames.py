@@ -33,8 +33,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     X
         The frame or array.
     features
-        The known features, if columns may hold levels; else None. A column must hold levels if its
-        feature is a known category, and numbers if it is another known feature.
+        The known features, if columns may hold levels; else None. The column of a known category
+        must hold levels. The column of any other known feature must hold numbers.
 
     Returns
     -------

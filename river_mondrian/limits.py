@@ -44,7 +44,7 @@ NO_POINT_ROOM = -4
 # The caller must first allocate a point or refresh ranges, for example. Then the caller calls again
 # or completes the call.
 WAITS = -5
-# The budget was spent before the kernel was done.
+# The kernel has used the budget of this call, and continues in the next call.
 BUDGET_SPENT = -7
 # `TOO_LARGE - i`: the i-th input is larger than single precision holds. The kernel has changed
 # nothing.

@@ -12,11 +12,11 @@ the last cell that x shares with samples. So the density is above 0 everywhere. 
 level is the product of the densities that the level predicted for past samples. Recent samples have
 larger exponents.
 
-The *surprise* of a sample x is -log f(x). Scores measure *rarity*: (surprise - median) / deviation,
-with the median of past surprises and their mean deviation from it. The level with the highest
-density of past samples is a poor measure of rarity. At this level, most samples are nearly alone in
-their cells. So rarity is the maximum over the levels at which cells hold a moderate share of all
-samples.
+The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
+The median is over past surprises, and the deviation is their mean distance from the median. The
+level with the highest density of past samples is a poor measure of rarity. At this level, most
+samples are nearly alone in their cells. So rarity is the maximum over the levels at which cells
+hold a moderate share of all samples.
 """
 
 import math

@@ -23,7 +23,7 @@ _room_of_path = room_of_array(PathStep, PATH)
 
 
 class Pair(Record):
-    """Rows of two regions with the same key, in one partition and in another."""
+    """Rows of regions with the same key in two partitions."""
 
     row: Int64
     other: Int64
@@ -62,7 +62,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @exact_inlined
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write a cell's count for the shares from `g` on until a time; return the next share."""
+    """Write a cell's count for shares of the lifetime from `g` to a time; return the next share."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)

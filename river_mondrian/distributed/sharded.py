@@ -68,12 +68,13 @@ class ShardedForest(ClonesWhole, base.Estimator):
     Notes
     -----
     First, the calling process learns 256 samples with the whole model, to choose ranges and
-    hyperparameters. For a regressor with a Gaussian posterior, it learns about 4,200 samples. After
-    that, a tree depends only on the samples and on the tree's random numbers. Redrawing trees in
-    turn (`rescale`) is no exception: each worker computes the turns from the number of samples. The
-    calling process learns the tails of a regressor's noise from densities that workers report. The
-    calling process fetches the whole forest to learn the first sample with a category. With random
-    `directions`, the calling process also does this for each sample with a new feature.
+    hyperparameters. For a regressor with a Gaussian posterior, the calling process learns about
+    4,200 samples. After that, a tree depends only on the samples and on the tree's random numbers.
+    Redrawing trees in turn (`rescale`) is no exception: each worker computes the turns from the
+    number of samples. The calling process learns the tails of a regressor's noise from densities
+    that workers report. The calling process fetches the whole forest to learn the first sample with
+    a category. With random `directions`, the calling process also does this for each sample with a
+    new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     once the block is accepted.

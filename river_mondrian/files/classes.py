@@ -73,7 +73,7 @@ _NAMES = {
     "posteriors.targets.messages": "TargetForest TargetTree",
     "posteriors.targets.target_trees": "TargetTrees",
 }
-# By the name in files: the module of the class and, after a colon, the name in it if it differs.
+# The module of each class, by the name in files. A different name in the module follows a colon.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()

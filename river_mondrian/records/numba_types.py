@@ -144,26 +144,26 @@ def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def length_in(builder: Any, value: Any) -> Any:
-    """Return the length in the LLVM value of an array; only if accesses are checked."""
+    """Return the length in the LLVM value of an array, which is there if accesses are checked."""
     return builder.extract_value(value, 1)
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Generate an IndexError if `is_wrong` is true; only if accesses are checked."""
+    """Generate an IndexError if accesses are checked and `is_wrong` is true."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
 
 
 def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
-    """Generate an IndexError for an index out of range; only if accesses are checked."""
+    """Generate an IndexError if accesses are checked and the index is out of range."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
         check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
-    """Generate an IndexError if the address is 0; only if accesses are checked."""
+    """Generate an IndexError if accesses are checked and the address is 0."""
     if CHECKS:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
@@ -517,7 +517,7 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
 
 
 def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
-    """Return a function by which a kernel reserves `length` words until it returns."""
+    """Return a function by which a kernel reserves `length` words until the kernel returns."""
 
     def room() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -528,7 +528,7 @@ def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Return a function by which a kernel reserves `length` records until it returns."""
+    """Return a function by which a kernel reserves `length` records until the kernel returns."""
 
     def room() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
