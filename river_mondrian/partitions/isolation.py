@@ -212,7 +212,7 @@ class IsolationTrees(MapRecord):
     factors: rec.Float64s
     # Number of cells of a tree.
     n_cells: rec.Int64
-    # Nodes of all trees: max(1, n_cells - 1) nodes for each tree.
+    # Nodes of all trees, max(1, n_cells - 1) for each tree.
     nodes: rec.Array[Cut]
     # Buffer for the scaled sample. For a sparse sample, only its entries are written and cleared.
     row: rec.Float32s = rec.transient()

@@ -7,9 +7,9 @@ the range of the other values.
 
 More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
 fences are then computed from the other values. The range covers the commonest value and the other
-values within the fences. Equality of both quartiles would be a worse criterion. If slightly more
-than a quarter of the values are not 0, the upper quartile is one of these values, and may have any
-size.
+values within the fences. Equality of both quartiles would be a worse criterion than equality of
+more than half of the values. If slightly more than a quarter of the values are not 0, the upper
+quartile is one of these values, and may have any size.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -117,7 +117,7 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Replace values that may be equal by the first of them, in ordered columns stored as rows.
+    """Replace values that may be equal by the first such value, in ordered columns stored as rows.
 
     In a run of close values, values farther than twice the error from the first are not changed.
 
@@ -140,7 +140,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Replace ordered values (`n` per column) that may be equal by the first of them."""
+    """Replace ordered values (`n` per column) that may be equal by the first such value."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan

@@ -88,8 +88,8 @@ def draw_cut(
     if not rate > 0.0:
         return math.inf, 0, 0.0
     # Each feature has an exponential clock with the side as its rate (section 2.2). The first clock
-    # rings after an exponential time whose rate is the sum of the sides. This clock belongs to a
-    # feature with probability proportional to the side.
+    # rings after an exponential time whose rate is the sum of the sides. The first clock belongs to
+    # a feature with probability proportional to the feature's side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:

@@ -72,7 +72,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
-        # A loop would be compiled to masked vectors, which need three times as long.
+        # A loop would be compiled to masked vectors, which take three times as long.
         first = gap(x[0], lower[0], upper[0])
         return first + gap(x[1], lower[1], upper[1])
     total = 0.0

@@ -2,10 +2,10 @@
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction draws no random numbers. The point's leaf is removed, and so is the node above,
-whose cut separates the leaf from the other points. The leaf's sibling replaces this node, whose
-`delta` is added to the sibling's. Boxes shrink to the boxes of the remaining points. A cut that
-still separates points is within the smaller box.
+The restriction draws no random numbers. The point's leaf is removed. The node above, whose cut
+separates the leaf from the other points, is also removed. The leaf's sibling replaces this node,
+and the node's `delta` is added to the sibling's. Boxes shrink to the boxes of the remaining points.
+A cut that still separates points is within the smaller box.
 
 The labels and the number of a block's points determine whether the block pauses. If a block pauses
 again, the cuts within the block are dropped. Conditionally on all visible nodes, these cuts are
@@ -13,8 +13,8 @@ distributed as a Mondrian tree of the block's points that begins at the parent's
 are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
-reference to the parent (`UP`). The way up restores the references. So no memory is allocated, and
-no step can fail.
+reference to the parent (`UP`). The way up restores the references. No memory is allocated, so no
+step can fail.
 
 A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
 later. At a cut on the missing value, each side is searched if its box contains the point's known
@@ -447,7 +447,7 @@ def forget_in_trees(forest: F, p: int) -> None:
 def next_point(forest: F, inputs: rec.Float64s) -> int:
     """Return the number of the point that will store a sample of checked size.
 
-    In a full window, the call forgets the oldest sample and returns its number. Otherwise it
+    In a full window, the call forgets the oldest sample and returns its number. Otherwise the call
     returns the next free number. If input i is too large, returns `TOO_LARGE - i` and forgets no
     sample.
     """

@@ -1,4 +1,4 @@
-"""Parts of a forest: groups of its trees that learn separately and are then joined.
+"""Parts of a forest: groups of trees that learn separately and are then joined.
 
 After the warm-up a tree depends only on the samples and its own random state. So a tree's nodes are
 the same in a part as in the whole forest. The data that all trees share (points, scaling, features,

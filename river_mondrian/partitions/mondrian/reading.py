@@ -36,7 +36,7 @@ class TreeTable:
         References to the nodes, in the order of their numbers; empty if the tree is empty.
     levels
         For each level, the numbers of its internal nodes, and the numbers of their left children.
-        The number of a right child is the left child's plus 1.
+        The number of a right child is the left child's number plus 1.
 
     """
 

@@ -507,7 +507,10 @@ class Forest(rec.Record):
         """Sample a leaf's block with `sampling.sample_block`, unless blocks always pause."""
 
     def may_forget(self) -> bool:
-        """Return whether samples may be forgotten. Each box is then the box of its points."""
+        """Return whether samples may be forgotten.
+
+        If so, each node's box is exactly the box of the node's points.
+        """
         return False
 
     def forget_sample(self, p: int) -> None:

@@ -308,8 +308,8 @@ def _divide(
         following = link[0]
         v = Float32s(point, value_word, 1)[0]
         if in_batch:
-            # Both batches are filled from the end. Each point is written to both, and the next
-            # point overwrites the wrong entry.
+            # Both batches are filled from the end. Each point is written to both batches, and the
+            # next point overwrites the wrong entry.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - n_right].point = point
         if v != v:

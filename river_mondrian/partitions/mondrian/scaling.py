@@ -91,7 +91,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame: int) -> None:
-    """Write the values of a stored point in set `s` and a frame, computed from its inputs."""
+    """Compute a stored point's values in set `s` and a frame from the point's inputs."""
     oblique, levels = forest.oblique, forest.levels
     if oblique:
         oblique.prepare(oblique, inputs, frame, 1)

@@ -198,7 +198,7 @@ class OfTrees(rec.OwnsArrays):
     """Transform of inputs: an array with a row for each tree, and data that the trees share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
-    # Name of the attribute with this array.
+    # Name of the attribute with a row for each tree.
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
@@ -220,7 +220,7 @@ class CutDirections(OfTrees):
 
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A feature that comes later gets a normal
-    coefficient in each direction. The mean absolute value of such a coefficient is the absolute
+    coefficient in each direction. The mean absolute value of such a coefficient equals the absolute
     coefficient of a direction with one feature.
 
     Parameters

@@ -476,7 +476,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
-        """Return a function of a reference and its record that describes the node.
+        """Return a function that describes a node, given the node's reference and record.
 
         The function returns whether the node is a leaf, whether the leaf is paused, and the
         subclass's fields.

@@ -24,7 +24,7 @@ LANES = 16
 # Initial number of steps for which a walk has room.
 FIRST_DEPTH = 64
 
-# Least weight of a branch at a missing value that is followed.
+# Least weight at which a branch at a missing value is followed.
 LEAST_WEIGHT = 0.02
 MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 

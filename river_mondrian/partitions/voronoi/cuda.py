@@ -24,8 +24,9 @@ Int32 = NDArray[np.int32]
 ROWS = 64
 POINTS = 128
 THREADS = 256
-# Shared memory of a block in bytes: scores, and 16 features of the rows and points of a step. There
-# is space for four more rows and points. Each partition also has a minimum for each row.
+# Shared memory of a block in bytes: scores, and 16 features of the rows and points of a step. Each
+# feature has four floats of padding for rows and four for points. Each partition also has a minimum
+# for each row.
 TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
 MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.

@@ -28,7 +28,7 @@ _INT32 = ir.IntType(32)
 
 
 def padded(width: int) -> int:
-    """Return the width of a row with its padding, which is at least one vector."""
+    """Return the padded width of a row: at least one vector."""
     return max(VECTOR, -(-width // VECTOR) * VECTOR)
 
 
@@ -90,7 +90,8 @@ def sum_as_tree(lane: list[float]) -> float:
     return lane[0]
 
 
-# All searches use the routine below for distances, so they find the same nearest point.
+# All searches compute distances with the order of summation below, so they find the same nearest
+# point.
 #
 # Ties are common: on binary data, they occur in half of the searches. If rounding broke a tie
 # differently in two searches, cells would depend on the search. So the sum is fixed to the last

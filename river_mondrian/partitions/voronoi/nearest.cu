@@ -11,7 +11,7 @@
 //   settle        the deferred pairs, by distances in the reference's order of summation
 //
 // The score of a row x and a point p is |k|^2 - 2 c . k, where c and k are x and p minus the
-// origin. This is the squared distance without |c|^2, which all points share.
+// origin. The score is the squared distance without |c|^2, which all points share.
 //
 // Arrays: each row and point has `width` floats, a multiple of 8, padded with zeros. `starts` and
 // `owners` list the partitions that own the points of a tile (`cuda.owners_by_tile`). `members` has
@@ -75,8 +75,8 @@ struct Lowest {
 };
 
 // Data that a thread has fetched for the next step of the product: four features of a row, of two
-// points and of the origin. The origin is subtracted when these are placed. A subtraction here
-// would wait for the data and delay the products.
+// points and of the origin. The origin is subtracted when the data are placed in shared memory. A
+// subtraction here would wait for the data and delay the products.
 struct Fetched {
     float4 row;
     float4 points[2];
@@ -237,7 +237,7 @@ __device__ __forceinline__ void merge(
 }
 
 // Add a tile's scores to the minima. A warp always has the same partitions, and no other warp reads
-// these. Each lane has its own rows.
+// the minima of these partitions. Each lane has its own rows.
 __device__ __forceinline__ void take_minima(
     const float *scores, const int *__restrict__ starts, const unsigned *__restrict__ owners,
     int n_partitions, const float (&factors)[LANE_ROWS], const float (&slacks)[LANE_ROWS],

@@ -7,11 +7,11 @@ that comes first in the pool, whose order is random.
 The search for Voronoi cells (aNNE) is exact for the following reasons.
 
 Cells. Let D(x, p) be the result of `distances.squared_distance` for the scaled values of a sample x
-and a point p in single precision. There is one routine with one order of summation. The cell of x
-in a diagram belongs to the centre p with the least D(x, p). Among equals, the first centre in the
-pool counts. Every search compares candidates by D alone and keeps the first of equals. So a search
-is exact if it excludes no point with the least D. A search that filters computes an approximation
-A(x, p) for each point. The bounds below are on the error of A by rounding.
+and a point p in single precision. All searches compute D with the same order of summation. The cell
+of x in a diagram belongs to the centre p with the least D(x, p). Among equals, the first centre in
+the pool counts. Every search compares candidates by D alone and keeps the first of equals. So a
+search is exact if it excludes no point with the least D. A search that filters computes an
+approximation A(x, p) for each point. The bounds below limit the rounding error of A.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
 gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
