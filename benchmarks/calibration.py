@@ -467,10 +467,10 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([name, n, delay, *cells])
     report.note(
         f"Coverage and size of sets of classes with a level of {COVERAGE:.0%}, predicted from the "
-        "adaptive forest. A cell has the coverage in percent and the mean size, without the "
-        f"first tenth, as means of {len(seeds)} seeds. The columns `exact` and `by class` are for "
+        "adaptive forest. A cell has the coverage in percent and the mean size, without the first "
+        f"tenth, as means of {len(seeds)} seeds. The columns `exact` and `by class` are for "
         "options of `Calibrated`. Split conformal prediction uses the scores of all earlier "
-        "samples. Adaptive conformal inference changes its level by the misses, with gamma = "
+        "samples. Adaptive conformal inference changes its level after each label, with gamma = "
         f"{GAMMA}. If a conformal set is empty, the most probable class is added. Scores are 1 - "
         "p, or the sum of all probabilities of at least p."
     )

@@ -30,8 +30,8 @@ PREFIX = 5000
 
 Samples = list[tuple[dict[str, Any], Any]]
 
-# Each feature of a9a is one-hot. The mapping has the first column of each feature, and the number
-# of columns.
+# The features of a9a are one-hot encoded. The mapping has the first column of each feature, and the
+# number of columns.
 A9A = {
     "age": 0,
     "workclass": 5,
@@ -402,8 +402,8 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
             progress(" ".join(rows[-1]))
     report.note(
-        "Processor time and memory on bags of up to 10,000 words, of which 50 are present. The "
-        "forests have 10 trees. Times are means over all samples after the first sample."
+        "Processor time and memory on bags that have 50 of up to 10,000 words. The forests have 10 "
+        "trees. Times are means over all samples after the first sample."
     )
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 

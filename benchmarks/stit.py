@@ -213,12 +213,12 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
         rows.append([f"{name}, {d}", *cells, f"{np.log(gaussian(test)).mean():.3f}"])
     report.note(
-        "Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A "
-        f"cell has the mean log density of held-out rows, a third of at most {n:,} rows. The "
-        "first columns of each set are used, standardized. In brackets are the lifetime, "
-        "selected on a third of the training rows, and the bandwidth, selected by 3-fold "
-        f"cross-validation. All densities except the last are mixed with {PRIOR:.0%} of the "
-        "Gaussian, so no density is 0. Uniform noise is added to the integers of letter."
+        "Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A cell "
+        f"has the mean log density of held-out rows, a third of at most {n:,} rows. The first "
+        "columns of each set are used, standardized. Brackets contain the lifetime, selected on a "
+        "third of the training rows, and the bandwidth, selected by 3-fold cross-validation. All "
+        f"densities except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is "
+        "0. Uniform noise is added to the integers of letter."
     )
     headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
     headers += ["KernelDensity", "Gaussian"]

@@ -354,7 +354,7 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         f"validation rows, and M = {M}. The sweep uses stochastic gradient descent, with a pass "
         f"after every {every} of {len(path.cuts)} cuts up to lifetime {last}. The other methods "
         "map the rows and solve exact ridge regression for each lifetime. Their lifetime is "
-        "doubled or halved from 1 on. Then a lifetime between the best two is searched."
+        "doubled or halved from 1 on. Then lifetimes between the best two are searched."
     )
     report.table(
         (

@@ -121,8 +121,8 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
     y = rng.integers(0, 3, n).tolist()
     y[0] = 2
     weights = weights_of(n, seed) if weighted else [1.0] * n
-    # The root forgets here, because a root without forgetting would differ from the replay after it
-    # gets a parent.
+    # The root forgets here, because a root without forgetting would differ from the replay once the
+    # root gets a parent.
     trees = grown(X, y, n_trees=1, n_candidates=3, seed=seed, forgets=True, weights=weights)
     (slot,) = long_slots(trees)
     read = trees.read(0)

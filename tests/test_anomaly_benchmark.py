@@ -31,7 +31,7 @@ COST = 100.0 / 2.0 * 0.11
 
 # Only the first detection in a window counts.
 DETECTED = [([], 0.0), ([40], 100.0), ([45], LATE), ([45, 46, 49], LATE), ([40, 45], 100.0)]
-# A false detection just after a window costs less than one before or far after the window.
+# A false detection costs less just after a window than before or far after the window.
 DETECTED += [([40, 30], 100.0 - COST), ([40, 49 + 3], 100.0 + COST * curve(3 / 9))]
 # Detections in the first part of a series do not count.
 DETECTED += [([40, 90], 100.0 - COST), ([40, *range(15)], 100.0), ([40, 15], 100.0 - COST)]

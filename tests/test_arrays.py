@@ -58,7 +58,7 @@ def test_an_array_gives_an_array(pair):
         found = getattr(of_array, name)(X)
         wanted = getattr(of_frame, name)(pd.DataFrame(X))
         if not isinstance(found, np.ndarray):
-            # A feature map returns all columns for an array. For a frame, it returns only the
+            # A feature map returns all columns for an array. For a frame, the map returns only the
             # columns with values other than 0.
             assert found.shape[1] >= wanted.shape[1]
             found = found[:, np.unique(found.indices)].toarray()

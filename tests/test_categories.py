@@ -233,7 +233,7 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
 
 
 def test_levels_of_other_types():
-    """NumPy's types equal Python's types, and enum members their strings; objects are refused."""
+    """NumPy's types count as Python's, and enum members as their strings; objects are refused."""
 
     class Job(str, enum.Enum):  # noqa: UP042
         CLERK = "clerk"
@@ -274,7 +274,7 @@ def test_cuts_of_levels_can_be_read(name):
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
 def test_kernel_of_levels_is_the_limit(lifetime, seed):
-    """The number of 2,000 partitions that do not separate two samples is binomial (level 1e-5)."""
+    """Of 2,000 partitions, the number that do not separate two samples is binomial (level 1e-5)."""
     n = 2000
     features = rm.MondrianFeatures(n, lifetime=lifetime, seed=seed)
     base = {"color": "red", "kind": "a", "size": 0.2}

@@ -314,7 +314,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     # A pickle contains no device memory, and a copy uses the device again.
     assert id(there._map.members) in cuda._prepared
     again = pickle.loads(pickle.dumps(there))
-    # Sizes exclude the checksum, which has four bytes or five.
+    # Sizes exclude the checksum, which has four or five bytes.
     sizes = [len(pickle.dumps(one.__getstate__())) for one in (here, there)]
     assert sizes[1] - sizes[0] == len("cuda") - len("cpu")
     np.testing.assert_array_equal(again.cells_many(rows), expected)

@@ -212,7 +212,7 @@ def test_partitions_have_the_limit_kernel(name, directions, seed):
     for i, j in pairs:
         x, y = mapping(X[i]), mapping(X[j])
         expected = features.limit_kernel(x, y)
-        # With 60 random directions the expectation exceeds the limit by less than this.
+        # With 60 random directions, the expectation exceeds the limit by less than 0.01.
         most = min(expected + (0.01 if directions == 60 else 0.0), 1.0)
         shared = round(1500 * features.kernel(x, y))
         level = LEVEL / (len(pairs) * len(SEEDS) * 2)

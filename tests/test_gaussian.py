@@ -91,7 +91,7 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     w = np.random.default_rng(seed).choice([0.5, 1.0, 3.0], len(y))
     trees = grow(X, y, w, seed=seed, **params)
     assert_dense(trees, X, y, w)
-    # The prior variance of a target is that of all targets.
+    # The prior variance of a target is the variance of all targets.
     found = trees.hyperparameters
     end = naive.sigmoid(found["prior_rate"] * params.get("lifetime", math.inf)) - 0.5
     variance = np.cov(y, aweights=w, ddof=0)

@@ -191,7 +191,7 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
                     expected[nodes[number].dim] += rest * (own[i + 1] - own[i])
                 np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
                 np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
-            # The first posterior is that of the exact forest, with the counts of a replay.
+            # The first posterior is the posterior of the exact forest, with the counts of a replay.
             twin = copied(nodes, naive_adaptive.hnsp_counts(nodes, seen))
             gamma = float(trees.forest.gamma)
             first, expected = naive.explain_classes(twin, x.tolist(), gamma, [0.25] * 4)

@@ -1,4 +1,4 @@
-"""Tests of sharded forests without Ray: each node equals that of a single model."""
+"""Tests of sharded forests without Ray: each node equals the node of a single model."""
 
 import copy
 import itertools

@@ -235,7 +235,7 @@ def test_rows_get_wider():
     words = Part.SIZE // 4
     rows = ChunkedRows(1, words)
     grow(rows, shown(rows), 200)
-    # Two more words precede the share.
+    # Two more words of memory precede the share.
     rows = rows.resized(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
     table = shown(rows)
     for j in (0, 127, 128, 199):

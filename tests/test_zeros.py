@@ -37,7 +37,7 @@ def bags(n, seed=0):
 
 
 def test_a_feature_that_is_undone_has_counted_nothing():
-    """This holds if memory was reserved for the feature, and if it returns as a category."""
+    """The test covers a feature with reserved memory, and a feature that returns as a category."""
     names = [f"f{i:02}" for i in range(17)]
     model = rm.AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
     fed(model, [(dict.fromkeys(names, float(i % 3)), i % 2) for i in range(30)])

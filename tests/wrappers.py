@@ -130,7 +130,7 @@ class Wrapper:
     ----------
     wrap
         A function that makes the wrapped model from River's class and a function that makes models.
-        It may also be a mapping of the other arguments of River's class.
+        `wrap` may also be a mapping of the other arguments of River's class.
     target
         A function that returns the target of a sample.
     use

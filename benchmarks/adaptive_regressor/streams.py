@@ -160,7 +160,7 @@ def _recurring(data: DataFolder) -> Stream:
 
 
 def _needles(data: DataFolder) -> Stream:
-    """Return 100 features of which 3 are relevant, one by its sign and one by a product."""
+    """Return 100 features, three of them relevant: one by its sign, and two by a product."""
     rng = np.random.default_rng(15)
     X = rng.normal(size=(8000, 100))
     y = 3.0 * np.sign(X[:, 17]) + 2.0 * X[:, 42] * X[:, 77] + 1.5 * X[:, 42]
@@ -168,7 +168,7 @@ def _needles(data: DataFolder) -> Stream:
 
 
 def _counts(data: DataFolder) -> Stream:
-    """Return counts from 0 to some hundreds; the logarithm of their mean is a smooth function."""
+    """Return counts from 0 to a few hundred; the logarithm of their mean is a smooth function."""
     rng, X = _uniform(16, 10_000, 8)
     return stream(X, rng.poisson(np.exp(1.5 * _surface(X) + X[:, 4])).astype(float))
 

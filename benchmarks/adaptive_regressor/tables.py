@@ -173,5 +173,6 @@ def _report_laws(results: Results, report: Report) -> None:
         report.table(["stream", "all", *(f"quarter {k}" for k in range(1, 5))], rows)
         report.note(
             f"The coverage is within 3 points on {near} of {len(rows)} streams. In each quarter by "
-            f"predicted variance, the coverage is within 8 points on {local} streams."
+            f"predicted variance, the coverage is within 8 points on {local} of {len(rows)} "
+            "streams."
         )

@@ -186,7 +186,7 @@ METRICS: dict[str, Callable[[], Any]] = {
     ],
 }
 THRESHOLDS = (0.98, 0.997)
-# Budgets, and the detectors and the threshold that are tried with them.
+# Budgets, and the detectors and the threshold of the runs with a budget.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
 

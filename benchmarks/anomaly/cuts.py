@@ -90,9 +90,9 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
                 report.note(f"`rrcf` takes {ratio:.0f} times as long.")
     report.note(
         f"The trees of RandomCutForest store at most {HELD} samples of the window by default. In "
-        "rows with `holds all`, they store all samples of the window. Normal samples are scored "
-        f"and then learned in a full window. Times are processor times, medians of {rounds} rounds "
-        f"in which the detectors take turns. A round has {N_SAMPLES} samples ({N_SLOW} for "
+        "rows with `holds all`, the trees store all samples of the window. Normal samples are "
+        f"scored and then learned in a full window. Times are processor times, medians of {rounds} "
+        f"rounds in which the detectors take turns. A round has {N_SAMPLES} samples ({N_SLOW} for "
         "`rrcf`). The last column has the median, smallest and largest ratio to RandomCutForest "
         "over the rounds."
     )

@@ -1,10 +1,11 @@
 """Score of the Numenta Anomaly Benchmark (Lavin and Ahmad 2015), version 1.1.
 
 An anomaly is a window of a series. A detection is a row whose score is at or above a threshold,
-which is the same for all series. The first detection within a window earns up to 1, more if it is
-earlier. A window without a detection costs `missed`. A detection outside all windows costs up to
-`false`, and less just after a window. The first rows of a series do not count. The total is scaled
-to 0 without detections, and to 100 with only one detection at the start of each window.
+which is the same for all series. The first detection within a window earns up to 1; earlier
+detections earn more. A window without a detection costs `missed`. A detection outside all windows
+costs up to `false`, and less just after a window. The first rows of a series do not count. The
+total is scaled to 0 without detections, and to 100 with only one detection at the start of each
+window.
 """
 
 from __future__ import annotations

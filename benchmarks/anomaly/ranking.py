@@ -165,7 +165,7 @@ _MOST_FEATURES = PEERS["LocalOutlierFactor"].most_features
 
 
 def _counts(found: list[dict[str, Comparison]]) -> list[str]:
-    """Return how often a group is at or above every peer, and how often tied, for each measure."""
+    """Return how often a group is at or above every peer, and how often it ties, by measure."""
     above = np.array([np.all([one.is_above for one in of.values()], axis=0) for of in found])
     near = np.array([np.all([one.is_near for one in of.values()], axis=0) for of in found])
     return [str(int(part[:, k].sum())) for k in range(2) for part in (above, near & ~above)]

@@ -93,7 +93,7 @@ def _latencies(call: Callable[[Any, Any], None], samples: Stream) -> Array:
 
 
 def _idle(seconds: float) -> Callable[[Any, Any], None]:
-    """Return a call that does nothing for about this time."""
+    """Return a call that does nothing for about the given time."""
 
     def spin(turns: int) -> None:
         for _ in range(turns):

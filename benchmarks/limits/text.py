@@ -17,7 +17,7 @@ from ..data import Array, DataFolder
 from ..report import Report, progress
 
 SEED = 1
-# Number of samples before the timed run, which compile all kernels.
+# Number of samples that are learned before the timed run, to compile all kernels.
 N_WARM = 1200
 
 

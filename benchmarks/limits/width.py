@@ -15,7 +15,7 @@ from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress
 from ..timing import no_gc
 
-# Number of test samples, and number of the latest learned samples that are timed.
+# Number of test samples, and number of timed samples at the end of training.
 N_PREDICTED = 200
 N_TIMED = 1000
 # Number of first calls that are not timed, because some of them compile or load kernels.

@@ -127,7 +127,7 @@ def _row(
 
 
 def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Compare models on streams of which one feature changes its units, appears late or grows."""
+    """Compare models on streams in which a feature changes its units, appears late or grows."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
         "Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then "

@@ -114,11 +114,11 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         "Streams that start in a corner, compared with models with given ranges. The first "
         f"{START} samples (at most a third) have the smallest values of one feature in ascending "
         f"order. The other samples are in random order. There are at most {n} random rows, 10 "
-        f"trees (20 in the adaptive classifier) and {seeds} seeds. A seed k sorts by the feature "
-        "whose values have the k-th largest entropy. The table has the accuracy or the mean "
-        "absolute error over the last half. For the column `told`, inputs are scaled by the "
-        "range of the full stream, and the model has scale=False. The excess is the increase of "
-        "mistakes, or of the error in percent, over the column `told`. The last column has the "
+        f"trees (20 in the adaptive classifier) and {seeds} seeds. Each seed sorts by another "
+        "feature, in descending order of the entropy of its values. The table has the accuracy or "
+        "the mean absolute error over the last half. For the column `told`, inputs are scaled by "
+        "the range of the full stream, and the model has scale=False. The excess is the increase "
+        "of mistakes, or of the error in percent, over the column `told`. The last column has the "
         "largest excess of a seed."
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]

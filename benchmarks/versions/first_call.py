@@ -86,11 +86,13 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
             old, new = (min(values) for values in zip(*found, strict=True))
             rows.append((model, how, time, *ratios(found, new / old, limit)))
     report.note(
-        f"Old: {base}; new: the working tree. Processor seconds in new processes, from before "
-        f"the package's import (River has been imported), medians of {repeats}; cached runs "
-        "are repeated twice as often in a full run. Compiled: numba's cache was empty. New / "
-        "old: median (smallest to largest) of the ratios; fastest: the ratio of the fastest "
-        f"runs. SLOWER: both ratios are above {LIMIT}; unsure: one ratio is."
+        f"Old: {base}; new: the working tree. Times are processor seconds in new processes (one "
+        f"row has the wall clock), as medians of {repeats} runs. The time starts before the "
+        "package's import and after River's import. A full run repeats cached runs twice as "
+        "often. Compiled runs have an empty cache of numba. The columns after the times have the "
+        "median, smallest and largest ratio, and the ratio of the fastest runs. SLOWER means that "
+        f"the median ratio and the fastest ratio are above {LIMIT}. The word `unsure` means that "
+        f"one of them is above {LIMIT}."
     )
     headers = ("model", "start", "until", "old, s", "new, s", "new / old", "smallest - largest")
     report.table((*headers, "fastest", ""), rows)

@@ -28,10 +28,10 @@ def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: in
                 found.append(peers.both("memory", data.folder, name, n))
         rows += _rows(name, found)
     report.note(
-        f"Old: {base}; new: the working tree. MiB after the first {n} samples of a stream, "
-        "each predicted and learned. Counted: the model's own count of its memory. Process: "
-        "the peak memory of a new process during learning, minus its memory before learning "
-        f"with the kernels loaded; median of {repeats}."
+        f"Old: {base}; new: the working tree. The models predict and learn the first {n} samples "
+        "of a stream. Rows with `counted` have the memory that the model reports. Rows with "
+        "`process` have the peak memory of a new process during learning, minus its memory before "
+        f"learning with the kernels loaded. The memory of a process is a median of {repeats} runs."
     )
     headers = ("model", "stream", "n", "what", "old, MiB", "new, MiB", "new / old", "")
     report.table(headers, rows)

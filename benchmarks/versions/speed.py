@@ -77,15 +77,16 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     rows: list[tuple[Any, ...]] = [call.cells() for call in calls.values()]
     rows += [(name, "", what, *[""] * 6) for name, what in failed.items()]
     report.note(
-        f"Old: {base}; new: the working tree. Processor microseconds per sample, medians of "
-        f"{repeats} repeats, in new processes after every {SAME_PROCESSES} repeats. New / "
-        f"old: median (smallest to largest) of the ratios. A repeat is {passes} passes of "
-        f"each version in turn, with the same seed; the fastest pass of each block of {BLOCK} "
-        "samples counts. Fastest: the ratio of the fastest of all repeats, which a busy "
-        f"machine affects least. SLOWER: both ratios are above {LIMIT}; unsure: one ratio is. "
-        f"The first {n} samples of a stream, or some of them, are predicted and learned by "
-        "blocks; end to end: progressive_val_score (accuracy). All kernels were compiled "
-        "before."
+        f"Old: {base}; new: the working tree. Times are processor microseconds per sample, as "
+        f"medians of {repeats} repeats. New processes start after every {SAME_PROCESSES} repeats. "
+        f"A repeat is {passes} passes of each version in turn, with the same seed. The fastest "
+        f"pass of each block of {BLOCK} samples counts. The columns after the times have the "
+        "median, smallest and largest ratio over the repeats. The column `fastest` has the ratio "
+        "of the fastest of all repeats, which a busy machine affects least. SLOWER means that the "
+        f"median ratio and the fastest ratio are above {LIMIT}. The word `unsure` means that one "
+        f"of them is above {LIMIT}. The models predict and learn the first {n} samples of a "
+        "stream, or some of them, by blocks. End to end is progressive_val_score (accuracy). All "
+        "kernels are compiled in advance."
     )
     if left_out:
         report.note(f"Rows without a stream in the folder are left out: {'; '.join(left_out)}.")

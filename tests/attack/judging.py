@@ -36,8 +36,8 @@ class Judge:
         A function that lets a model learn more samples.
     every
         The step between attacked lines. The step between attacked allocations is about an eighth of
-        it. The environment variable `ATTACK_EVERY` replaces `every`; the value 1 attacks all lines
-        and allocations.
+        `every`. The environment variable `ATTACK_EVERY` replaces `every`; the value 1 attacks all
+        lines and allocations.
 
     """
 

@@ -34,8 +34,8 @@ def points_of(shape):
 def displacement(shape, point):
     """Return the collusive displacement of a point (Definition 4).
 
-    It is the maximum over the subtrees with the point. The removal of a subtree moves all points of
-    its sibling up by one cut.
+    The displacement is the maximum over the subtrees with the point. The removal of a subtree moves
+    all points of its sibling up by one cut.
     """
     if isinstance(shape, frozenset):
         return 0.0

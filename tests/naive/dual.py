@@ -19,7 +19,7 @@ class OneVersusRest:
     """One function per class, from the first sample of the class on.
 
     The function of the second class starts as minus the function of the first class. With two
-    classes, each function equals that of the algorithm with labels 1 and -1.
+    classes, each function equals the function of the algorithm with labels 1 and -1.
     """
 
     def __init__(self, learning_rate, kernel):

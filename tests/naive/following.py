@@ -40,7 +40,7 @@ def spread_of(values):
 
 
 def looked_at(rows, count):
-    """Return the columns of `count` samples; recent samples are denser."""
+    """Return the columns of `count` samples, which include more of the recent samples."""
     places = [int(len(rows) * math.sqrt((i + 0.5) / count)) for i in range(count)]
     return list(zip(*(rows[i] for i in places), strict=True))
 

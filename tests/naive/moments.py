@@ -1,4 +1,4 @@
-"""Targets within fences, and the extent of the data; fences are renewed at numbers of samples."""
+"""Fences of targets, the targets that count, and the extent of the data."""
 
 import math
 

@@ -2,7 +2,7 @@
 
 The paper has no missing values; they are handled as in the kernels. A missing value is NaN and does
 not extend a box. At a cut in its dimension, the point goes to the child whose box is nearer in the
-other dimensions. If both are equally near, it goes to the larger child.
+other dimensions. If both are equally near, the point goes to the larger child.
 """
 
 from __future__ import annotations
@@ -211,8 +211,9 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
     x = X[i]
     pure = node.is_leaf and paused and is_pure(node.points, y)
     if pure and y[i] != y[node.points[0]]:
-        # The tree below a paused leaf is hidden. It is a Mondrian tree on the leaf's points from
-        # the parent's time on. The visible tree does not depend on it, so it is drawn now.
+        # The tree below a paused leaf is hidden. The hidden tree is a Mondrian tree on the leaf's
+        # points from the parent's time on. The visible tree does not depend on the hidden tree,
+        # which is drawn now.
         new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
         return new, new
     if not pure:

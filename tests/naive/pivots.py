@@ -30,7 +30,7 @@ def cuts_of(key, side, began, block, until, nearer):
     """Return time, distance and key of the cuts on a side before `until`, up to a distance.
 
     Distances are divided into the blocks [0, block), [block, 2 block), [2 block, 4 block), ... In
-    each block, only the cuts count that are nearer to the pivot than all earlier cuts.
+    each block, only cuts nearer to the pivot than all earlier cuts count.
     """
     found = []
     block_key = derived(key, SIDES + side)
@@ -146,7 +146,7 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
 
 
 def rarity(surprises, medians, spreads, parts):
-    """Return the largest deviation of a level's surprise from its median, in spreads."""
+    """Return the largest deviation of a surprise from its median over the levels, in spreads."""
     used = (parts >= 2.0**-8) & (parts <= 2.0**-2)
     # The finest level always counts.
     used[np.flatnonzero(parts >= 2.0**-8).max()] = True

@@ -18,7 +18,7 @@ def wave(turns):
 
 
 def column_values(design, x, largest, n_arms):
-    """Return the columns of one sample that the design defines."""
+    """Return the columns that the design defines for one sample."""
     n = len(x)
     units = np.clip(np.subtract(x, design["centres"][:n]) * design["rates"][:n], -largest, largest)
     found = [1.0]
