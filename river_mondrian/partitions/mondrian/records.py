@@ -509,7 +509,7 @@ class Forest(rec.Record):
     def may_forget(self) -> bool:
         """Return whether samples may be forgotten.
 
-        If so, each node's box is exactly the box of the node's points.
+        If so, each node's box is the smallest box around the node's points.
         """
         return False
 

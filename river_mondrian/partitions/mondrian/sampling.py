@@ -103,7 +103,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 @inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Update a leaf's count, box and subclass's fields for a new point, but not the leaf's list."""
+    """Update a leaf's count, box and subclass fields for a new point, but not the leaf's list."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value

@@ -252,7 +252,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Return whether a row of values has a missing value."""
-    # A value that is missing in the first set is missing in all sets.
+    # Only the first set is checked, since a missing input has the same effect in all sets.
     first = int(forest.trees[0].first_value)
     if forest.has_frames == 1:
         first = forest.dim_capacity * forest.frame
