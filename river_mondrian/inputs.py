@@ -316,7 +316,7 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 
 
 def gap_of(name: Hashable, missing: Any) -> float:
-    """Return the number that an absent feature is read as: 0, or NaN if its value is unknown.
+    """Return the value of an absent feature: 0, or NaN if the value is unknown.
 
     If `missing` is a mapping, the longest key that is a prefix of the name decides. For a tuple
     that is not a key, the first item of the tuple decides.
@@ -352,7 +352,7 @@ class FeatureIndex:
         self.places: dict[Hashable, int] = {}
         # Each change assigns a new set, because other threads may be reading the old set.
         self.categories: frozenset[Hashable] = frozenset()
-        # Numbers that absent features are read as. Each change assigns a new array.
+        # The value of each feature if it is absent: 0 or NaN. Each change assigns a new array.
         self.gaps = np.empty(0)
         self._refresh()
 

@@ -99,7 +99,7 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
     _blocks(builder, n, find_furthest)
-    # Most samples are inside most boxes, and sums in float64 take longer than comparisons.
+    # Sums in float64 take longer than comparisons, and are rare: most samples are in most boxes.
     outside = builder.bitcast(builder.fcmp_ordered(">", builder.load(furthest), zeros), _BITS)
     with builder.if_then(builder.icmp_unsigned("!=", outside, _BITS(0))):
         _blocks(builder, n, add)

@@ -1,4 +1,4 @@
-"""Logging of compilation, during which the garbage collector searches less.
+"""Log compilation, and limit garbage collection during compilation.
 
 A first call that compiles kernels takes seconds without a visible reason. So the package's logger
 logs the first compilation in a process as a warning, and names the remedy. Python shows the warning
@@ -71,7 +71,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Allow this thread to compile in a `with` block without a warning; may show progress."""
+        """Context manager in which this thread compiles without a warning; may show progress."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown

@@ -424,7 +424,8 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
     The lifetime is NaN if each tree keeps its lifetime. Returns `DONE`. If the sample is not
-    learned, returns the place of the first bad input, `NO_ROOM`, or `WAITS` for new rates.
+    learned, returns the place of the first bad input, `NO_ROOM`, or `WAITS` if the rates must be
+    renewed first.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:

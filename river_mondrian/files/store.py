@@ -44,7 +44,7 @@ _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()
 CHECKSUM = "checksum"
 CHECKSUM_BYTES = 4
 LENGTH_BYTES = 8
-# Arrays begin at multiples of this number of bytes, as safetensors requires for headers.
+# The first array begins at a multiple of this number of bytes, as safetensors requires.
 ALIGNMENT = 8
 # Number of bytes that are written at a time.
 PIECE_BYTES = 1 << 22
@@ -213,9 +213,9 @@ def save(
     ------
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
-        part. Labels and names of features must be of type str, int, float, bool or bytes, None,
-        NumPy scalars, or tuples of such values. A drift detector of your own cannot be stored,
-        because its state would be lost.
+        part. Labels and names of features must be str, int, float, bool, bytes, None, NumPy
+        scalars, or tuples of such values. A drift detector of your own cannot be stored, because
+        its state would be lost.
 
     Notes
     -----

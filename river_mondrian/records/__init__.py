@@ -1,4 +1,4 @@
-"""Named, typed memory for kernels: the only package that uses addresses and bytes.
+"""Named, typed memory for kernels, so that kernels need not use addresses and bytes.
 
 A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
 write the fields by name. Kernels are compiled (`numba_types`, `numba_fields`). If numba's compiler

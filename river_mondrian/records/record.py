@@ -226,7 +226,8 @@ class Field:
     size: int
     role: Role
     # A Word, a class of arrays, or a class of records. If `embedded`, the array or record is part
-    # of this record. Otherwise this record has its address, and the length of an array.
+    # of this record. Otherwise this record holds the address of the array or record, and the length
+    # of an array.
     kind: Any
     embedded: bool = False
     length: int = 0
