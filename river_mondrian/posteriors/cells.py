@@ -38,7 +38,6 @@ class CellNode(Node):
     """A node with a number: its column at the k-th lifetime is `cell` + k."""
 
     cell: rec.Int32
-    # Time of the cut.
     cut_time: rec.Float64 = rec.stored(rec.Bounds(0.0, when=INNER))
 
     def end_time(self, start: float) -> float:
@@ -85,7 +84,6 @@ class CellForest(SampledForest):
     owners: rec.Array[Owner]
     n_columns: rec.Int64 = rec.stored(rec.Bounds(0))
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Capacity for columns.
     column_capacity: rec.Int64 = rec.derived()
 
     def lists_points(self) -> bool:

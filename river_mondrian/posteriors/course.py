@@ -40,8 +40,8 @@ class Course(Record):
     n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     n_inputs: Int64
     n: Int64
-    # For each detector: the ring of its surprises, the sum of the latest surprises, and the ring of
-    # their means. Then the ring of each sample's largest excess.
+    # For each detector: the ring buffer of surprises, the sum of the latest surprises, and the ring
+    # buffer of the means. Then the ring buffer of each sample's largest excess.
     surprises: Int64s
     sums: Int64s
     means: Float64s

@@ -1,9 +1,9 @@
 """Random cut forests: trees, and displacement scores.
 
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
-alone. The dimension of a cut is drawn in proportion to the sides, and its position uniformly. So
-the tree is a Mondrian tree without a lifetime, and `partitions.mondrian` implements it. Nodes store
-no statistics besides their number of samples.
+alone. The dimension of a cut is drawn in proportion to the sides. The position of a cut is uniform
+within the side. So the tree is a Mondrian tree without a lifetime (`partitions.mondrian`). Nodes
+store no statistics besides their number of samples.
 
 If the trees are full, each new sample enters only with the probability `entering`. The trees then
 hold a random subset of a longer section of the stream. The draws do not depend on the trees.
@@ -186,8 +186,8 @@ C = TypeVar("C", bound=CutForest)
 #
 # |sibling of v| / |v|.
 #
-# Guha et al. insert x and remove it again. Here x is not inserted. Instead, a walk computes the
-# probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
+# Guha et al. insert x and remove x again. This module does not insert x. Instead, a walk computes
+# the probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path. If x branches off above node j, the sibling of its
 # leaf has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and its

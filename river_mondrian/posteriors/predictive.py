@@ -306,7 +306,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # This import is slow, so it is not at the top of the module.
+        # Import `scipy.optimize` only here, since the import is slow.
         from scipy import optimize
 
         close = 1e-12 * (high - low)

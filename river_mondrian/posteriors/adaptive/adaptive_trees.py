@@ -28,8 +28,8 @@ from .nodes import A, SeenClass, Statistics
 # classes, rows have only the seen classes (see `seen`).
 MOST_DENSE = 128
 
-# With many classes, these parts of a row follow the statistics. In a linked row, further classes
-# replace the statistics.
+# With many classes, these parts follow the statistics in a node's row. Linked rows have further
+# classes in place of the statistics (see `seen`).
 SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
@@ -352,7 +352,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         self._show_classes()
 
     def _show_weighted(self) -> None:
-        """Compile the kernels for weights other than 1, and pass them to other kernels."""
+        """Compile the kernels for weights other than 1, and store the kernels' addresses."""
         of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
         set_entries(self.forest, *of_weights)
 

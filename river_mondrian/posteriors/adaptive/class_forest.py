@@ -2,8 +2,8 @@
 
 `learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 
-The statistics of a node are the same as after a replay of the node's samples in order. A node that
-is inserted above another node copies the other node's statistics.
+Below the root, the class weights of a node equal the weights after a replay of the node's samples
+in order. A node that is inserted above another node copies the other node's statistics.
 """
 
 from ...compiling.kernels import inlined, separate
@@ -75,7 +75,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Compute the statistics of a new row on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` will be replayed later, so they do not count here.
+    The latest `backlog` samples before `p` will be replayed later, and do not count here.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -83,7 +83,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
         return
     side = RIGHT
     if node.dim < 0:
-        # The row is a leaf with two points.
+        # The row is a leaf with two points: `p` and `other`.
         q = node.first_point
         other = ~(forest.links_of(p)[t] if q == p else q)
     else:

@@ -124,7 +124,7 @@ class Statistics(rec.Record):
         return ClassNumbers(rec.Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
     def sides(self, capacity: int) -> rec.Int32s:
-        """Return the words of sides, in a row with capacity for `capacity` classes.
+        """Return the words with the classes' sides, in a row with capacity for `capacity` classes.
 
         A class has two bits: 1 if samples of the class are on the left of the node's cut, and 2 for
         the right. If samples have weight 1, the number of set bits is c of Algorithm 5.
@@ -271,7 +271,7 @@ class Step(rec.Record):
     discount: rec.Float64
     # None if the node has no statistics, or if the statistics have no sample.
     statistics: Statistics
-    # HNSP: sums of c and of tab over all classes.
+    # HNSP: sums over all classes of c and of tab (Algorithm 5).
     sum_of_c: rec.Float64
     sum_of_tables: rec.Float64
     # Factor of a sample's weight in the first weighting, and in each memory of the second.

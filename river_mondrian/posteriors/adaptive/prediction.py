@@ -3,8 +3,8 @@
 The first posterior is the HNSP, which integrates over the points where the sample may branch off.
 `labels.hnsp` derives the weights of the HNSP (Algorithm 8, lines 6 to 12). The other posteriors
 average over the nodes of the path by context-tree weighting (`weighting`). All posteriors are
-weighted sums of the class statistics on the path. A walk down computes the factors, and a pass up
-adds the nodes' rows.
+weighted sums of the class statistics on the path. A walk down the path computes the weights. A pass
+up the path adds the weighted statistics.
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
@@ -42,7 +42,7 @@ NEGLIGIBLE = 1e-18
 
 @inlined
 def _noticed(factor: float) -> float:
-    """Return a factor, or 0 if it is at most `LEAST_FACTOR`."""
+    """Return a factor, or 0 if its absolute value is at most `LEAST_FACTOR`."""
     return factor if abs(factor) > LEAST_FACTOR else 0.0
 
 
@@ -265,7 +265,7 @@ def predict_tree(
 
 @separate
 def average_many(forest: A, of_long: float, of_recent: float) -> int:
-    """Write the experts' predictions in the same way as `_add_trees`, with many classes.
+    """Write the experts' predictions as `_add_trees` does, for many classes.
 
     `of_long` and `of_recent` are the factors of sums over trees of all samples and over recent
     trees.
@@ -336,8 +336,8 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
-    trees' version is not `version`. The forest's `inputs` are not changed, since they may have the
-    sample that another thread learns next.
+    trees' version is not `version`. The forest's `inputs` do not change, since another thread may
+    store its next sample there.
     """
     if version != forest.version:
         return WAITS

@@ -19,24 +19,27 @@ which is the prediction of the node's subtree. The posterior probability to stop
 leaf, where p = p_own, up to the root. A prediction is a pass down (`prediction`). The weight of a
 node's p_own is b times the product of 1 - b over the nodes above.
 
-The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
-is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
+The loss of a sample of weight w counts w times, so the sample's likelihoods are raised to the power
+of w. E is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is
+p_own^w.
 
 Aggregated Mondrian forests (AMF, Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
 with s = 1/2 and the Dirichlet prior 1/2. AMF stores log E and log P_w. This module differs from
 AMF:
 
 - There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
-  priors of AMF. The second weighting relies more on deep nodes. Its p_own mixes three memories.
+  priors of AMF. The second weighting relies more on deep nodes. In the second weighting, p_own
+  mixes three memories.
 
 - The labels that update b have also guided the cuts, so deep nodes look better than they are.
 
 - b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
 
 - A node that is inserted above another node copies the other node's statistics. E and P_w of the
-  new node are unknown, so its b begins with s.
+  new node are unknown, so b begins with s.
 
-- A leaf of a single point has no statistics. Its Dirichlet estimate uses the weight of the point.
+- A leaf of a single point has no statistics. The leaf's Dirichlet estimate uses the weight of the
+  point.
 """
 
 import math
@@ -54,7 +57,7 @@ from .seen import follow, numbers_of, seen_at
 
 # Addition of a node's class statistics to the posteriors of its tree.
 #
-# This addition is most of the cost of a prediction, so it uses vector instructions. With few
+# Vector instructions are used, since the addition takes most of the time of a prediction. With few
 # classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
 # first check for overlapping addresses, which takes longer than the sums. With many classes, a
 # class is added for all posteriors at once. The sums of the posteriors are contiguous, and so are
@@ -87,7 +90,7 @@ def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
-    """Return the sum of the arguments: numbers, and pairs of factors."""
+    """Return the sum of the arguments: numbers, and products as pairs of factors."""
     total = None
     for part in parts:
         if isinstance(part, tuple):
@@ -325,7 +328,7 @@ def update_weights(
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
                 prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
-    # A model from a damaged file may have weights while `is_weighted` is 0. Then the kernel is
+    # In a model from a damaged file, weights may occur while `is_weighted` is 0 and the kernel is
     # missing.
     if weight != 1.0 and forest.is_weighted == 1:
         forest.update_by_logs(forest, tree, path, n, label, weight, own)
@@ -378,7 +381,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 def update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> int:
-    """Update the weights on a sample's path in the same way as `update_weights`, for any weight."""
+    """Update the weights on a sample's path as `update_weights` does, for any sample weight."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     # Log likelihoods of the child's subtree, times the sample's weight.

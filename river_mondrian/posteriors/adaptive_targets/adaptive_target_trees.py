@@ -241,8 +241,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
         if t == schedule.slot and not schedule.at_once:
-            # A tree of all samples will replace the oldest tree, so it gets the oldest tree's
-            # purpose.
+            # A new tree of all samples gets the purpose of the oldest tree, which the new tree will
+            # replace.
             before = self.trees[schedule.oldest(LONG)]
             is_recent = schedule.role == RECENT
             tree.learns = ERROR if is_recent else before.learns

@@ -101,7 +101,7 @@ class AdaptiveTargetForest(RebuiltForest):
     first: mixing.TargetMixture
     second: mixing.TargetMixture
     law: error_law.ErrorLaw
-    # The latest targets, if they are also used for predictions.
+    # The latest targets, in an autoregressive model.
     lags: Lags
     # The last prediction: the point predictions of the first and the second mixture, and the
     # experts' disagreement.
@@ -285,8 +285,7 @@ def predict(forest: T) -> int:
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
     """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
 
-    The forest's `inputs` are not changed, since they may have the sample that another thread learns
-    next.
+    The forest's `inputs` do not change, since another thread may store its next sample there.
     """
     if version != forest.version:
         return WAITS

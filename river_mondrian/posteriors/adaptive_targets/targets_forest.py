@@ -222,8 +222,8 @@ class TargetsForest(AdaptiveTargetForest):
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
             # The second mixture and the error distribution learn the error of the prediction when
-            # the sample arrived. The first mixture learns the error of the current prediction,
-            # since a drift would otherwise mislead it for longer.
+            # the sample arrived. The first mixture learns the error of the current prediction, so
+            # that the mixture adapts faster after a drift.
             n, then = mixing.recall(self.second, self.remembered), self.remembered
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)

@@ -101,7 +101,7 @@ def branching(
 ) -> tuple[float, float]:
     """Return the weights of a node's tables and the parent's distribution due to branching off.
 
-    This is Algorithm 8, lines 6 to 12, without the sums over classes.
+    The function computes Algorithm 8, lines 6 to 12, without the sums over classes.
     """
     if not eta > 0.0:
         return 0.0, 0.0

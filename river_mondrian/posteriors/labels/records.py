@@ -78,7 +78,7 @@ def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
 
 @inlined
 def first_class(classes: rec.Int32s, n_words: int) -> int:
-    """Return the smallest class in a set, or -1 if it is empty."""
+    """Return the smallest class in a set, or -1 for an empty set."""
     for w in range(n_words):
         word = word_at(classes, w)
         if word != 0:
@@ -106,7 +106,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of two points pauses, since both have the same class."""
+        """Return whether a block of two points pauses because both points have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -208,7 +208,7 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses, since it has one class (Algorithm 9, line 3)."""
+        """Return whether a leaf's block pauses because it has one class (Algorithm 9, line 3)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
@@ -220,7 +220,7 @@ class LabelNode(mondrian.LightNode):
         return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
-        """Return whether the nodes below are hidden, since there is only one class below."""
+        """Return whether the nodes below are hidden because all samples below have one class."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))

@@ -88,7 +88,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     return best
 
 
-# Number of node rows and of side rows that a split may need. Some forests need more side rows.
+# Number of node rows that a split may need, and the default number of side rows.
 SPLIT_ROWS = 4
 # Budget of a call for the splits of one tree, in points.
 SPLIT_BUDGET = 400
@@ -140,8 +140,7 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
 # completes steps that kernels cannot, such as allocations, and continues from `stage`.
 
 
-# Number of node rows and of side rows that a call may need in a tree. Some forests need more side
-# rows.
+# Number of node rows that a call may need in a tree, and the default number of side rows.
 ROOM = 64
 
 

@@ -30,8 +30,8 @@ MOVED = 64
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# Number of samples between checks of the memory's size, and assumed growth of trees during a
-# rebuild.
+# Number of samples between checks of the memory's size, and assumed factor by which trees grow
+# during a rebuild.
 WEIGH_EVERY = 64
 GROWING = 1.3
 
@@ -488,7 +488,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """Return a copy of the forest's record for a thread that predicts, and the copy's memories.
 
         The copy refers to the same rows and points, but has separate buffers for predictions. The
-        list begins with the copy. The other memories are in the list so that they are not freed.
+        list begins with the copy. The list keeps references to the other memories, which would
+        otherwise be freed.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())

@@ -54,7 +54,7 @@ def renewal(n: int) -> int:
 
 
 def strided(n: int) -> tuple[int, int]:
-    """Return the number of points that are read among `n` stored points, and their stride."""
+    """Return the number of points to read among `n` stored points, and the stride."""
     step = -(-n // MOST_READ)
     return -(-n // step), step
 

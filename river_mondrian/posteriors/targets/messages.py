@@ -57,7 +57,7 @@ class TargetPoint(Point):
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of two points pauses, since it is too small."""
+        """Return whether blocks of two points pause because they are too small."""
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:
@@ -70,7 +70,7 @@ class TargetNode(LightNode):
     """A node with a message for each side. A leaf's weight and mean are in the left message."""
 
     messages: rec.Array[Message] = rec.inline(2)
-    # Time of the cut. If only time differences were stored, an inserted node would change the
+    # The time itself is stored. With stored time differences, an inserted node would change the
     # rounding of the times below, and so the messages.
     cut_time: rec.Float64
     # Variance of the node's mean given its parent's mean.
@@ -93,7 +93,7 @@ class TargetNode(LightNode):
         self.messages[side].precision = UNKNOWN
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses, since it is too small."""
+        """Return whether a leaf's block pauses because it is too small."""
         return self.n_samples < TargetForest(forest).min_split
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
@@ -195,7 +195,7 @@ class TargetForest(SampledForest):
     y_squares: rec.Float64
     # The largest `y_squares` at a removal since the moments were last recomputed.
     y_most: rec.Float64
-    # gamma1 and the noise variance in the targets' units if they are given, otherwise 0.
+    # gamma1 and the noise variance in the targets' units if given by the user, otherwise 0.
     gamma1: rec.Float64
     noise_variance: rec.Float64
     # gamma2 of redrawn trees.

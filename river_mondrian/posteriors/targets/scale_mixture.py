@@ -98,7 +98,7 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 def is_used(n: int) -> bool:
     """Return whether the target after `n` earlier targets is used.
 
-    The choice is a hash of `n`, so that it does not depend on cycles of the targets.
+    The choice is a hash of `n`, so that cycles of the targets do not affect the choice.
     """
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 

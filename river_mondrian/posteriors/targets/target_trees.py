@@ -325,9 +325,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _growth(self, one: Floats, other: Floats) -> float:
         """Return the extent under the scaling `other` relative to the extent under `one`.
 
-        The ratio is computed from stored inputs and does not depend on trees, so it is the same in
-        all shards of a forest. The side of a direction is the weighted sum of the sides of its
-        inputs. Random directions weigh all inputs equally. The side of a category is 1.
+        The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
+        The side of a direction is the weighted sum of the sides of its inputs. Random directions
+        weigh all inputs equally. The side of a category is 1.
         """
         n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
