@@ -1,6 +1,6 @@
 """Streams with categories and bags of words, compared with encodings and River's models.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
@@ -353,9 +353,9 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     share = np.mean([y for _, y in samples])
     report.note(
         "Accuracy, time and memory on bags of words, compared with naive Bayes. The "
-        f"{len(samples)} texts are those of reuters_acq. A text has on average {present:.0f} of "
-        f"the 2,000 most frequent words. The share of the second class is {share:.3f}. An absent "
-        "word counts as 0; for the model with `unknown` in its name, it is a missing value."
+        f"{len(samples)} texts are from reuters_acq. A text has on average {present:.0f} of the "
+        f"2,000 most frequent words. The share of the second class is {share:.3f}. An absent word "
+        "counts as 0; for the model with `unknown` in its name, it is a missing value."
     )
     rows = []
     for name, make in {

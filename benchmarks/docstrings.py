@@ -3,9 +3,9 @@
     python -m benchmarks.docstrings FOLDER
 
 writes docstrings.npz to a folder, for the benchmarks' `--data`. A document has the docstrings of a
-module, its classes and its functions. The packages are those of Python's standard library and of
-site-packages; they are not imported. Documents that occur in several packages, such as copied
-dependencies, are left out.
+module, its classes and its functions. The packages are in Python's standard library and in
+site-packages. The packages are not imported. Documents that occur in several packages, such as
+copied dependencies, are left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Mondrian kernel: error against the Laplace kernel, speed, and choice of the lifetime.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations

@@ -199,9 +199,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
         "A STIT process in time (Figure 3). The picture shows a partition of the unit square with "
-        "the directions of Example 2.1. The times are those of the first three cuts, and t = 9 "
-        f"with {len(times)} cuts. All times are in the paper's units, in which a time is three "
-        "times as large as in the package."
+        "the directions of Example 2.1. The picture shows the times of the first three cuts, and "
+        f"t = 9 with {len(times)} cuts. All times are in the paper's units, in which a time is "
+        "three times as large as in the package."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -136,7 +136,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Return the largest difference of two results, relative to the larger of value and median."""
+    """Return the largest relative difference of two results; small values count as the median."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):

@@ -1,6 +1,6 @@
 """STIT processes: density forests here, and cut directions and random lifetimes in `oblique`.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         "L1 error of densities against the number of samples n (Corollary 5.2). The samples are "
         "from two Gaussians with weights .6 and .4 and standard deviations 1 and .5. One forest "
         "has 50 trees, which are extended as the lifetime grows. The table has the median L1 "
-        f"error of {seeds} seeds on a grid. The slope is that of the logarithm of the error "
-        "against log n."
+        f"error of {seeds} seeds on a grid. The slope is for the logarithm of the error against "
+        "log n."
     )
     report.table(["d", *(f"n = {n:,}" for n in sizes), "slope"], rows)
 

@@ -1,6 +1,6 @@
 """Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016).
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
         f"{DELTA2} (or {LARGER} in the columns with this number). A cell has the relative error in "
         f"percent: the median of {seeds} seeds (smallest - largest), or one seed for M = 1000. M "
         "is the number of non-zero features; Fourier has half as many frequencies. The number of "
-        "columns is that of Mondrian features for the last seed. The error of the exact Laplace "
+        "columns is for Mondrian features with the last seed. The error of the exact Laplace "
         f"kernel is {exact:.2f} (3.1 in the paper)."
     )
     report.table(

@@ -72,7 +72,7 @@ def dense(trees, t, X, y, w=None):
 
 
 def assert_dense(trees, X, y, w):
-    """Check that means and variances of a tree's nodes equal those of the reference."""
+    """Check that means and variances of a tree's nodes equal the reference's."""
     twin, nodes = dense(trees, 0, X, y, w), trees.read(0)
     variances = 2.0 * trees.hyperparameters["prior_variance"] * np.diag(twin.cov)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)

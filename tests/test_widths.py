@@ -295,7 +295,7 @@ def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
 @given(st.sampled_from(OWN), st.integers(0, 2**20), FACTORS, OFFSETS)
 @settings(max_examples=20)
 def test_points_have_the_values_of_their_inputs(which, seed, factor, offset):
-    """Inputs are stored unchanged, so values equal those of a new forest after any units."""
+    """Inputs are stored unchanged, so values equal a new forest's values after any units."""
     (kind, own), is_sum, start = which, which[1] != "categories", 0
     X, y = wild(seed, factor, offset, missing=0.0 if is_sum else 0.02)
     model = make(kind, own, n_estimators=2)

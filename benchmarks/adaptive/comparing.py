@@ -230,8 +230,8 @@ def _compare(
             report.note(f"Largest standard errors of the means: {', '.join(largest)}.")
     for what, count in better.items():
         report.note(
-            f"The {what} of the adaptive forest is at least as good as that of River's best model "
-            f"on {count} of {n_streams} streams."
+            f"The {what} of the adaptive forest is at least as good as the best result of River's "
+            f"models on {count} of {n_streams} streams."
         )
     return ours
 

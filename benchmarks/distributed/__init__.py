@@ -1,6 +1,6 @@
 """Forests in several processes by Ray: cost, and results after kills.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations

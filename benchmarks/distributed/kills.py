@@ -85,9 +85,9 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
         f"Results of workers that are killed at random moments. Two workers have {N_TREES} trees, "
         f"learn blocks of {SIZE} samples, and save after every 7 blocks. In some blocks, a "
         f"worker's process gets SIGKILL within {LATEST} s after the block starts. After such a "
-        "block, probabilities (or means and variances) are compared with those of a single "
-        "model. At the end the trees are compared. The column `differ` counts differences above "
-        "1e-12."
+        "block, probabilities (or means and variances) are compared with the predictions of a "
+        "single model. At the end the trees are compared. The column `differ` counts differences "
+        "above 1e-12."
     )
     headers = ["model", "samples", "kills", "restarts", "differ", "largest difference"]
     report.table(headers, rows)

@@ -1,6 +1,6 @@
 """The exact classifier: the paper's Figure 3 and Table 1, missing values, speed and memory.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations

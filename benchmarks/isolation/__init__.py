@@ -1,7 +1,7 @@
 """The isolation kernel: the paper's figures and tables, many classes, text, speed, and the GPU.
 
-A part is a function of the data folder, the report, and whether the run is quick. Without a data
-folder, the sets are from River and scikit-learn.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
+Without a data folder, the sets are from River and scikit-learn.
 """
 
 from __future__ import annotations

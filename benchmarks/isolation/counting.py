@@ -22,7 +22,7 @@ LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
 # Numbers of instructions of a warp in `scan_tiles`: per 16 features, per tile, per partition in a
 # tile, and per point of a partition. Of the instructions per 16 features, 512 are multiplications.
-# The code is that of nvcc 13.0 for sm_90; `nvcc -cubin` and `cuobjdump -sass` show the
+# The code is compiled by nvcc 13.0 for sm_90; `nvcc -cubin` and `cuobjdump -sass` show the
 # instructions.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16

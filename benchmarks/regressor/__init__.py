@@ -1,6 +1,6 @@
 """Errors, distributions and speed of the exact regressor, compared with other libraries.
 
-A part is a function of the data folder, the report, and whether the run is quick.
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 There are three kinds of exchanges. A part of a model's file is replaced by the part at the same
 path in another file of the same class. An object is replaced by another object. A learner gets
 another size, with arrays of matching shapes. `python tests/attack/swaps.py` makes all exchanges for
-each kind of model. Its environment variables are those of `bitflips`.
+each kind of model. This command reads the same environment variables as `bitflips`.
 """
 
 import sys

@@ -55,7 +55,7 @@ def depth(shape, point):
 def places(node, x):
     """Return the probability of each insertion point of a sample, with the resulting tree.
 
-    The probabilities are those of Algorithm 4 of the paper on Mondrian forests.
+    The probabilities are from Algorithm 4 of the paper on Mondrian forests.
     """
     stays = stay(node, x)
     beside = 1.0 - stays, (frozenset([NEW]), shape_of(node))
