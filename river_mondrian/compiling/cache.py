@@ -52,7 +52,7 @@ _NOT_OF_CODE = (
 
 _CHECKSUM_BYTES = 16
 
-# Prefix of the names by which code calls separate functions of the package.
+# Prefix of the names by which code calls separate functions (see `kernels.separate`).
 SEPARATE = "river_mondrian:"
 
 

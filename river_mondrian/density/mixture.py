@@ -82,8 +82,8 @@ class PivotForest(PivotPartition):
     window: Int64 = stored(SIZE)
     max_nodes: Int64 = stored(SIZE)
     # `adapts`: whether features' rates are estimated from samples. `renews_at`: the number of
-    # samples after which all rates are renewed; 0 for never. `constants`: the only value of each
-    # feature that has no rate yet.
+    # samples after which all rates are renewed; 0 for never. `constants`: the only value so far of
+    # each feature without a rate.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s

@@ -164,7 +164,7 @@ class Shard:
         self._model, extra = load(path, with_extra=True, **code)
         # Numbers of the last block learned and of the last block saved.
         self._position = self._saved = int(extra["position"])
-        # By number of a block, the densities that the driver may not have.
+        # By number of a block, the densities that the calling process may not have.
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
 
@@ -180,14 +180,14 @@ class Shard:
         number
             Number of the block.
         heard
-            Number of the last block whose densities the driver has.
+            Number of the last block whose densities the calling process has.
         block
             The block.
 
         Returns
         -------
         The densities of the targets under the shard's trees, or None, and the number of the last
-        saved block. The driver learns the distribution of targets from these densities.
+        saved block. The calling process learns the distribution of targets from these densities.
 
         """
         self._told = {n: told for n, told in self._told.items() if n > heard}
@@ -212,7 +212,7 @@ class Shard:
         return np.concatenate(trees.told) if learns_law and trees.told else None
 
     def save(self) -> None:
-        """Save the shard, with the densities that the driver may not have."""
+        """Save the shard, with the densities that the calling process may not have."""
         position = self._position
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position

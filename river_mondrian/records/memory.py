@@ -276,8 +276,8 @@ class ChunkedRows:
     grows by copying.
 
     Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
-    the owner writes all addresses again before a kernel runs. Growth takes effect with its last
-    assignment or `append`.
+    the owner writes all addresses again before a kernel runs. A single assignment or `append` adds
+    a chunk, so tables are valid if growth is interrupted.
 
     Parameters
     ----------
