@@ -1,8 +1,8 @@
 """Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
 
 The code is compiled for the oldest supported processor of an architecture, without loss of speed.
-The file `index.json` in the folder of the code lists the versions, the settings and the processor
-for which the code was compiled. In a process that differs, kernels are compiled.
+The file `index.json` in the folder of the code lists the sources, versions, settings and processor
+of the compilation. In a process that differs, kernels are compiled.
 """
 
 import json

@@ -175,8 +175,7 @@ def _number(value: float, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 
-# Area of the marker of a bin that has all probabilities, and least area of a marker, in square
-# points.
+# Area of the marker of a bin with all probabilities, and least area of a marker, in square points.
 LARGEST_AREA = 400.0
 LEAST_AREA = 10.0
 
