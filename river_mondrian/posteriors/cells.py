@@ -223,7 +223,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.enter()
 
     def _complete(self) -> None:
-        """Do nothing: the map completes walks, since it has the array for the cells."""
+        """Do nothing: the map has the array for the cells, and completes walks."""
 
     # Inspection.
 
@@ -483,7 +483,7 @@ class MondrianMap(CompiledMap):
         self.complete()
 
     def forget_before(self) -> None:
-        """Discard the cells that the last sample had before it was learned."""
+        """Discard the cells that the last sample had before learning."""
         self.record.before = rec.Int32s(0)
 
     @property

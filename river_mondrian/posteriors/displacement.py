@@ -189,9 +189,9 @@ C = TypeVar("C", bound=CutForest)
 # Guha et al. insert x and remove x again. This module does not insert x. Instead, a walk computes
 # the probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
-# numbers of samples at the nodes of the path. If x branches off above node j, the sibling of its
-# leaf has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and its
-# sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, only these siblings count.
+# numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
+# leaf of x has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and
+# its sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, only these siblings count.
 
 
 # Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.

@@ -171,7 +171,7 @@ def _add_terms(table: Neighbors, ago: int, j: int) -> None:
 
 @inlined
 def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
-    """Write `n` numbers of `distances` to `ordered`, and sort the `k` smallest to the beginning.
+    """Write `n` numbers of `distances` to `ordered`, beginning with the `k` smallest in order.
 
     The numbers are first assigned to intervals of equal length between the smallest number d and d
     + 2 (mean - d). Then only the intervals with the `k` smallest numbers are sorted.

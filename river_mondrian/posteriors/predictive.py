@@ -243,7 +243,7 @@ class PredictiveDistribution:
         """Return P(Y <= y) for each value y, or P(Y > y) if the sign is negative."""
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (y[:, None] - self.centres) / self.scales
-        # A component of scale 0 at y counts as at most y.
+        # A point mass at y counts as a value of at most y.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
         if not np.isinf(self.freedoms).all():

@@ -118,7 +118,7 @@ class Explanation:
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
     are computed from the contributions to the discriminant's logits. The contributions to an expert
-    add up to the difference of its predictions with all features and with no features. The
+    add up to its prediction with all features minus its prediction without features. The
     contributions to the mixture are computed from the contributions to the experts (see
     `learners.experts`).
 
@@ -226,7 +226,7 @@ class Explanation:
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the weights of its classes. The weights are integers if samples have weight 1."""
+    """A node with the weights of its classes, integers if all samples have weight 1."""
 
     counts: NDArray[Any]
 
@@ -324,8 +324,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # Two new nodes need side rows. Each node on a path may also need a row for a class that the
-        # node has not seen.
+        # Two new nodes need side rows (rows of statistics). Each node on a path may also need a row
+        # for a class that the node has not seen.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 

@@ -274,7 +274,8 @@ class Step(rec.Record):
     # HNSP: sums over all classes of c and of tab (Algorithm 5).
     sum_of_c: rec.Float64
     sum_of_tables: rec.Float64
-    # Factor of a sample's weight in the first weighting, and in each memory of the second.
+    # Factor of a sample's weight in the first weighting, and in each memory of the second
+    # weighting.
     noisy: rec.Float64
     of_all: rec.Float64
     of_late: rec.Float64
@@ -285,9 +286,9 @@ class Factors(rec.Record):
     """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
     `by_weight` multiplies the weight of a class. In the HNSP, `by_first` multiplies the class's
-    tables, min(weight, 1), and `by_second` its number of sides. In the second weighting, `by_first`
-    and `by_second` multiply the class's weights in the two forgetting memories. The weightings add
-    `constants` to all classes.
+    tables, min(weight, 1), and `by_second` the class's number of sides. In the second weighting,
+    `by_first` and `by_second` multiply the class's weights in the two forgetting memories. The
+    weightings add `constants` to all classes.
     """
 
     by_weight: rec.Float32s = rec.inline(N_POSTERIORS)
@@ -352,7 +353,7 @@ class AdaptiveForest(RebuiltForest):
     below: rec.Float32s
     # Buffers for drawing a cut. First, the sides of the block's classes for each candidate. Then
     # the classes of the block. Then, for each class, 1 plus its index among the block's classes, or
-    # 0.
+    # 0 for other classes.
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s

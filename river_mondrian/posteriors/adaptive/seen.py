@@ -239,7 +239,8 @@ def copy_statistics(
 def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
     """Write `n` seen classes to rows of nodes.
 
-    `found` has the row, the number and the sides of each class, and `numbers` has its weights.
+    `found` has the row, the number and the sides of each class, and `numbers` has the weights of
+    each class.
     """
     tree = forest.trees[t]
     for i in range(n):
@@ -273,7 +274,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield the owners and the classes of rows for each depth of links, from the nodes' rows on."""
+    """Yield each row's node and classes, for the nodes' rows and then for each depth of links."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST

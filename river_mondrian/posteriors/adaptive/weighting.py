@@ -305,7 +305,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
     """Return the estimate of a class at the end of a path, if the end has no statistics.
 
-    The estimate uses the point at the path's end, if there is one other than `own`.
+    The estimate uses the point at the end of the path, unless this point is `own`.
     """
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0

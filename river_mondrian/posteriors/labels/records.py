@@ -214,7 +214,7 @@ class LabelNode(mondrian.LightNode):
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether a point's class differs from a paused leaf's (Algorithm 10, line 4)."""
+        """Return whether a point has another class than a paused leaf (Algorithm 10, line 4)."""
         labels = LabelForest(forest)
         own = first_class(self.classes(labels, 0), labels.n_set_words)
         return LabelPoint(point).label != own

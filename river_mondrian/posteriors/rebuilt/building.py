@@ -88,7 +88,8 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     return best
 
 
-# Number of node rows that a split may need, and the default number of side rows.
+# Number of node rows that a split may need, and the default number of side rows (rows of
+# statistics).
 SPLIT_ROWS = 4
 # Budget of a call for the splits of one tree, in points.
 SPLIT_BUDGET = 400

@@ -38,7 +38,7 @@ GROWING = 1.3
 # Fraction of a dimension's weight that the gains in earlier trees determine.
 GAIN_SHARE = 0.7
 
-# Number of rows that a kernel predicts at once. Between calls, Ctrl-C can interrupt.
+# Number of rows that a kernel predicts at once. Ctrl-C can interrupt between two kernel calls.
 ROWS_PREDICTED = 64
 
 # The present widths are compared with the last fit only if at least this many samples of the last
@@ -381,7 +381,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _renew_widths(self, most: int) -> None:
         """Continue a renewal of widths: convert at most `most` points, then the trees.
 
-        Afterwards `owed` is 0. A call that is interrupted may be repeated.
+        The call sets `owed`, the number of points that may be converted, to 0. A call that is
+        interrupted may be repeated.
         """
         forest = self.forest
         if forest.phase == REBASING or forest.n_moved < forest.n_points:

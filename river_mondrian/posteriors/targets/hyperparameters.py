@@ -294,9 +294,9 @@ def progressive_likelihood(found: Floats, n_trees: int) -> float:
 # Changes of hyperparameters by hill climbing on the progressive likelihood.
 #
 # In a large forest a change is spread over later samples, so that no sample waits for the whole
-# change. Each sample computes the densities of some trees under one candidate, or sets the chosen
-# hyperparameters of some trees. An unfinished change affects only the trees that have been
-# processed.
+# change. With each sample, the model computes the densities of some trees under one candidate, or
+# sets the chosen hyperparameters of some trees. An unfinished change affects only the trees that
+# have been processed.
 
 
 # Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b times its
@@ -371,7 +371,7 @@ class Change:
     variance
         Variance of the targets when the change began.
     frame
-        The trees' frame (0 or 1) for which `extent` was computed.
+        The frame (0 or 1: which of two sets of widths) for which `extent` was computed.
     n_forgotten
         Number of forgotten samples when the change began.
     choice

@@ -203,7 +203,7 @@ def put_hyperparameters(
 ) -> None:
     """Set the hyperparameters of trees `first` to `last` - 1. The caller must update messages next.
 
-    Trees that are redrawn in another frame get `drawn_gamma2`. A tree that already has the
+    Trees that are redrawn under new widths get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
     """
     forest.drawn_gamma2 = drawn_gamma2
@@ -304,7 +304,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 
     Before a tree learns a target that is used (`is_used`), the target's density is computed.
     Returns the result of `extend_trees`. The next call continues at the same place, even with fewer
-    lanes.
+    lanes (trees at a time).
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.

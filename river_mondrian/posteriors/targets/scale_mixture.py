@@ -143,7 +143,7 @@ def add_density(
     away = gap * gap / whole
     variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
     precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
-    # Half the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
+    # Halving the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):

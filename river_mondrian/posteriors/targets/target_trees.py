@@ -29,8 +29,8 @@ MOST_WIDTHS = 1.5
 # Largest number of trees whose densities are used to choose hyperparameters.
 CHOICE_TREES = 10
 
-# From SPREAD_FROM samples on, a change of hyperparameters is spread over later samples. Each later
-# sample processes trees with a total of SPREAD_SAMPLES samples.
+# From SPREAD_FROM samples on, a change of hyperparameters is spread over later samples. With each
+# later sample, the model processes trees with a total of SPREAD_SAMPLES samples.
 SPREAD_FROM = 1024
 SPREAD_SAMPLES = 8192
 
@@ -204,7 +204,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
-            # One lane is used, since interrupted jobs may have extended other groups of trees.
+            # Extend one tree at a time, since interrupted jobs may have extended other groups of
+            # trees.
             self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
@@ -400,9 +401,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.forest.renewed_at = following if self.change is None else n + 1
 
     def _renew(self) -> None:
-        """Renew fences if due, and hyperparameters if the number of samples is a power of 2.
+        """Renew fences and hyperparameters if due.
 
-        The caller must update messages next.
+        Hyperparameters are due if the number of samples is a power of 2 up to the last of
+        `CHOICES`. The caller must update messages next.
         """
         if self.n_samples < self.forest.renewed_at:
             return
