@@ -2,8 +2,9 @@
 
 `learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 
-Below the root, the class weights of a node equal the weights after a replay of the node's samples
-in order. A node that is inserted above another node copies the other node's statistics.
+If roots also forget (`root_forgets`), the class weights of a node equal the weights after a replay
+of the node's samples in order. A node that is inserted above another node copies the other node's
+statistics.
 """
 
 from ...compiling.kernels import inlined, separate
