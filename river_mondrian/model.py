@@ -357,7 +357,8 @@ class Model(ClonesWhole):
             return
         arguments = self._arguments()
         for name, value in made.__dict__.items():
-            # An attribute that is None in a new model may have any type later; its class checks it.
+            # An attribute that is None in a new model may have any type later. Subclasses check the
+            # values of such attributes.
             if name not in self.__dict__ or (
                 value is not None
                 and type(self.__dict__[name]) is not type(value)

@@ -125,7 +125,7 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 def _meaning(source: bytes) -> bytes:
     """Return a source's bytecode without docstrings and line numbers; an invalid source unchanged.
 
-    Assertions are omitted too, because kernels have none.
+    Assertions are omitted too. This changes no kernel, because kernels have no assertions.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)

@@ -17,6 +17,8 @@ The median is over past surprises, and the deviation is their mean distance from
 level with the highest density of past samples is a poor measure of rarity. At this level, most
 samples are nearly alone in their cells. So rarity is the maximum over the levels at which cells
 hold a moderate share of all samples.
+
+Equations, sections and theorems are those of O'Reilly and Tran (2022).
 """
 
 import math

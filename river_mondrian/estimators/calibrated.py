@@ -387,7 +387,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         centre, scale = self._centre_and_scale(x, point)
         if not 0.0 < scale < math.inf:
             scale = errors.size
-        # If no other sample waits for its target, the target is unlikely to be late.
+        # If no other sample waits for its target, this sample's target is unlikely to be late.
         is_kept = self._learns_late and self._waiting
         remembered = final_of(self.model)._to_remember() if is_kept else None
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)

@@ -1,4 +1,7 @@
-"""Partitions that isolate points of a pool, and isolation trees."""
+"""Partitions that isolate points of a pool, and isolation trees.
+
+Sections are those of Ting, Wells and Washio (2021).
+"""
 
 from __future__ import annotations
 

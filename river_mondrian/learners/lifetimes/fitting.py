@@ -1,4 +1,7 @@
-"""Linear models on the cells of a sweep: predictions, a base class, and two learners."""
+"""Linear models on the cells of a sweep: predictions, a base class, and two learners.
+
+Sections and equations are those of Balog et al. (2016).
+"""
 
 import abc
 import math

@@ -216,7 +216,7 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
 
 
 class LifetimeAverage:
-    """Predictions averaged over the posterior of the lifetime (Supplement B)."""
+    """Predictions averaged over the posterior of the lifetime (Balog et al. 2016, Supplement B)."""
 
     def __init__(self, prior: Any, n: int) -> None:
         self.prior = prior

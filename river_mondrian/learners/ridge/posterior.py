@@ -171,8 +171,8 @@ class Posterior(Weights):
     limit
         Largest number of columns with a row.
     window
-        Number of latest samples that count. These samples are held, so that they can be removed.
-        None: all samples count, and no samples are held.
+        Number of latest samples in the posterior. These samples are held, so that they can be
+        removed. None: the posterior contains all samples, and no samples are held.
 
     """
 

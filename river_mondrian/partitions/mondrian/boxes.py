@@ -120,7 +120,10 @@ def distances_to_batch(
 
 @inlined
 def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Return the sum of a box's side lengths (the rate in Algorithm 2, line 3)."""
+    """Return the sum of a box's side lengths.
+
+    The sum is the rate of cuts in line 3 of Algorithm 2 (Lakshminarayanan et al. 2014).
+    """
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]

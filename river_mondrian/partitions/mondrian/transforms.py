@@ -27,7 +27,7 @@ from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
 
 class Moments(rec.Record):
-    """Moments and range of the scaled values of an input, in the frame of the trees."""
+    """Moments and range of an input's values, scaled by the frame of the trees (see `scaling`)."""
 
     n: rec.Float64
     mean: rec.Float64
@@ -99,7 +99,7 @@ def _has_input(
 
 @inlined
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the unscaled input for a value in the frame of the moments."""
+    """Return the unscaled input for a value that is scaled by the frame of the moments."""
     frame = oblique.frame
     return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
 

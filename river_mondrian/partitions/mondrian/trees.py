@@ -243,7 +243,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """Update data of the subclass after a sample was forgotten."""
 
     def build(self) -> None:
-        """Sample all trees again from the stored points (Algorithms 1, 2, 9)."""
+        """Sample all trees again from the stored points (see `sampling`)."""
         self.begin_change()
         # The new trees change the links of points, so the points are copied. If the call is
         # interrupted, the old points and nodes are used again.

@@ -45,7 +45,10 @@ PRODUCT_VALUE, PRODUCT_POINT, PRODUCT_FEATURE = 0.025, 1.5, 20.0
 
 
 class VoronoiMap(PointPartitions):
-    """The map of samples to the cells of Voronoi diagrams (section 4.2)."""
+    """The map of samples to the cells of Voronoi diagrams.
+
+    See Ting, Wells and Washio (2021), section 4.2.
+    """
 
     METHOD = "anne"
     # For sparse points, the record is an `IndexedVoronoi`.

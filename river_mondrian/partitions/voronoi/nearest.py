@@ -326,7 +326,7 @@ V = TypeVar("V", bound=Voronoi)
 
 @exact_inlined
 def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
-    """Find the nearest centre of every diagram by exact distances (section 4.2)."""
+    """Find the nearest centre of every diagram by exact distances."""
     t, n_cells = record.n_out, record.n_cells
     distances, nearest, members = record.distances, record.nearest, record.members
     for i in range(t):
@@ -335,8 +335,8 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     for j in range(1, n_cells):
         centres = members.part(t * j, t)
         for i in range(t):
-            # The argmin that defines a cell in section 4.2. Squared l_2 distances have the same
-            # order.
+            # This is the argmin that defines a cell in section 4.2 of Ting, Wells and Washio
+            # (2021). Squared l_2 distances have the same order.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best
