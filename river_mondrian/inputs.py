@@ -435,7 +435,7 @@ class FeatureIndex:
         return {name: values[name] for name in ordered(values.keys() - self.places.keys())}
 
     def keep_first(self, n: int) -> None:
-        """Remove all features but the first `n`, also after an interrupted `add`."""
+        """Remove all features but the first `n`, even after an interrupted `add`."""
         if n < len(self.names):
             for name in self.names[n:]:
                 self.places.pop(name, None)

@@ -1,4 +1,4 @@
-"""Tests of linear discriminants against their reference, also with huge and tiny numbers."""
+"""Tests of linear discriminants against their reference, even with huge and tiny numbers."""
 
 import math
 import pickle

@@ -292,7 +292,7 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
         teach(step, x, float(i % 2))
     rm.save(rm.MondrianForestClassifier(2, seed=1), tmp_path / "model", extra={"step": step})
     same = rm.load(tmp_path / "model", with_extra=True)[1]["step"]
-    # The restored model returns the same results, also after more samples.
+    # The restored model returns the same results, even after more samples.
     for new in (x, {"a": 7.0, "b": -1.0, "category": "w"}, x):
         assert same.transform_one(new) == step.transform_one(new)
         for one in (step, same):

@@ -79,7 +79,7 @@ def nodes_of(trees):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [3, 11])
 def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
-    """Sparse and dense nodes are equal, also after new classes and after rebuilds."""
+    """Sparse and dense nodes are equal, even after new classes and after rebuilds."""
     samples = draw(700, 25, 1)
     (all_classes, expected), (model, found) = (learned(samples, n, weighted) for n in (32, dense))
     trees, others = model._trees, all_classes._trees

@@ -49,7 +49,7 @@ def test_what_is_not_needed_is_not_imported(code, name):
 
 
 def imports_of(path, package, modules):
-    """Yield the modules of the package that a file imports, also for type checkers only."""
+    """Yield the modules of the package that a file imports, even if only for type checkers."""
     for statement in ast.walk(ast.parse(path.read_text())):
         if not isinstance(statement, ast.ImportFrom) or statement.level == 0:
             continue

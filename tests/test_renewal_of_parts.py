@@ -1,4 +1,4 @@
-"""Tests that sharded forests equal a single model, also while widths are renewed."""
+"""Tests that sharded forests equal a single model, even while widths are renewed."""
 
 import copy
 import itertools

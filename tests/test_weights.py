@@ -84,7 +84,7 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 
 def test_weights_of_any_size_leave_probabilities():
-    """Weights differ between samples, also while trees are rebuilt."""
+    """Weights differ between samples, even while trees are rebuilt."""
     rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8)]
     model = rm.AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
     for i, (x, y) in enumerate(samples(2300)):

@@ -247,7 +247,7 @@ def merged(function: F) -> F:
 
 
 def exact_inlined(function: F) -> F:
-    """Compile a small helper whose sums keep their order, also within kernels that reorder sums."""
+    """Compile a small helper whose sums keep their order, even within kernels that reorder sums."""
     # Without this option, numba uses the flags of the caller.
     return _helper(function, fastmath=False)
 

@@ -128,7 +128,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         return len(self._store)
 
     def __bool__(self) -> bool:
-        """Return True, also if there are no models in memory."""
+        """Return True, even if there are no models in memory."""
         return True
 
     @property

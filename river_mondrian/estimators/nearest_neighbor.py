@@ -410,6 +410,6 @@ class NearestNeighborDetector(ScoringDetector):
     def recent_scores(self) -> list[float]:
         """The raw scores of the latest samples, at most 4,096, oldest first.
 
-        Each score was computed before the sample was learned. The first 32 samples have no score.
+        Each score was computed before its sample was learned. The first 32 samples have no score.
         """
         return self._known().scores.latest.tolist()

@@ -59,7 +59,7 @@ class MondrianForestRegressor(
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
         None means V K / (K + 2), where V is the running variance of the targets that are not set
         aside. The notes define K, and which targets are set aside. With None, V is the prior
-        variance of a target, also with a fixed `noise_variance` or a finite lifetime.
+        variance of a target, even with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut

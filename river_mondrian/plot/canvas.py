@@ -30,7 +30,7 @@ HATCHES = ("", "///", "...", "xxx")
 NEUTRAL = "0.5"
 # Colour of anomalous samples.
 ODD = COLORS[1]
-# Colours of values: larger values are lighter, also for colour-blind readers.
+# Colours of values: larger values are lighter, even for colour-blind readers.
 COLORMAP = "viridis"
 # Longer names are shortened, to leave space for the picture.
 MOST_LETTERS = 30

@@ -315,7 +315,7 @@ class Record(int):
 
     @classmethod
     def words(cls) -> list[Field]:
-        """Return the number fields, also of embedded records, with names such as `outer.inner`."""
+        """Return the number fields, and those of embedded records, named like `outer.inner`."""
         found: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):

@@ -1,9 +1,9 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
 Linear regressions forget past samples never, slowly ("late") or fast ("latest"). Additive
-regressions also have bends and products of inputs, and the other regressions also have random waves
-(`designs.py`). Regressions of both groups forget past samples never or slowly. Inputs are in robust
-units and bounded. A column with a missing input has the column's mean.
+regressions also have bends and products of inputs, and the other regressions also have waves, which
+are random Fourier features (`designs.py`). Regressions of both groups forget past samples never or
+slowly. Inputs are in robust units and bounded. A column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Regressions follow many outliers in a row, because each outlier increases the maximum
