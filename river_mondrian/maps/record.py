@@ -44,9 +44,9 @@ class Sample(Record):
 class Outputs(Record):
     """The outputs of a map for a sample: cells, or the values of all columns."""
 
-    # Of a cell map: the column of the sample's cell in each of `n_out` partitions.
+    # For a cell map: the column of the sample's cell in each of `n_out` partitions.
     cells: Int32s
-    # Of a dense map: the value of each of `n_out` columns.
+    # For a dense map: the value in each of `n_out` columns.
     values: Float64s
 
 

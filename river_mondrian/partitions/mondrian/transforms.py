@@ -348,7 +348,7 @@ class CutDirections(OfTrees):
         return self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T.copy()
 
 
-# Values that trees cut for the levels of categories.
+# Numbers that replace the levels of categories in each tree.
 #
 # Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
