@@ -202,8 +202,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                             worst.append(1e3 * max(calls))
                 plain, own_time = min(times[None]), min(times[window])
                 ratio = own_time / plain
-                told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
-                rows.append((name, kind, n_trees, window, *told))
+                figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
+                rows.append((name, kind, n_trees, window, *figures))
     report.note(
         "Time to learn in a full window, compared with a forest that stores all samples. Times are "
         "CPU times of learn_one in microseconds, the fastest means of interleaved runs. The last "
@@ -259,12 +259,12 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             model.learn_one(*samples[0], 1e20)
             begun = time.process_time()
             model.forget_one(*samples[0], 1e20)
-            anew = 1e3 * (time.process_time() - begun)
+            refit = 1e3 * (time.process_time() - begun)
             plain, own_time = (1e6 * fastest[own] / n_timed for own in (None, window))
             ratio = own_time / plain
-            told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
-            told += [f"{anew:.0f}", f"{error:.1e}"]
-            rows.append((name, model.n_columns, window, *told))
+            figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
+            figures += [f"{refit:.0f}", f"{error:.1e}"]
+            rows.append((name, model.n_columns, window, *figures))
     report.note(
         "Time to learn by ridge regression in a full window, compared with a model that has no "
         "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "

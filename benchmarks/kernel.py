@@ -84,7 +84,7 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:
-    """Predict and learn blocks of samples; append squared errors, or mistakes for classes."""
+    """Predict and learn blocks of samples; append squared errors, or 0 and 1 for classes."""
     for start in range(0, len(samples), block):
         part = samples[start : start + block]
         outputs = [model.predict_one(x) for x, _ in part]
@@ -200,7 +200,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each "
         f"sample is predicted and then learned, with M = {m} and default losses and learning "
         "rates. The first columns have the mean squared error of the standardized target, or the "
-        f"share of mistakes (elec2, letter). Errors count from row {WARM:,} on and are for the "
+        f"error rate (elec2, letter). Errors count from row {WARM:,} on and are for the "
         "first seed. The column `largest share` has the lifetime with the largest weight. Ratio "
         f"and time are medians of {seeds} seeds (smallest - largest). The column `ratio, late` "
         f"has the ratio if {BLOCK} samples are predicted before they are learned, for the first "

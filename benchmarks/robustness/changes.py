@@ -88,15 +88,15 @@ def _ours(
     """
     make = (REGRESSORS if regression else CLASSIFIERS)[model]
     run = deviations if regression else misses
-    learned, told, anew = [], [], []
+    learned, given, restarted = [], [], []
     for seed in range(seeds):
         progress(f"{change}, {model}, seed {seed}")
         U, X, *ys = _made(change, n, seed)
         learned.append(run(make(seed=seed), _stream(X, ys[regression])))
         known = _stream(U, ys[regression])
-        told.append(run(make(seed=seed, scale=False), known))
-        anew.append(run(make(seed=seed, scale=False), known[n // 2 :]))
-    return np.mean(learned, axis=0), np.mean(told, axis=0), np.mean(anew, axis=0)
+        given.append(run(make(seed=seed, scale=False), known))
+        restarted.append(run(make(seed=seed, scale=False), known[n // 2 :]))
+    return np.mean(learned, axis=0), np.mean(given, axis=0), np.mean(restarted, axis=0)
 
 
 def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
@@ -111,12 +111,12 @@ def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
 
 
 def _row(
-    change: str, model: str, regression: bool, learned: Array, told: Array, anew: Array
+    change: str, model: str, regression: bool, learned: Array, given: Array, restarted: Array
 ) -> list[str]:
     """Return the table's row for a model: losses in the second half, and excesses."""
-    half = len(anew)
-    own, known, late = learned[-half:].mean(), told[-half:].mean(), anew.mean()
-    last = excess(learned[-half // 2 :].mean(), told[-half // 2 :].mean(), regression)
+    half = len(restarted)
+    own, known, late = learned[-half:].mean(), given[-half:].mean(), restarted.mean()
+    last = excess(learned[-half // 2 :].mean(), given[-half // 2 :].mean(), regression)
     return [
         change,
         model,
@@ -135,27 +135,27 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
         f"stream. There are {n} samples and 10 trees (20 in the adaptive classifier). The signal "
         "is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are "
         "the signal with normal noise of standard deviation 0.5. The tables have the accuracy or "
-        "the mean absolute error over the second half. The model of the column `told` has "
+        "the mean absolute error over the second half. The model of the column `given` has "
         "scale=False and gets the first feature before the change, so its units never change. "
         "The model of the column `restarted` is the same, but starts with the second half. The "
-        "excess is the increase of mistakes, or of the error in percent, over the column `told`. "
-        f"The last column has the excess in the last quarter. Figures are means of {seeds} seeds "
-        "of data and model, with one seed for River's AMF."
+        "excess is the increase of the error rate, or of the absolute error in percent, over the "
+        "column `given`. The last column has the excess in the last quarter. Figures are means of "
+        f"{seeds} seeds of data and model, with one seed for River's AMF."
     )
     for regression in (False, True):
         rows, curves = [], {}
         for change in list(CHANGES)[:2] if quick else CHANGES:
             for model in REGRESSORS if regression else CLASSIFIERS:
-                learned, told, anew = _ours(change, model, regression, n, seeds)
+                learned, given, restarted = _ours(change, model, regression, n, seeds)
                 curves[change, model] = learned
-                curves[change, f"{model}, told"] = told
-                rows.append(_row(change, model, regression, learned, told, anew))
+                curves[change, f"{model}, given"] = given
+                rows.append(_row(change, model, regression, learned, given, restarted))
             for name in _peers(regression):
                 losses = _peer(change, name, regression, n)
                 cell = "fails" if losses is None else scored(losses[n // 2 :].mean(), regression)
                 rows.append([change, name, cell, *[""] * 4])
         report.note("## Regressors" if regression else "## Classifiers")
-        headers = ["change", "model", "learned", "told", "restarted", "excess", "last quarter"]
+        headers = ["change", "model", "learned", "given", "restarted", "excess", "last quarter"]
         report.table(headers, rows)
         _plot(report, curves, regression)
 
@@ -172,12 +172,12 @@ def _plot(report: Report, curves: dict[tuple[str, str], Array], regression: bool
         for i, (model, losses) in enumerate(lines.items()):
             window = max(20, len(losses) // 40)
             smooth = np.convolve(losses, np.ones(window) / window, "valid")
-            style = ":" if model.endswith("told") else "-"
+            style = ":" if model.endswith("given") else "-"
             places = np.arange(len(smooth)) + window
             axis.plot(places, smooth, style, color=f"C{i // 2}", label=model)
         axis.set(title=change, xlabel="samples")
     axes.flat[0].legend(fontsize=8)
-    what = "absolute error, moving" if regression else "mistakes, moving"
+    what = "absolute error, moving" if regression else "error rate, moving"
     axes.flat[0].set_ylabel(what)
     figure.tight_layout()
     report.figure(figure, "numbers" if regression else "classes")

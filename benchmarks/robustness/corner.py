@@ -62,21 +62,21 @@ def _pair(
     samples = stream(X, y.astype(float) if regression else y)
     progress(f"{name}, seed {seed}")
     learned = run(make(seed=seed), samples)
-    progress(f"{name}, seed {seed}, told")
+    progress(f"{name}, seed {seed}, given")
     return learned, run(make(seed=seed, scale=False), min_max_stream(samples))
 
 
 def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> list[Any]:
     """Return the table's row for a model: losses with and without given ranges, and excesses."""
-    learned, told = found.mean(axis=0).tolist()
-    more = excess(learned, told, regression)
+    learned, given = found.mean(axis=0).tolist()
+    more = excess(learned, given, regression)
     each = [excess(a, b, regression) for a, b in found.tolist()]
     return [
         stream,
         n,
         model,
         scored(learned, regression),
-        scored(told, regression),
+        scored(given, regression),
         written(more, regression),
         written(max(each), regression),
     ]
@@ -116,14 +116,14 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         f"order. The other samples are in random order. There are at most {n} random rows, 10 "
         f"trees (20 in the adaptive classifier) and {seeds} seeds. Each seed sorts by another "
         "feature, in descending order of the entropy of its values. The table has the accuracy or "
-        "the mean absolute error over the last half. For the column `told`, inputs are scaled by "
+        "the mean absolute error over the last half. For the column `given`, inputs are scaled by "
         "the range of the full stream, and the model has scale=False. The excess is the increase "
-        "of mistakes, or of the error in percent, over the column `told`. The last column has the "
-        "largest excess of a seed."
+        "of the error rate, or of the absolute error in percent, over the column `given`. The last "
+        "column has the largest excess of a seed."
     )
-    headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]
+    headers = ["stream", "n", "model", "learned", "given", "excess", "worst"]
     report.table(headers, rows)
-    what = {False: "accuracy below told", True: "more error than told, %"}
+    what = {False: "accuracy below given", True: "more error than given, %"}
     plot_excesses(report, points, what, (11, 4))
 
 
@@ -140,5 +140,5 @@ def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
             found = [[losses[first:].mean() for losses in pair] for pair in pairs]
             rows.append(_row(what, len(y), model, np.array(found), True))
     report.note("The next table has the regressors on bike_hour in the order of the file.")
-    headers = ["samples", "n", "model", "learned", "told", "excess", "worst"]
+    headers = ["samples", "n", "model", "learned", "given", "excess", "worst"]
     report.table(headers, rows)

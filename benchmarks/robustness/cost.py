@@ -52,12 +52,12 @@ def _measure(name: str, make: Callable[..., Any], n: int, repeats: int) -> dict[
     for what, (X, y) in _streams(n).items():
         samples = stream(X, y.astype(float))
         streams[what] = samples
-        streams[f"{what}, told"] = min_max_stream(samples)
+        streams[f"{what}, given"] = min_max_stream(samples)
     runs = []
     for repeat in range(repeats):
         progress(f"{name}, repeat {repeat}")
         models = {
-            what: make(n_estimators=N_TREES, seed=1, scale=not what.endswith("told"))
+            what: make(n_estimators=N_TREES, seed=1, scale=not what.endswith("given"))
             for what in streams
         }
         runs.append(_calls(models, streams))
@@ -72,16 +72,16 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
         _measure(name, make, 300, 1)  # Compile kernels before timing.
         found = _measure(name, make, n, repeats)
         for what in ("even", "corner"):
-            own, told = found[what], found[f"{what}, told"]
-            curves[name, what] = own, told
-            longest = [t for ms in (own, told) for t in (ms[:WARM_UP].max(), ms[WARM_UP:].max())]
+            own, given = found[what], found[f"{what}, given"]
+            curves[name, what] = own, given
+            longest = [t for ms in (own, given) for t in (ms[:WARM_UP].max(), ms[WARM_UP:].max())]
             rows.append(
                 [
                     name,
                     what,
                     f"{1e3 * own.mean():.0f}",
-                    f"{1e3 * told.mean():.0f}",
-                    f"{own.sum() / told.sum():.2f}",
+                    f"{1e3 * given.mean():.0f}",
+                    f"{own.sum() / given.sum():.2f}",
                     *(f"{ms:.2f}" for ms in longest),
                 ]
             )
@@ -89,15 +89,15 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
         "Time to learn if the features' ranges stay the same, and if a stream starts in a corner. "
         f"Times are CPU microseconds of learn_one with {N_TREES} trees, {DIMENSION} normal "
         f"features and {n} samples. The time of a call is the median of {repeats} repeats with one "
-        "seed, in one process in which models take turns. In columns with the word `told`, inputs "
+        "seed, in one process in which models take turns. In columns with the word `given`, inputs "
         "are scaled by the range of the full stream, and the model has scale=False. The corner "
         f"stream starts with {START} samples (at most a third) that have the smallest values of "
         "one feature in ascending order. In these samples, half of the features are within a "
         "twentieth of their range. The columns `first` and `later` have the longest calls in "
         f"milliseconds, within the first {WARM_UP} samples and after them."
     )
-    headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
-    headers += ["told, first", "told, later"]
+    headers = ["model", "stream", "us", "given, us", "ratio", "first", "later"]
+    headers += ["given, first", "given, later"]
     report.table(headers, rows)
     _plot(report, curves)
 
@@ -108,9 +108,9 @@ def _plot(report: Report, curves: dict[tuple[str, str], tuple[Array, Array]]) ->
         return
     names = list(dict.fromkeys(name for name, _ in curves))
     figure, axes = plt.subplots(2, len(names), figsize=(4 * len(names), 7), sharex=True)
-    for (name, what), (own, told) in curves.items():
+    for (name, what), (own, given) in curves.items():
         column, color = axes[:, names.index(name)], "C0" if what == "even" else "C1"
-        for losses, style, label in ((own, "-", what), (told, ":", f"{what}, told")):
+        for losses, style, label in ((own, "-", what), (given, ":", f"{what}, given")):
             blocks = losses[: len(losses) // BLOCK * BLOCK].reshape(-1, BLOCK)
             places = BLOCK * np.arange(1, len(blocks) + 1)
             column[0].plot(places, 1e3 * blocks.mean(axis=1), style, color=color, label=label)

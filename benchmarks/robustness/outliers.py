@@ -30,7 +30,7 @@ QUICK_STREAMS = ("Bananas", "Friedman")
 WILD = 1e6  # Interquartile ranges.
 N_WILD = 4
 START = 500  # Number of first samples whose errors do not count.
-# Large excesses of mistakes, and of the mean absolute error in percent.
+# Large excesses of the error rate, and of the mean absolute error in percent.
 LARGE = {False: 0.003, True: 2.0}
 
 
@@ -155,7 +155,7 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
         f"each (one on mnist). The same seeds run without outliers. Streams have at most {n} "
         "samples, or twice as many with one abrupt change. The forests have 10 trees (20 in the "
         "adaptive classifier). Rows of classifiers have the progressive accuracy and the increase "
-        "of mistakes. Rows of regressors have the mean absolute error and its increase in "
+        "of the error rate. Rows of regressors have the mean absolute error and its increase in "
         f"percent, without the first {START} samples (at most the first half). Samples with an "
         "outlier do not count. The column `error` has the standard error of the excess over "
         "seeds. The column `worst` has the largest mean excess of a placement. The column "

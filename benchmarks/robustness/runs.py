@@ -68,7 +68,7 @@ def deviations(model: Any, samples: Stream) -> Array:
 
 
 def excess(loss: float, least: float, regression: bool) -> float:
-    """Return the excess of a loss: a difference for mistakes, and percent for errors."""
+    """Return the excess: a difference of error rates, or percent of the absolute error."""
     return 100.0 * (loss / least - 1.0) if regression else loss - least
 
 
@@ -78,7 +78,7 @@ def written(value: float, regression: bool) -> str:
 
 
 def scored(loss: float, regression: bool) -> str:
-    """Return a loss as text: the accuracy for mistakes, and the error itself."""
+    """Return a loss as text: the accuracy for an error rate, or the absolute error."""
     return f"{loss:.4g}" if regression else f"{1.0 - loss:.4f}"
 
 
@@ -89,7 +89,7 @@ def plot_excesses(
     size: tuple[float, float],
     linear: dict[bool, float] | None = None,
 ) -> None:
-    """Draw excesses of mistakes on the left and of errors on the right.
+    """Draw excesses of error rates on the left and of absolute errors on the right.
 
     If `linear` is given, larger excesses are on a logarithmic scale.
     """

@@ -30,7 +30,7 @@ def _wrong(place: str, n: int, seed: int) -> Array:
 
 
 def _losses(name: str, value: float, place: str, n: int, seeds: int, clean: list[Array]) -> Array:
-    """Return the share of mistakes on correct samples, with and without wrong values, by seed."""
+    """Return the error rate on correct samples, with and without wrong values, by seed."""
     found = []
     for seed in range(seeds):
         progress(f"{name}: {value:.0e} at {place}, seed {seed}")
