@@ -187,7 +187,7 @@ VALUE_ERRORS = [
     (exact([1], [1], 1.0), "X must have two dimensions, got 1"),
     (exact([[0.0]], [0.0], 0.0), "lifetime"),
     (exact([[0.0]], [0.0, 1.0], 1.0), "1 features"),
-    (exact(np.zeros((0, 1)), [0.0], 1.0), "a row"),
+    (exact(np.zeros((0, 1)), [0.0], 1.0), "at least one row"),
     (exact([[math.nan]], [0.0], 1.0), "finite, got nan"),
     (exact([[0.0]], [math.inf], 1.0), "finite, got inf"),
     (exact([[0.0]], {"a": 1.0}, 1.0), "frame"),
