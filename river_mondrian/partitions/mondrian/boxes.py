@@ -15,11 +15,11 @@ from ...records.numba_types import lowered, prefetch, room_of_array, room_of_wor
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 
-# Largest number of points in a batch. A box grows by a batch in one call, with its sides in
-# registers.
+# Largest number of points in a batch. One call extends a box by a batch, with the sides of the box
+# in registers.
 BATCH = 64
 
-# Largest number of samples of a light node, whose box is not stored, by the least number of
+# Largest number of samples of a light node, whose box is not stored. The key is the least number of
 # dimensions. With fewer than 128 dimensions, separate rows for boxes cost more time than they save,
 # since walks wait for two rows instead of one. With 21 dimensions, light nodes of up to 8 samples
 # made a regressor a third slower. With more dimensions, the saved memory matters more.
@@ -204,7 +204,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             p = node.first_point
             while p != NONE:
                 point = forest.points.row(p)
-                # The values are read when all points are in the batch.
+                # The values are prefetched, since they are read after all points are in the batch.
                 prefetch(forest.values_in(tree, point), forest.dim_capacity)
                 batch[n].point = point
                 n += 1
@@ -229,7 +229,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # Samples have this value for features that come later.
+            # Past samples get this value for new features.
             corner[d] = forest.absent
 
 
@@ -303,7 +303,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
         return distance_outside(x, lower, upper, forest.n_dims)
     batch = room_of_batch()
     n = gather(forest, tree, ref, batch, 0)
-    # Forests with light nodes have many dimensions.
+    # Forests with light nodes have at least BLOCK dimensions.
     return distance_to_batch(batch, n, forest.values_word + tree.first_value, x, forest.n_dims)
 
 
@@ -311,7 +311,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write the distances from `x` to the boxes of the nodes on its path, from a light node on.
+    """Write the distances from `x` to the boxes of the nodes on its path below a light node.
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
     has no missing values, so it has one path. Points are collected in the order in which they leave

@@ -9,12 +9,12 @@ LEFT = 0
 RIGHT = 1
 
 # `dim` of a leaf. The cuts of a paused leaf are not yet sampled. A complete leaf has no cut within
-# its box and the lifetime, or its tree is full. The cuts of a mixed leaf are sampled next.
+# the tree's lifetime, or its tree is full. The cuts of a mixed leaf are sampled next.
 PAUSED = -1
 COMPLETE = -2
 MIXED = -3
 
-# `dim` of a free row, whose point was forgotten.
+# `dim` of a free row, whose node was removed.
 FREE = -4
 
 # Largest absolute value of cuts and of box corners, which are scaled values in single precision.
@@ -26,11 +26,11 @@ START = -(2**62)
 # `max_splits` of trees with unlimited cuts.
 UNLIMITED = 2**62
 
-# Version of a forest during a change.
+# `version` of a forest during a change.
 CLOSED = 0
 
 # Phases of a renewal of widths. STEADY: there is no renewal. DRAWING: trees are redrawn. REBASING:
-# all trees have been redrawn, and points are rebased.
+# all trees have been redrawn, and points are converted to the new widths (see `scaling`).
 STEADY = 0
 DRAWING = 1
 REBASING = 2

@@ -2,7 +2,7 @@
 
 An extended tree has the distribution of a tree sampled from all its points. Several trees are
 walked in lock-step, so that the cache misses of different trees overlap. If a tree needs memory,
-the walks stop before this tree has changed. The walks continue after the caller has reserved memory
+the walks stop before this tree has changed. The walks continue when the caller has reserved memory
 and calls again.
 """
 
@@ -28,7 +28,7 @@ class Lane(Record):
 
     number: Int64
     tree: Tree
-    # The row of the current node, or none if the current leaf has no row; and the point that walks.
+    # The row of the current node, or none if the current leaf has no row; and the walk's point.
     node: Node
     point: Point
     # Number of light nodes passed, and the distances to the light nodes on the whole path.
@@ -50,9 +50,9 @@ _room_of_active = room_of_array(LaneAt, LANES)
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
-    """Insert a cut between point `p` and the block at `ref`, `time` after the parent's cut.
+    """Insert a cut between point `p` and the box of `ref`, `time` after the parent's cut.
 
-    Lines 4 to 9 of Algorithm 4.
+    The function implements lines 4 to 9 of Algorithm 4 (Lakshminarayanan et al. 2014).
     """
     point = forest.points.row(p)
     x = forest.values_in(tree, point)
@@ -88,7 +88,8 @@ def insert_parent(
     if node.has_box(forest):
         hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
-    # Lines 6 to 9: insert the node between the block and its parent. The point becomes a leaf.
+    # Lines 6 to 9: insert the new node between `ref` and the parent of `ref`. The point becomes a
+    # leaf.
     other_side = LEFT + RIGHT - own_side
     node.dim = dim
     node.cut = cut
@@ -133,9 +134,9 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Separate a point from a leaf if a cut is within the lifetime (Algorithm 4, lines 1 to 9).
+    """Insert a cut between a point and a leaf, if within the lifetime (Algorithm 4, lines 1 to 9).
 
-    Returns whether the point has been separated.
+    Returns whether a cut was inserted.
     """
     rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
     if rate > 0.0:
@@ -195,7 +196,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # A leaf with a row may have fewer than two points only if values are missing.
+            # If values are missing, leaves of fewer than two points may have rows.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -330,7 +331,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node. Return 1; 0 after the last point; -1 if there is no room."""
+    """Move a lane by one node. Return 1, 0 after the last point, or -1 without room for rows."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -353,8 +354,8 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """Run the walks of trees `first` to `last` to their ends, which extends the trees.
 
     A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
-    most `LANES`, are walked in lock-step. Returns DONE, or the index of a tree without room for
-    more rows. The caller then reserves room and calls again.
+    most `LANES`, are walked in lock-step. If a tree has no room for more rows, returns the tree's
+    index. The caller then reserves room and calls again. Otherwise returns DONE.
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
@@ -399,7 +400,7 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that gets the points."""
-    # The spare tree also gets a point that replaces a forgotten point of this tree.
+    # The spare tree also gets the point if it replaces a forgotten point in the spare tree.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -469,7 +470,7 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return a tree that lacks room for `n` rows (at most half its capacity), or DONE."""
+    """Return a tree that lacks room for `n` rows or for half its capacity if less, or DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits

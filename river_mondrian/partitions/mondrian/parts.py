@@ -5,9 +5,9 @@ the same in a part as in the whole forest. The data that all trees share (points
 classes) depend only on the samples and are the same in every part. The schedule of redraws is also
 the same. A part stores the number of trees in the whole forest, and the index of its first tree
 among them. The spare tree belongs to the part whose tree it will replace. Two draws are made for
-all trees together: places of levels at the first category, and coefficients of random directions at
-a new feature. Therefore the samples that cause these draws must be learned before a forest is split
-into parts.
+all trees together: places of levels when the first category appears, and coefficients of random
+directions for a new feature. Therefore the samples that cause these draws must be learned before a
+forest is split into parts.
 """
 
 import copy
@@ -24,7 +24,7 @@ from .tree_memory import TABLES, TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
-# For each table, the field of a tree with the first free row.
+# For each table, the field of `Tree` that refers to the first free row.
 FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
 
 

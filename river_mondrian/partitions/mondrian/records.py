@@ -8,12 +8,12 @@ each. The record ends with the fields of the subclass. A box is NaN in a dimensi
 the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
 few points have no boxes (`LightNode`).
 
-A point's row is its record (the fields of the subclass), its values as float32, and a link per
-tree. Trees cut the values: scaled inputs, or their projections on cut directions. All trees share
-one column of values, unless each tree has its own directions or places of levels (see
-`transforms`). In that case each tree has a column. If widths are renewed (see `widths`), points
-have one more column. With directions or categories, points then also have their inputs (see
-`scaling`).
+A point's row is its record (the fields of the subclass), its values as float32, and per tree a link
+to the next point of the same leaf. Trees cut the values: scaled inputs, or their projections on cut
+directions. All trees share one column of values, unless each tree has its own directions or places
+of levels (see `transforms`). In that case each tree has a column. If widths are renewed (see
+`widths`), points have one more column. With directions or categories, points then also have their
+inputs (see `scaling`).
 
 A *kind* of forest subclasses each record (`posteriors`, `features`): it overrides the methods that
 partitions call, and adds fields. Kernels over `Forest` are compiled for each subclass that they are
@@ -47,11 +47,11 @@ class Point(rec.Record):
     """A stored sample. In a point's row, values and links follow the record."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of this point and another point pauses."""
+        """Return whether a leaf of this point and another point pauses."""
         return False
 
     def mass(self) -> float:
-        """Return the weight with which the sample counts in the size of a block."""
+        """Return the weight of the sample in `Node.mass`."""
         return 1.0
 
     def is_like(self, other: Point) -> bool:
@@ -73,8 +73,8 @@ class Node(rec.Record):
     dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
     # Threshold of the cut. Smaller and equal values are on the left.
     cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
-    # In a leaf, with a window: 1 plus the last point of the list, or 0 if this point is not known.
-    # The list is then in order of arrival, so its first point is the oldest.
+    # In a leaf, with a window: 1 plus the number of the list's last point, or 0 if unknown. With a
+    # window, a list is in order of arrival, so its first point is the oldest.
     list_end: rec.Int32 = rec.instead_of("cut")
     # Time from the parent's cut to this cut. A difference of float32 times would have no precision
     # deep in the tree.
@@ -121,7 +121,7 @@ class Node(rec.Record):
     def begin_waiting(self, start: float, following: int) -> None:
         """Queue a leaf for its first cut: store its parent's time, and the next leaf in the queue.
 
-        The fields `right`, `cut` and `delta` store the leaf and the time until `end_waiting`.
+        Until `end_waiting`, the fields `right`, `cut` and `delta` store the next leaf and the time.
         """
         self.right = following
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
@@ -157,11 +157,11 @@ class Node(rec.Record):
         return np.float64(self.n_samples)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether the block of a leaf pauses."""
+        """Return whether a leaf of these points pauses."""
         return False
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether a point ends the pause of a leaf's block."""
+        """Return whether a new point ends the pause of a leaf."""
         return True
 
     def hides(self, forest: Forest) -> bool:
@@ -176,14 +176,14 @@ class Node(rec.Record):
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this internal node: at most this node's time."""
+        """Return the time of a new cut above this cut: `time`, at most this cut's time."""
         return time
 
     def set_time(self, time: float) -> None:
         """Store the time of a new cut."""
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Copy the cell number, if there are cells, of the block that this new row replaces."""
+        """Copy the cell number, if any, of the node or point `ref`, which this new row replaces."""
 
     # Methods for the removal of points (see `forgetting`).
 
@@ -231,7 +231,7 @@ class LightNode(Node):
         return rec.Int32s(self, forest.box_word, 1)
 
     def begin_row(self, forest: Forest) -> None:
-        """Begin without a box, if boxes have separate rows."""
+        """Set the number of the box's row to NONE, if boxes have separate rows."""
         if forest.light_size > 0:
             self.box_row(forest)[0] = NONE
 
@@ -291,7 +291,7 @@ class LightNode(Node):
 
 
 class Arrival(rec.Record):
-    """The neighbours of a stored sample in the order of arrival, which a window keeps."""
+    """The neighbours of a stored sample in the order of arrival, in a forest with a window."""
 
     # The samples before and after this sample, or NONE.
     older: rec.Int32
@@ -319,15 +319,15 @@ class Tree(rec.Record):
     renewal_state: rec.Int64
     # The tree has no cut at or after this time.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
-    # Index of the tree's first value among the values of a point, and the frame of the tree's
-    # values.
+    # Index of the tree's first value among the values of a point, and the index of the frame (the
+    # offsets and factors) of the tree's values.
     first_value: rec.Int64
     frame: rec.Int64
     # Index of the tree's link in a point's row, and of the tree's rows in the owner's tables.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
-    # and the time of the parent's cut. The last fields are the walk's point, the end of the points
-    # to walk, and the number of rows and boxes that are needed.
+    # and the time of the parent's cut. The last fields are the walk's point, the end of the range
+    # of points to add, and the number of rows and boxes that the tree needs.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -365,7 +365,7 @@ class Forest(rec.Record):
     links_word: rec.Int64 = rec.derived()
     # Largest number of samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
-    # Functions that few forests need (`set_entries`): three of `boxes` for light nodes,
+    # Functions that few forests need (`set_entries`): three functions of `boxes` for light nodes,
     # `scale_sets` for sets of values, `bring` and `do_owed` while trees are redrawn.
     hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
     distance_to_light: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
@@ -395,7 +395,7 @@ class Forest(rec.Record):
     hide_limit: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Value that samples have for a feature that comes later: NaN (unknown) or 0.
+    # Value of earlier samples for a new feature: NaN (unknown) or 0.
     absent: rec.Float64
     # Predictions ignore cuts at or after this time.
     horizon: rec.Float64
@@ -422,28 +422,28 @@ class Forest(rec.Record):
     # kernel. A kernel for one sample refuses calls for another version.
     version: rec.Int64 = rec.transient()
     # Two frames, each with offsets and factors of `input_capacity` inputs, and the current frame.
-    # Trees are redrawn in the other frame.
+    # Redrawn trees use the other frame.
     frames: rec.Float64s
     frame: rec.Int64
-    # Whether points have one column per frame, and whether points have inputs.
+    # Whether points have one column per frame, and whether points store their inputs.
     has_frames: rec.Int64 = rec.derived()
     keeps_inputs: rec.Int64 = rec.derived()
     # The phase of a renewal of widths. While trees are redrawn, `renewed` is the current tree's
-    # index in the whole forest. `taken` is the number of points in the spare tree and, later, of
-    # rebased points.
+    # index in the whole forest. `taken` is the number of points in the spare tree or, in the phase
+    # REBASING, of rebased points (see `scaling`).
     phase: rec.Int64
     renewed: rec.Int64
     taken: rec.Int64
-    # Number of points that have values for the redrawn tree. The remainders of these points, if
-    # any, are in separate rows.
+    # Number of points that have values for the redrawn tree. The rounding remainders of these
+    # points, if any, are in separate rows (see `scaling`).
     n_moved: rec.Int64
     remainders: rec.Table[rec.Record]
     # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Number of samples for which the renewal of widths has not yet proceeded. In adaptive forests:
-    # number of points that may be moved or rebased. `is_taking`: whether the spare tree is being
-    # extended.
+    # Number of learned samples whose share of the renewal of widths has not been done. In adaptive
+    # forests: number of points that may be converted to the new widths. `is_taking`: whether the
+    # spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
     # Inputs of past samples during the warm-up, in rows of `input_capacity`.
@@ -481,11 +481,11 @@ class Forest(rec.Record):
         return rec.Int32s(point, self.links_word, self.n_slots)
 
     def offsets(self, frame: int) -> rec.Float64s:
-        """Return the offsets that a frame subtracts from inputs."""
+        """Return the offsets of a frame, which are subtracted from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors by which a frame multiplies inputs minus offsets."""
+        """Return the factors of a frame, which multiply the inputs minus the offsets."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
@@ -504,7 +504,7 @@ class Forest(rec.Record):
         """Update the subclass's fields of the spare tree after points have extended the tree."""
 
     def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
-        """Sample a leaf's block with `sampling.sample_block`, unless blocks always pause."""
+        """Sample the cuts of a leaf with `sampling.sample_block`, unless leaves always pause."""
 
     def may_forget(self) -> bool:
         """Return whether samples may be forgotten.

@@ -156,9 +156,10 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
 
 @separate
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
-    """Add the first `n` points of a batch, which the leaf's list already has, to the leaf's row.
+    """Add the first `n` points of a batch to a leaf's row.
 
-    Only the last batch of a leaf may be smaller than BATCH.
+    The leaf's list already contains the points. Only the last batch of a leaf may be smaller than
+    BATCH.
     """
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
@@ -203,10 +204,10 @@ def link_to_parent(tree: Tree, ref: int) -> None:
 # Sampling of trees from points.
 #
 # With an infinite lifetime and no pauses, a tree is the restriction of a Mondrian process to the
-# boxes of its points. A paused tree is this tree pruned by a rule that ignores the cuts (Algorithm
-# 9). Hidden nodes below a paused block are sampled when the pause ends, or earlier in large blocks
-# (`hide_limit`). The time of sampling does not change the distribution of predictions, which treat
-# a paused block as a leaf.
+# boxes of its points. A tree with paused leaves is this tree, pruned by a rule that ignores the
+# cuts (Algorithm 9). The cuts below a paused leaf are sampled when the pause ends. If the leaf is
+# large, hidden cuts are sampled earlier (`hide_limit`). The time of sampling does not change the
+# distribution of predictions, which treat a node with hidden cuts as a leaf.
 
 
 # Random draws. Each tree has a 64-bit state (splitmix64).
@@ -224,7 +225,7 @@ def uniform(tree: Tree) -> float:
 def exponential(tree: Tree, rate: float) -> float:
     """Draw a time from the exponential distribution with a positive rate.
 
-    The time is rounded to float32, as nodes store it.
+    The time is rounded to float32, the precision of `Node.delta`.
     """
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
 
@@ -249,7 +250,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# Limit on cuts that no block reaches.
+# Limit on the number of cuts that no leaf reaches.
 ALL = 2**62
 
 
@@ -292,7 +293,8 @@ def _divide(
 ) -> Halves:
     """Divide a leaf's list of points at a cut into lists in reverse order.
 
-    If the leaf has at most BATCH points, they are also written to the ends of `lefts` and `rights`.
+    The points of a leaf of at most BATCH points are also written to the ends of `lefts` and
+    `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
@@ -332,7 +334,7 @@ def _divide(
 def part_leaf(
     forest: Forest, tree: Tree, j: int, dim: int, cut: float, time: float, start: float
 ) -> None:
-    """Cut a leaf's block at the time `start + time`, where `start` is the parent's time.
+    """Cut a leaf at the time `start + time`, where `start` is the time of the parent's cut.
 
     The leaf's row becomes an internal node whose children are single points or leaves' rows. A
     child that does not pause is marked MIXED.
@@ -376,10 +378,10 @@ def part_leaf(
 
 @merged
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
-    """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
+    """Sample the first cut of a leaf (Algorithm 2 or 9, without the recursion).
 
-    Returns the time from the parent's cut to this cut. Without a cut within the lifetime, the leaf
-    is complete, and the result is infinity.
+    Returns the time from the parent's cut to this cut. If there is no cut within the lifetime, the
+    leaf is complete, and the result is infinity.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
@@ -412,7 +414,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
 
 @separate
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
-    """Sample a leaf's block down to its leaves (Algorithm 2, or Algorithm 9 if blocks pause).
+    """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 
     The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
     wait for their first cut are linked through their rows, so no memory is allocated.
@@ -444,10 +446,10 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
 
 
 class SampledForest(Forest):
-    """A forest whose blocks are sampled when their pause ends."""
+    """A forest that samples the cuts of a leaf when the leaf's pause ends."""
 
     def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
-        """Sample a leaf's block."""
+        """Sample the cuts of a leaf."""
         sample_block(self, t, j, start, most)
 
 

@@ -1,9 +1,10 @@
-"""Conversion of inputs to the values that trees cut: scaled float32 numbers in two frames.
+"""Conversion of inputs to the values that trees cut: float32 numbers, scaled by two frames.
 
-Without directions and categories, a column has scaled inputs. With directions or categories, there
-are *sets* of values: one for all trees with given directions, otherwise one for each tree. If
-widths are renewed, points then also have their inputs, so that a column can be computed again. The
-kernels of sets are called by addresses in the forest's record.
+A *frame* is an offset and a factor for each input. Without directions and categories, a column has
+scaled inputs. With directions or categories, there are *sets* of values: one set for all trees if
+directions are given, otherwise one set for each tree. If widths are renewed, points with sets also
+store their inputs, so that a column can be computed again. The kernels of sets are called by
+addresses in the forest's record.
 
 `GrowingTrees` adds features, which makes rows wider.
 """
@@ -106,13 +107,14 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
 # c = float32((x - offset) * factor). While all trees are in one frame, the other column has the
 # *remainders* (x - offset) * factor - c instead. A value and its remainder determine the input to
-# about 48 bits, and so the value in another frame. The columns before, during and after a redraw:
+# about 48 bits, and so the value in another frame. Before, during and after a redraw, the columns
+# contain:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other frame; remainders in a separate row
 #     rebased    remainders in the other frame, values in the other frame, now the current one
 #
-# The frame of the remainders is their *home*. Remainders need four bytes per value, and redraws
+# The frame of the remainders is called *home*. Remainders need four bytes per value, and redraws
 # need four more.
 #
 # With directions or categories, points have their inputs instead of remainders. Projections do not
@@ -200,7 +202,7 @@ def rebase(forest: F, p: int) -> None:
 @separate
 @rare
 def bring(forest: F, p: int) -> int:
-    """Move a new point during a renewal, rebase the point if this is due, and return 0."""
+    """Call `move` for a new point during a renewal, and `rebase` if this is due. Return 0."""
     if p <= forest.n_moved:
         move(forest, p)
         # In a window, the point may have the number of an older, rebased point.
@@ -297,7 +299,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
             forest.has_missing = 1
         oblique = forest.oblique
         if oblique:
-            # A value may be missing in only one set of directions, if it is too large for this set.
+            # A value that is too large for one set of directions may be missing in this set only.
             for d in range(forest.n_values):
                 if values[d] != values[d]:
                     forest.has_missing = 1
@@ -447,7 +449,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # Past samples have this value for features that come later.
+        # Past samples get this value for new features.
         fill = NAN_BITS if self._absent_is_unknown else 0
         dims = unknown if self.directions is None else unknown[:0]
         # Boxes are in separate rows, or in the rows of nodes.

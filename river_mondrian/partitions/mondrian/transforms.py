@@ -17,13 +17,13 @@ from ...compiling.kernels import inlined, kernel, merged, separate, set_entries
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
-# Values along cut directions: an axis-aligned partition of U x is an oblique partition of x.
+# Values along cut directions. If the rows of U are the directions, an axis-aligned partition of U x
+# is an oblique partition of x (O'Reilly and Tran 2022, Theorem 3.1).
 #
-# See O'Reilly and Tran, Theorem 3.1. If an input is missing, the mean of the learned inputs
-# replaces it. The value along a direction is missing if all inputs with a nonzero coefficient are
-# missing. During a redraw, the means at the start of the redraw replace missing inputs of stored
-# samples. The kernels below are compiled only if there are directions, and called by addresses in
-# the forest's record.
+# A missing input is replaced by the mean of the feature's learned inputs. The value along a
+# direction is missing if all inputs with a nonzero coefficient are missing. During a redraw, the
+# means at the start of the redraw replace missing inputs of stored samples. The kernels below are
+# compiled only if there are directions, and called by addresses in the forest's record.
 
 
 class Moments(rec.Record):
@@ -43,7 +43,7 @@ class ObliqueTransform(rec.Record):
     n_inputs: rec.Int64
     input_capacity: rec.Int64
     n_directions: rec.Int64
-    # Value that samples have for a feature that comes later (see `Forest`).
+    # Value of earlier samples for a new feature (see `Forest`).
     absent: rec.Float64
     # Shape (sets, capacity for inputs, directions).
     coefficients: rec.Float64s
@@ -65,11 +65,11 @@ class ObliqueTransform(rec.Record):
     change_frame: Callable[[ObliqueTransform], int] = rec.entry()
 
     def offsets(self, frame: int) -> rec.Float64s:
-        """Return the offsets that a frame subtracts from inputs."""
+        """Return the offsets of a frame, which are subtracted from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors by which a frame multiplies inputs minus offsets."""
+        """Return the factors of a frame, which multiply the inputs minus the offsets."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def scaled(self, frame: int) -> rec.Float64s:
@@ -174,7 +174,7 @@ def keep_means(oblique: ObliqueTransform) -> int:
 
 @separate
 def change_frame(oblique: ObliqueTransform) -> int:
-    """Convert the moments to the other frame, which all trees are now in, and return DONE."""
+    """Convert the moments to the other frame, which all trees now use, and return DONE."""
     frame = 1 - oblique.frame
     offsets, factors = oblique.offsets(frame), oblique.factors(frame)
     for d in range(oblique.n_inputs):
@@ -219,9 +219,9 @@ class CutDirections(OfTrees):
     """Cut directions of trees.
 
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
-    sphere over the features of the first sample. A feature that comes later gets a normal
-    coefficient in each direction. The mean absolute value of such a coefficient equals the absolute
-    coefficient of a direction with one feature.
+    sphere over the features of the first sample. A feature that comes later gets a normally
+    distributed coefficient in each direction. The mean absolute value of such a coefficient equals
+    the absolute coefficient of a direction with one feature.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class CutDirections(OfTrees):
         frame
             The frame of the trees.
         absent
-            Value that samples have for a feature that comes later: NaN or 0.
+            Value of earlier samples for a new feature: NaN or 0.
 
         """
         self.memory = rec.Memory(ObliqueTransform)

@@ -4,26 +4,24 @@
    (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
    which compares the trees' widths with the widths of recent samples.
 2. If the widths differ, `begin` writes the new widths to the other frame (see `scaling`). The phase
-   is then DRAWING.
+   becomes DRAWING.
 3. For each learned sample, the kernel calls `do_owed`, which redraws the trees.
-4. When all trees are redrawn, the phase is REBASING: `rebase` converts the points to the new frame.
-   The phase is then STEADY again.
+4. When all trees are redrawn, the phase becomes REBASING. Then `rebase` converts the remainders of
+   the points, if any, to the new frame (see `scaling`). Afterwards the phase is STEADY again.
 
 Adaptive forests follow the same steps on their own schedule (`RebuiltTrees._renew_widths` in
 `posteriors/rebuilt/rebuilt_trees.py`): each tree changes to the new frame at its next scheduled
 rebuild.
 
 The trees are redrawn one after another. A spare tree is extended by all stored points in order
-(Algorithms 3 and 4), with some points for each learned sample. When the spare tree has all points,
-it replaces the tree that is being redrawn. A tree extended by points has the distribution of a tree
+(Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all points, it
+replaces the tree that is being redrawn. A tree extended by points has the distribution of a tree
 sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a renewal depends
 only on inputs and numbers of samples. So each tree always has the exact distribution for its
 widths.
 
-When all trees are in the other frame, the points' remainders, if any, are rebased (see `scaling`).
-
 A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
-redrawn, points are counted and moved, but extend no tree.
+redrawn, points are counted and converted, but extend no tree.
 """
 
 import math
@@ -52,15 +50,15 @@ FENCE = 100.0
 # Kernels.
 
 # Number of points by which the spare tree is extended for each sample and each tree of the whole
-# forest. So all trees are redrawn before the number of samples has grown by a third.
+# forest. Therefore all trees are redrawn before the number of samples has grown by a third.
 TAKEN = 4
 
-# Number of points that are rebased for each sample.
+# Number of points that are rebased (see `scaling.rebase`) for each learned sample.
 REBASED = 64
 
-# Widths are checked again when the number of samples has grown by the factor LOOK_RATIO, and
-# renewed again after growth by the factor RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN,
-# since a renewal can begin only after the last redraw.
+# Widths are checked again when the number of samples has grown by the factor LOOK_RATIO. After a
+# renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
+# begin only after the last redraw.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
@@ -111,7 +109,10 @@ def begin(forest: F, frame: Float64s) -> None:
 
 @kernel
 def bring_some(forest: F, most: int, next_look: int) -> None:
-    """Move or rebase up to `most` points. The renewal ends when all points are rebased."""
+    """Call `move` or `rebase` for up to `most` points.
+
+    The renewal ends when all points are rebased.
+    """
     if forest.phase == REBASING:
         _rebase_some(forest, most, next_look)
     else:
@@ -232,7 +233,7 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
     If a tree has no room for more rows, the forest is closed until the owner has completed all
-    walks and the owed samples.
+    walks and the renewal's work for the owed samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -251,18 +252,20 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 LOOKED_AT = 256
 MEASURED = 1024
 
-# A width is invalid if the measured width differs by more than FACTOR, and the interquartile range
-# by more than FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few values determine
-# the width. The interquartile range of integers is an integer, and may double by chance.
+# A width is invalid if the measured width differs by more than the factor FACTOR, and the
+# interquartile range by more than the factor FACTOR_OF_SPREAD. Both conditions are needed. With
+# long tails, a few values determine the width. The interquartile range of integers is an integer,
+# and may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
-# FENCE for a feature whose values have shrunk, so that earlier values do not set the range.
+# FENCE for a feature whose interquartile range has shrunk, so that earlier values do not set the
+# range.
 NEAR_FENCE = 10.0
 # Least fraction of the samples that must have a value of a feature, for a new width
 # (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
-# bits of the largest width so far, which is at most 4,096 times the present width.
+# bits of the largest width since the start, which is at most 4,096 times the present width.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
@@ -299,7 +302,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             set_entries(self.forest, do_owed)
 
     def enter(self) -> None:
-        """Close the trees, complete or undo an interrupted change, and check widths if this is due.
+        """Close the trees, complete or undo an interrupted change, and check widths if due.
 
         An interrupt after the check of widths changes no prediction.
         """
@@ -325,8 +328,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         scaling = self.scaling
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
-            # Trees are redrawn in any case, so widths whose measured range is wider are renewed,
-            # too.
+            # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
+            # are renewed, too.
             are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
@@ -370,8 +373,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
 
-        If samples have been forgotten, stored samples are in no order. The first indices are then
-        evenly spaced and distinct, and there are no second indices.
+        If samples have been forgotten, stored samples are not in order of arrival. The first
+        indices are then evenly spaced and distinct, and there are no second indices.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
@@ -422,7 +425,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
     def _frames_of_trees(self) -> list[list[int]]:
-        """Return the frames that each tree with nodes may be in."""
+        """Return the frames that each tree with nodes may use."""
         forest = self.shared[0]
         frame, n_renewed = int(forest.frame), 0
         if forest.phase == DRAWING:
