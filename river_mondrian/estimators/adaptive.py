@@ -25,10 +25,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       gains in earlier trees are drawn more often. The cut with the largest Gini gain is kept. Trees
       are rebuilt each time the number of samples has doubled. Between rebuilds, the conditional
       Mondrian process extends trees to new samples outside the boxes of their nodes.
-    - Every node has three counts of each class: one counts all samples, the others forget at
-      different rates. Three posteriors are computed from the nodes on a sample's path. The first
-      uses a hierarchy of normalized stable processes, averaged over insertion points. The other two
-      use context-tree weighting[^2]: one prefers shallow nodes, the other mixes the three counts.
+    - Every node has three counts of each class: one of all samples, and two that decay at different
+      rates. Three posteriors are computed from the nodes on a sample's path. The first uses a
+      hierarchy of normalized stable processes, averaged over insertion points. The other two use
+      context-tree weighting[^2]: one prefers shallow nodes, the other mixes the three counts.
     - A third of the trees learn only the latest 1,000 to 2,000 samples. The other trees are called
       trees of all samples. Posteriors are averaged once over the trees of all samples, and once
       over all trees.
@@ -44,11 +44,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     Rebuilds are spread over `learn_one` calls. Features need no scaling, and may be categories or
     missing. Features and classes may appear at any time. Trees map levels of categories to numbers
     as `MondrianForestClassifier` does. The linear models have a weight or a count for each level,
-    in one of 2,048 rows. A hash selects the row, so levels may share a row.
+    in a table of 2,048 rows. A hash of the level selects the row, so several levels may share a
+    row.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
-    returns Aumann-Shapley values[^4] of the pool's prediction. They are computed from the features'
-    contributions to the posteriors and logits.
+    returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
+    features' contributions to the posteriors and logits.
 
     Parameters
     ----------
@@ -56,13 +57,14 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Number of trees. A third of the trees, rounded, learn only recent samples. More trees are
         more accurate, but need more time and memory.
     n_candidates
-        Number of cuts that are drawn to split a node; the best cut is kept. With 1, cuts ignore
-        labels, and each tree of all samples is distributed like a tree of
+        Number of cuts that are drawn to split a node; the best cut is kept. With `n_candidates=1`,
+        cuts ignore labels, and each tree of all samples is distributed like a tree of
         `MondrianForestClassifier`.
     autoregressive
-        Whether to use the latest labels to predict the next label. Use it for streams in which a
-        label often repeats the previous labels. The counts of the roots then also forget, so one
-        posterior predicts the frequencies of the latest labels.
+        Whether to use the latest labels to predict the next label. Use this option for streams in
+        which a label often repeats the previous labels. With this option, two counts of each root
+        decay, as they do in all other nodes. So one posterior predicts the frequencies of the
+        latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to twice as many samples are stored until all trees have been rebuilt. With
@@ -93,11 +95,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is a separate level, which all trees map to 0 and the linear models ignore. A
         mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's name or prefix; the
-        longest matching key counts. Missing values of other features are unknown.
+        longest matching key applies. Missing values of other features are unknown.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
         processor that the process may use. Results do not depend on `n_jobs`. Learning uses one
-        thread, because a sample is too little work to share.
+        thread, because one sample is too little work for several threads.
     seed
         Random seed for reproducibility.
 
@@ -109,10 +111,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     weight by the largest recent weight. In the hierarchy, a class of weight c below a node counts
     min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
 
-    A sample of weight 2 is not equivalent to two equal samples. The sample causes one decay of the
-    counts and one gradient step of the linear models and of the pool. The window, the drift
-    detector and the schedule of rebuilds count the sample once. Priors have weight 1, so weights
-    should be about 1 on average.
+    A sample of weight 2 is not equivalent to two equal samples. Whatever its weight, a sample
+    causes one decay of the counts and one gradient step of the linear models and of the pool. The
+    window, the drift detector and the schedule of rebuilds count each sample once. Priors have
+    weight 1, so weights should be about 1 on average.
 
     Within a node, only relative weights matter. A sample that is alone in its cell determines the
     class there, however small its weight is. A sample of weight 0 is ignored.
@@ -186,7 +188,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         averages over prunings. Each of the three is averaged over the trees of all samples, and
         over all trees. Three experts are linear models: softmax regression with small and with
         large steps, and naive Bayes. The last expert is the fixed share of the other experts: a
-        mixture that quickly follows the best expert after a drift. Empty before the first sample.
+        mixture that quickly follows the best expert after a drift. The mapping is empty before the
+        first sample.
         """
         if self._trees is None:
             return {}
@@ -206,14 +209,15 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. The notes explain how a sample of weight 2 differs
-            from two samples. A sample of weight 0 is not learned; a weight below 1e-30 counts as 0.
+            Weight of the sample, from 0 to 1e30. The notes of the class explain how a sample of
+            weight 2 differs from two samples. A sample of weight 0 is not learned; a weight below
+            1e-30 counts as 0.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            the weight is not a number or the label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if the weight is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -250,7 +254,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in `trees.inputs`."""
         found = 0
-        # The first label of the stream cannot be predicted, so it is not a wrong prediction.
+        # The first label of the stream cannot be predicted, so the detector gets no error for it.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             found = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, found))
@@ -278,11 +282,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            a weight is not a number or a label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
-            if `y` has the pandas index of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
+            same error is raised if `y` has the pandas index of `X` in another order. In all these
+            cases, nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

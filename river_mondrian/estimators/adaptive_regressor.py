@@ -29,12 +29,12 @@ class AdaptiveMondrianForestRegressor(
     tune. The forest differs from the exact `MondrianForestRegressor`: its splits use targets, it
     removes old samples, and it mixes several models. The algorithm:
 
-    - To split a node, `n_candidates` cuts are drawn. A feature is drawn in proportion to its side
-      of the node's box and to its gain in earlier trees. Half of the cuts are uniform within the
-      side; the other half are between two samples of the node. The cut that reduces the variance
-      most is kept. Trees are rebuilt each time the number of samples has doubled. Between rebuilds,
-      the conditional Mondrian process extends some trees to new samples outside the boxes of their
-      nodes. The other trees ignore boxes: they assign every sample to an existing leaf.
+    - To split a node, `n_candidates` cuts are drawn. The probability of a feature is proportional
+      to its side of the node's box and to its gain in earlier trees. Half of the cuts are uniform
+      within the side; the other half lie between two samples of the node. The cut that reduces the
+      variance most is kept. Trees are rebuilt each time the number of samples has doubled. Between
+      rebuilds, the conditional Mondrian process extends some trees to new samples outside the boxes
+      of their nodes. The other trees ignore boxes: they assign every sample to an existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
       the errors of the first mixture (see below). Most trees that learn errors use only the latest
       300 to 600 samples.
@@ -52,27 +52,27 @@ class AdaptiveMondrianForestRegressor(
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories or
     missing, and may appear at any time. Trees map levels of categories to numbers as
     `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
-    target farther than 10 robust ranges from the robust range of the targets so far is clipped (see
-    the notes of `MondrianForestRegressor`). Targets are not clipped while several of the latest
-    targets are so far away. So a single extreme target has little effect, and the model follows a
-    lasting shift of the targets.
+    target farther than 10 robust ranges from the robust range of the learned targets is clipped
+    (see the notes of `MondrianForestRegressor`). Targets are not clipped while several of the
+    latest targets are beyond these limits. So a single extreme target has little effect, and the
+    model follows a lasting shift of the targets.
 
     Parameters
     ----------
     n_estimators
         Number of trees. Three of ten trees learn only recent samples.
     n_candidates
-        Number of cuts that are drawn to split a node; the best cut is kept. With 1, cuts ignore
-        targets. Then a tree that is extended is distributed like a tree of
-        `MondrianForestRegressor`. The other trees have this distribution only right after a
-        rebuild.
+        Number of cuts that are drawn to split a node; the best cut is kept. With `n_candidates=1`,
+        cuts ignore targets. The trees that are extended to new samples are then distributed like
+        trees of `MondrianForestRegressor`. The other trees have this distribution only right after
+        a rebuild.
     loss
         The error that predictions minimize: "absolute", for which predictions are medians, or
         "squared", for which predictions are means.
     autoregressive
         Whether to add experts that predict from the targets and errors of the latest learned
-        samples. Use it for series whose targets are known before the next prediction. If targets
-        come late, these experts use older targets.
+        samples. Use this option for series whose targets are known before the next prediction. If
+        targets come late, these experts use older targets.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to twice as many samples are stored until all trees have been rebuilt.
@@ -100,12 +100,12 @@ class AdaptiveMondrianForestRegressor(
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
-        name or prefix; the longest matching key counts. Missing values of other features are
+        name or prefix; the longest matching key applies. Missing values of other features are
         unknown.
     n_jobs
         Number of threads of `predict_many`; -1 for one thread per processor that the process may
-        use. Results do not depend on `n_jobs`. Learning uses one thread, because a sample is too
-        little work to share.
+        use. Results do not depend on `n_jobs`. Learning uses one thread, because one sample is too
+        little work for several threads.
     seed
         Random seed for reproducibility.
 
@@ -185,7 +185,7 @@ class AdaptiveMondrianForestRegressor(
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return each expert's weight in the second mixture; empty before the first sample."""
+        """Return each expert's weight in the second mixture (see the class); empty at first."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -213,16 +213,16 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            the target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.
 
         """
         with self._lock:
-            # Function calls are slow, so the usual case skips the checks: a float target with
-            # weight 1.
+            # Function calls are slow, so the usual case, a float target with weight 1, skips the
+            # checks.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
                 if w == 0.0:
@@ -307,8 +307,8 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            a target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if a target is not a number.
         ValueError
             If a value or target is not finite, a column occurs twice, or lengths differ. Then
             nothing is learned.
@@ -327,8 +327,8 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories.
         with_dist
-            Whether to return a frame with the column "prediction", and the columns "mean" and
-            "variance" of the distributions.
+            Whether to return a frame with the predictions, and with the means and variances of
+            their distributions. The columns are "prediction", "mean" and "variance".
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
@@ -336,7 +336,7 @@ class AdaptiveMondrianForestRegressor(
         Returns
         -------
         The predictions: a series of the library of `X`, with its pandas index, or an array. With
-        `with_dist`, the frame.
+        `with_dist`, the frame with these columns is returned.
 
         """
         if not with_dist:

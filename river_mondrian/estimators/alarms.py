@@ -39,14 +39,14 @@ class Alarm(NamedTuple):
     sample
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Estimated number of the first anomalous sample, among the averaged samples.
+        Number of the first anomalous sample, estimated from the scores of the averaged samples.
     score
         The score of the sample: at least the threshold, 1 if a value is novel.
     novel
         The features whose values are outside the range of all earlier values.
     features
-        A mapping from feature to its share of the raw scores, largest first. The shares add up to
-        1. Empty if no detector explains its scores.
+        A mapping from feature to its share of the raw scores, largest first. The shares add up
+        to 1. The mapping is empty if no detector has `explain_one`.
 
     """
 
@@ -63,8 +63,9 @@ class Alarms(Model, base.AnomalyDetector):
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
     class raises one alarm per incident[^1]. It averages the surprises of the latest samples (see
-    the notes), and ranks the average among earlier averages. After an alarm, it rests. A value
-    outside the range of all earlier values raises an alarm at once.
+    the notes), and ranks the average among earlier averages. After an alarm, averages raise no
+    alarm for `rest` samples. A value outside the range of all earlier values raises an alarm at
+    once.
 
     Call `learn_one` for each sample, and then read `alarm`.
 
@@ -72,10 +73,10 @@ class Alarms(Model, base.AnomalyDetector):
     ----------
     detector
         A detector whose scores are within [0, 1], such as the detectors of this package, or a
-        pipeline that ends in a detector. If a list of detectors is given, each detector scores
-        every sample, and the notes explain how the scores are combined. The detectors are copied,
-        and only the copies learn. None means two `NearestNeighborDetector`s, one of single samples
-        and one with `shingle=8`.
+        pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
+        the notes explain how the scores are combined. The detectors are copied, and only the copies
+        learn. None means two `NearestNeighborDetector`s, one of single samples and one with
+        `shingle=8`.
     threshold
         A score at or above the threshold raises an alarm.
     average
@@ -103,16 +104,17 @@ class Alarms(Model, base.AnomalyDetector):
     -----
     The surprise of a sample is -log(1 - s), where s is the detector's score. Let m be the mean of
     the latest surprises, and let k of the N latest means be at least m. With p = (1 + k) / (1 + N),
-    the score of `Alarms` is 1 - p. The mean of -log p-values is Fisher's statistic. Successive
-    samples are dependent, so ranks replace the distribution of this statistic. With several
-    detectors, p is the geometric mean of the detectors' values of p.
+    the score of `Alarms` is 1 - p. If 1 - s is a p-value, m is Fisher's statistic up to a constant
+    factor. Successive samples are dependent, so ranks replace the distribution of this statistic.
+    With several detectors, p is the geometric mean of the detectors' values of p.
 
     A sample with a novel value has the score 1. There is one exception: more than the fraction 1 -
-    `threshold` of the latest `window` samples exceeded their ranges by as much or more. This
+    `threshold` of the latest `window` samples exceeded the earlier ranges by at least as much. This
     happens if values grow forever, or if many features have heavy tails.
 
-    The score is 0 during the grace period, during the rest after an alarm, and while the budget is
-    spent. The score is also 0 while all features are constant up to the tolerance.
+    The score is 0 during the grace period and while the budget is spent. Without a novel value, the
+    score is also 0 for `rest` samples after an alarm, and while all features are constant up to the
+    tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -238,8 +240,8 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`: then the rows before the refused row have been learned. Also if a
-            column occurs twice: then nothing has been learned.
+            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            occurs twice, nothing has been learned.
 
         """
         with self._lock:
@@ -253,8 +255,8 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
-        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
-        # to the latest is largest for the first anomalous sample.
+        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) over a sample
+        # and all later samples is largest for the first anomalous sample.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
@@ -323,7 +325,7 @@ class Alarms(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The score. If it is at or above the threshold, learning the sample raises an alarm.
+        The score. If the score is at or above the threshold, learning the sample raises an alarm.
 
         Raises
         ------

@@ -29,7 +29,7 @@ from ..posteriors.predictive import PredictiveDistribution
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:
-    """Return a hashable key of a sample, with None for NaN; None if a value is not hashable."""
+    """Return a hashable key of a sample (NaN becomes None); None if a value is not hashable."""
     try:
         key = (*x, *[None if value != value else value for value in x.values()])
         hash(key)
@@ -45,7 +45,7 @@ def check_coverage(coverage: Any) -> None:
 
 
 def final_of(model: Any) -> Any:
-    """Return the last step of a pipeline; return a model that is not a pipeline unchanged."""
+    """Return the last step of a pipeline, or the model itself if it is not a pipeline."""
     while isinstance(model, compose.Pipeline):
         model = list(model.steps.values())[-1]
     return model
@@ -61,10 +61,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
-    values. So a label is compared with the stored prediction. If a sample was not predicted,
-    `learn_one` predicts it first. Equal samples that are predicted between two calls of `learn_one`
-    count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its
-    experts from stored predictions.
+    values. `learn_one` then compares the label with the stored prediction. If a sample was not
+    predicted, `learn_one` predicts it first. Equal samples that are predicted between two calls of
+    `learn_one` count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights
+    of its experts from stored predictions.
 
     Parameters
     ----------
@@ -74,23 +74,26 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         is proportional to the width of the predicted distribution. Otherwise the width is
         proportional to the mean size of recent errors.
     by_class
-        Whether sets have the requested coverage for each class separately. Such sets are larger.
+        Whether sets have the requested coverage for each class separately. These sets are larger
+        than with `by_class=False`.
     max_pending
-        Largest number of different samples that wait for their label; the oldest are dropped.
+        Largest number of different samples that wait for their label; the oldest samples are
+        dropped.
 
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
     and interpolated for other coverages. Larger coverages have larger intervals and sets.
 
-    The following bounds hold on any sequence of samples. After T labels, the share of targets below
-    the intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same holds
-    for the share of targets above the intervals. Usually the excess over (1 - coverage) / 2 is far
-    smaller. An end of an interval is infinite if no finite end has the coverage. Sets contain at
-    least the requested share, minus 320 / T, of the labels that had been seen before. Late labels
-    weaken these bounds. If labels come d samples late, the term 1,850 / T becomes 25 (d + 1) / T
-    from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on. The coverage exceeds the
-    requested coverage if errors or probabilities have few different values.
+    The following bounds hold on any sequence of samples. After T labels, the share of targets
+    below the intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same
+    bound holds for the share of targets above the intervals. Usually the excess over (1 -
+    coverage) / 2 is far smaller. An end of an interval is infinite if no finite end has the
+    coverage. Sets contain at least the requested share, minus 320 / T, of the labels that had been
+    seen before. Late labels weaken these bounds. If labels come d samples late, the term 1,850 / T
+    becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on.
+    The coverage exceeds the requested coverage if errors or probabilities have few different
+    values.
 
     Examples
     --------
@@ -168,7 +171,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         return own + int(self.model._raw_memory_usage)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
-        """Return a new prediction of a sample; `point` is the model's prediction if known."""
+        """Return a new prediction of a sample; `point` is the model's prediction, or None."""
         raise NotImplementedError
 
     def _judged(self, predicted: Any, y: Any, delay: int) -> Any:
@@ -345,8 +348,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         coverage
             The share of labels in their sets, between 0 and 1.
         exact
-            Whether a set may be empty. If not, every set contains the most probable class. Then the
-            coverage exceeds the requested coverage if this class is right more often.
+            Whether a set may be empty. If not, every set contains the most probable class. The
+            coverage is then at least the model's accuracy, which may exceed the requested coverage.
 
         Returns
         -------
@@ -393,7 +396,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
-        """Return the model's point prediction, and the width of its distribution (0 if none)."""
+        """Return the model's point prediction, and the width of its distribution, or 0."""
         known: tuple[float, float]
         if hasattr(self.model, "_point_and_scale"):
             known = self.model._point_and_scale(x)

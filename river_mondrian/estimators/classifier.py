@@ -24,11 +24,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
-    places, and ignores labels. Each new sample extends every tree. The online forest is distributed
-    exactly like a forest built from all samples at once; the order of samples does not matter. Each
-    tree smooths its label counts towards the root with a hierarchy of normalized stable processes
-    (interpolated Kneser-Ney counts). A prediction averages over all insertion points of the sample.
-    Far from the data, predictions tend to the prior.
+    places. The cuts ignore labels. Each new sample extends every tree. The online forest is
+    distributed exactly like a forest built from all samples at once; the order of samples does not
+    matter. Each tree smooths its label counts towards the root with a hierarchy of normalized
+    stable processes (interpolated Kneser-Ney counts). A prediction averages over all insertion
+    points of the sample. Far from the data, predictions tend to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
@@ -49,10 +49,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior_rate
         Rate at which a node's label distribution may deviate from its parent's: the discount is
         exp(-prior_rate * time between the two nodes). None means 10 times the number of features
-        after the first 256 samples (until then, 10 times the number of features so far).
+        after the first 256 samples (until then, 10 times the number of known features).
     split_pure
-        Whether to split nodes whose samples all have the same label. By default, such nodes are
-        paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and 10
+        Whether to split nodes whose samples all have the same label. By default, these nodes are
+        paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
         of [^1]).
     window
         Number of latest samples that the trees store. When another sample is learned, the oldest
@@ -69,7 +69,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
         notes.
     scale
-        Whether to divide each feature by its width. A width is the range of the values so far
+        Whether to divide each feature by its width. A width is the range of the learned values
         within 100 interquartile ranges of the quartiles. If most values of a feature are equal, the
         quartiles are those of the other values, and the range includes the most frequent value.
         After 1, 2, 4, ..., 256 samples, widths are renewed and the forest is rebuilt from its
@@ -90,7 +90,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is then a separate level, which all trees map to 0. A mapping, such as `{"word_":
-        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
+        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key applies.
         Missing values of other features are unknown.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one
@@ -104,10 +104,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     tree reaches `max_nodes`. With a `window`, only the latest samples are stored.
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
-    feature and level maps each level of a category to a number in [0, 1], the level's place. Cuts
-    separate places like numbers. So there may be any number of levels, new levels may appear at any
-    time, and no level is stored. Given the places, the trees are distributed like trees on numbers.
-    In a numerical feature, False and True count as 0 and 1.
+    feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
+    cut places like the values of a numerical feature. So there may be any number of levels, new
+    levels may appear at any time, and no level is stored. Given the places, the trees are
+    distributed like trees on numbers. In a numerical feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class of weight c below a node counts min(c, 1) times in the node's parent. Given the widths, a
@@ -124,7 +124,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     the kernel of many directions is the isotropic exponential kernel, exp(-lifetime |x - y|_2) for
     samples x and y. Random directions are drawn for the features of the first 256 samples (of the
     first sample with `scale=False`). The coefficients of a later feature are drawn from a normal
-    distribution. A missing value counts as the unweighted mean of the values learned so far. In
+    distribution. A missing value counts as the unweighted mean of the feature's earlier values. In
     samples before its first value, a feature counts as its first value. A direction is missing if
     all its features are missing.
 
@@ -203,8 +203,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            the weight is not a number or the label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if the weight is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -290,11 +290,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            a weight is not a number or a label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
-            if `y` has the pandas index of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
+            same error is raised if `y` has the pandas index of `X` in another order. In all these
+            cases, nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

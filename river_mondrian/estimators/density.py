@@ -75,8 +75,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     Each tree is a Mondrian process on the whole space: a random partition into cells. Without
     `directions`, cells are boxes. A box is cut at a rate equal to the sum of its sides, until the
     time reaches the lifetime. A tree's density at a point is the share of samples in the point's
-    cell, divided by the cell's volume[^1] (Equation 13). The forest's density is the mean over the
-    trees. The density integrates to 1. As the number of trees grows, the density tends to
+    cell, divided by the cell's volume (Equation 13 of [^1]). The forest's density is the mean over
+    the trees. The density integrates to 1. As the number of trees grows, the density tends to
     `exact_density`.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32
@@ -91,15 +91,16 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Time at which cutting stops. Two samples x and y are then in one cell with probability
         exp(-lifetime |x - y|_1). A cell is 2 / lifetime wide on average. With "auto", features are
         divided by their widths, and the density is a mixture over the lifetimes 64, 32, 16, ... The
-        weight of a lifetime depends on how well it predicts the samples so far. A number above 0
-        refers to the features in their own units. A frozen `scipy.stats` distribution is sampled
-        once for each tree. A function of the number of samples returns the lifetime, and must not
-        decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the estimator
-        consistent (Corollary 5.2). With `directions` or an `origin`, "auto" means None.
+        weight of a lifetime depends on how well it has predicted the learned samples. A number
+        above 0 refers to the features in their own units. A frozen `scipy.stats` distribution is
+        sampled once for each tree. A function of the number of samples returns the lifetime, and
+        must not decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the
+        estimator consistent (Corollary 5.2 of [^1]). With `directions` or an `origin`, "auto" means
+        None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. It approximates the kernel density estimate with the Laplace
-        kernel (Section 5). "kernel" is the mean share divided by the expected volume, (2 /
+        kernel (Section 5 of [^1]). "kernel" is the mean share divided by the expected volume, (2 /
         lifetime)^d. This method approximates the same estimate without the noise of volumes.
         "kernel" suits many features, but needs cuts along the axes. None means "kernel" if
         lifetimes are mixed, else "forest". Methods that need volumes use the lifetime with the
@@ -128,23 +129,23 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     Notes
     -----
-    With d features, the paper's lifetime of a Mondrian process is d times the lifetime here. The
-    formulas here agree with Theorem 5.1.
+    With d features, the lifetime of a Mondrian process in [^1] is d times the lifetime here. The
+    formulas here agree with Theorem 5.1 of [^1].
 
     For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples,
-    which takes as long as learning these samples. If most values are equal, the width is the mean
-    distance of the other values from this value. If all values are equal, the width is the distance
-    of the next different value from them. With other lifetimes, features are not scaled: scale them
-    to comparable ranges.
+    which takes as long as learning these samples. If most values equal one value, the width is the
+    mean distance of the other values from this value. If all values are equal, the width is the
+    distance of the next different value from them. With other lifetimes, features are not scaled:
+    scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first
     sample.
 
     Without `directions`, a feature may appear at any time; its first value counts as its value in
-    earlier samples. A missing value counts as the feature's mean so far, or 0 before its first
-    value. Predictions ignore unknown features.
+    earlier samples. A missing value counts as the mean of the feature's earlier values, or 0 before
+    its first value. Predictions ignore unknown features.
 
     Memory is at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can be
     removed or is the first sample of a region. A region whose first sample was removed is kept
@@ -265,7 +266,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     @property
     @model.locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order of the trees' inputs."""
+        """The known features, in the order of the trees' inputs."""
         return list(self._features.names)
 
     @property
@@ -318,9 +319,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a value is not a number.
         ValueError
-            If a value is infinite or too large for single precision, or the lifetime decreases.
-            Also if there are random directions for more than 3 features, or fewer random directions
-            than features. Then the forest has not changed.
+            If a value is infinite or too large for single precision, or the lifetime decreases. The
+            same error is raised if there are random directions for more than 3 features, or fewer
+            random directions than features. In all these cases, the forest has not changed.
 
         """
         with self._lock:
@@ -418,7 +419,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows up to a new feature, or one row with new features; return their number."""
+        """Learn rows up to a new feature, or one row with new features; return the row count."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

@@ -39,8 +39,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         `IsolationFeatures` for the isolation kernel. A copy of this map learns with the model. When
         the map is rebuilt, the support vectors get new cells and keep their coefficients.
     lifetime
-        Rate of the Laplace kernel, per unit of the features. The parameter psi of the reference[^2]
-        corresponds to lifetime = log(psi) / number of features.
+        Rate of the Laplace kernel, per unit of the features. The parameter psi of [^2] corresponds
+        to lifetime = log(psi) / number of features.
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     learning_rate
@@ -48,10 +48,10 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     Notes
     -----
-    The reference[^2] has two classes and one decision function f. Here each class has a decision
-    function f, trained on the samples of the class against all other samples. The class with the
-    largest f(x) is predicted. With two classes, the second function is minus the first function, as
-    in the reference. The function of a later class is 0 until the first sample of the class.
+    The algorithm of [^2] has two classes and one decision function f. Here each class has a
+    decision function f, trained on the samples of the class against all other samples. The class
+    with the largest f(x) is predicted. With two classes, the second function is minus the first
+    function, as in [^2]. The function of a later class is 0 until the first sample of the class.
 
     Examples
     --------
@@ -152,8 +152,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: its coefficient is the learning rate times the
-            weight.
+            Weight of the sample, from 0 to 1e30. The coefficient of a new support vector is the
+            learning rate times the weight.
 
         Raises
         ------
@@ -178,8 +178,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         scores = supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
-        # Lines 4 and 5 of Algorithm 1. For a label c of 1 or -1, the hinge loss has the derivative
-        # -c while c f(x) < 1.
+        # Lines 4 and 5 of Algorithm 1 in Ting, Wells and Washio (2021). For a label c of 1 or -1,
+        # the hinge loss has the derivative -c while c f(x) < 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             if self._pending is None:
@@ -226,7 +226,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label with the largest f(x); of equal values, the label seen first.
+        """Predict the label with the largest `decision_one`; of equal values, the label seen first.
 
         Parameters
         ----------

@@ -58,7 +58,7 @@ class FeatureLearner(Model, base.Estimator):
 
     features: FeatureMap | None
     seed: int | None
-    # Whether the loss may choose among the lifetimes of a map.
+    # Whether the learner mixes the lifetimes of a map, with weights that depend on the loss.
     _MIXES: ClassVar[bool] = False
     # Arguments of the default map.
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
@@ -140,7 +140,7 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample to kernel memory; `learns` is whether the sample will be learned."""
+        """Write a sample to kernel memory. `learns` says whether the sample will be learned."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
@@ -181,8 +181,8 @@ class FeatureLearner(Model, base.Estimator):
         for kept, value in ((self._targets, target), (self._weights, weight)):
             if len(kept) == n:
                 kept.append(value)
-        # The map may have stored the sample's inputs already. In a repeated step, the pool may be
-        # gone.
+        # The map may have stored the sample's inputs already. In a repeated step, the pool may have
+        # been dropped.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 
@@ -233,7 +233,7 @@ class FeatureLearner(Model, base.Estimator):
         return [*steps, *(partial(setattr, self, *one) for one in end.items())]
 
     def _learn_once(self, weights: Any, n: int, x: Any, target: float, weight: float) -> None:
-        """Learn a checked sample, if the weights have learned only `n` samples so far."""
+        """Learn a checked sample, if the weights have learned exactly `n` samples."""
         if weights.n_learned == n:
             sample, target = self._locate(x, weights, True), self._kernel_target(target)
             # The map may have computed the sample's outputs when it learned the sample.
@@ -248,7 +248,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
     def _after_replay(self, weights: Any, stop: int, n_stored: int) -> dict[str, Any]:
-        """Return attributes to set after a replay; complete weights become the current weights."""
+        """Return attributes to set after a replay; the last replay makes new weights current."""
         if stop < n_stored:
             return {"_position": stop}
         used: dict[str, Any] = {"_current": weights, "_next": None, "_position": stop}

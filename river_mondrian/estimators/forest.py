@@ -206,7 +206,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._add_features(values)
         if add is not None:
             add(trees)
-        # Adding features may have replaced the trees' vector.
+        # Adding features may have replaced `trees.vector`.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:
@@ -236,7 +236,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def _predict_rows(
         self, X: Any, progress: bool, read: Callable[[Floats], Floats] = lambda said: said
     ) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array, and the result of `read` for its predictions."""
+        """Return a narwhals frame, or the array, and the result of `read` for the predictions."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:
@@ -276,7 +276,7 @@ class ExplainedForest(MondrianForest):
         squared error per sample, in squared units of the target. Each learned target is predicted
         from all other targets. An irrelevant feature has an importance of about 0, often slightly
         below 0. A feature that is never cut has the importance 0. With `directions`, the reduction
-        by a cut is shared among features, in proportion to their extents in the cut's direction.
+        by a cut is shared among features, in proportion to |coefficient| times the feature's range.
         Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,

@@ -41,7 +41,7 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Remove a stored sample that equals the written sample; return whether one was stored.
+        """Remove a stored sample that equals the written sample; return whether it was found.
 
         `put(p)` writes the label or target and the weight of the sample to the stored row p.
         """
@@ -142,7 +142,7 @@ class ForgettingForest(WindowForest):
         """
         trees = self._grown()
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
-        # Another thread may have added a feature or learned samples after the frame was read.
+        # Another thread may have added a feature or learned samples after the rows were read.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         own = None if horizons is None else horizons[start:stop]
         if own is not None and self.n_samples != n_before + start:

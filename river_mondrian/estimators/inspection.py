@@ -41,7 +41,7 @@ class InspectableForest(Model, abc.ABC):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order of the trees' inputs."""
+        """The known features, in the order of the trees' inputs."""
         return list(self._features.names)
 
     @property
@@ -61,7 +61,7 @@ class InspectableForest(Model, abc.ABC):
     # Descriptions of nodes, which subclasses define.
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
-        """Return additional columns for the frame of a tree's nodes."""
+        """Return the columns that `to_dataframe` adds for this class of forests."""
         return {}
 
     def _leaf_text(self, node: Any) -> str:

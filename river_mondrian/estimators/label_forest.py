@@ -138,7 +138,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         if label is None:
             warn_of_numbers(self._labels)
             label = self._grown().add_class()
-            # Replaced, not changed: other threads may be reading it.
+            # The mapping is replaced, not changed, because other threads may be reading it.
             self._labels = self._labels | {y: label}
         return label
 
@@ -181,7 +181,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return prepared, best, out
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Predict the probability of each label seen so far.
+        """Predict the probability of each label that has been seen.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ class NumbersLabels(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Replaced, not changed: other threads may be reading it.
+        # The mapping is replaced, not changed, because other threads may be reading it.
         self._labels: dict[Hashable, int] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ class NumbersLabels(Model):
     @property
     @locked
     def classes(self) -> list[Any]:
-        """The labels seen so far, in the order in which they appeared."""
+        """The labels that have been seen, in the order in which they appeared."""
         return list(self._labels)
 
     @property
@@ -67,8 +67,9 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        A frame of the library of `X`, with its pandas index, or an array. It has a column of
-        probabilities per label, in the order of `classes`, and no column before the first sample.
+        A frame of the library of `X`, with its pandas index, or an array. The result has a column
+        of probabilities per label, in the order of `classes`, and no column before the first
+        sample.
 
         Raises
         ------

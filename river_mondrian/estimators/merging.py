@@ -27,14 +27,14 @@ AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
 def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     """Return a model that has learned the samples of two models.
 
-    Models can be merged if they are sums over samples on the same partition or feature map:
+    Models can be merged if their state is a sum over samples, on the same partition or feature map:
 
     - `DensityForest` with an `origin`, a seed and a fixed lifetime, for samples without missing
-      values. Counts are added, so densities equal those of one model that learned all samples, bit
-      for bit.
+      values. Counts are added, so densities equal, bit for bit, the densities of one model that
+      learned all samples.
     - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
-      on one map that was `frozen` when both models got it. The posterior equals that of one model
-      that learned all samples, up to rounding.
+      on one map that was `frozen` when both models got it. The posterior equals the posterior of
+      one model that learned all samples, up to rounding.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
 
 
 def is_mergeable(model: Any) -> bool:
-    """Return whether models with these arguments can be merged after learning different samples."""
+    """Return whether copies of a model can be merged after they have learned different samples."""
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
     if not isinstance(model, RidgeRegressor) or model.window is not None:
@@ -99,7 +99,7 @@ def is_mergeable(model: Any) -> bool:
 
 
 def _stored(value: Any) -> tuple[str, list[bytes]]:
-    """Return a value as files store it: a text, and the bytes of its arrays."""
+    """Return a value in the form that files store: a text, and the bytes of the value's arrays."""
     encoder = Encoder()
     text = json.dumps(encoder.encode(value, "value"))
     return text, [array.tobytes() for array in encoder.arrays.values()]
@@ -233,7 +233,7 @@ def splits_at(model: AnyForest) -> int:
 
 
 def bounds_of(n_trees: int, n_parts: int) -> list[int]:
-    """Return the first tree of each part, and the number of trees."""
+    """Return the number of the first tree of each part, and then the number of trees."""
     return np.linspace(0, n_trees, n_parts + 1).round().astype(int).tolist()
 
 

@@ -56,12 +56,11 @@ class NearestNeighborDetector(ScoringDetector):
         16, ... samples, and each time 64 samples have been stored.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
-        of such a feature is the standard deviation of a uniform distribution, (high - low) /
-        sqrt(12).
+        is then the standard deviation of a uniform distribution, (high - low) / sqrt(12).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". An unknown value adds the mean
         contribution of the other features. A mapping, such as `{"word_": "zero"}`, sets the meaning
-        by a feature's name or prefix; the longest matching key counts. Missing values of other
+        by a feature's name or prefix; the longest matching key applies. Missing values of other
         features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
@@ -75,9 +74,9 @@ class NearestNeighborDetector(ScoringDetector):
     a term grows only logarithmically. Two levels of a category differ by 1. The width of a category
     is sqrt(P / 2), where P is the share of pairs of samples with different levels.
 
-    `score_one` is a rank: the share of the latest 4,096 samples with a lower score. Each score was
-    computed before its sample was learned. The first 32 samples are not ranked: their scores are 0,
-    and later ranks ignore them.
+    `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
+    (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
+    samples are not ranked: their scores are 0, and later ranks ignore them.
 
     A stored sample takes 4 bytes for each feature.
 
@@ -129,7 +128,8 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # The table holds all learned state. A change that needs more than one kernel replaces it.
+        # The table holds all learned state. A change that needs more than one kernel replaces the
+        # table.
         self._table: NeighborTable | None = None
 
     # Name of the raw score in pictures.
@@ -273,7 +273,7 @@ class NearestNeighborDetector(ScoringDetector):
         return float(table.out[RAW]), float(table.out[RANK])
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the share of recent samples whose score is lower, within [0, 1].
+        """Return the share of recent samples with a lower raw score, within [0, 1].
 
         The model does not change.
 
@@ -285,8 +285,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The rank of `raw_score_one` among the latest 4,096 scores, each computed before its sample
-        was learned; 0 if there are none yet.
+        The rank of `raw_score_one` among the latest 4,096 raw scores, each computed before its
+        sample was learned; 0 before the first recorded raw score.
 
         Raises
         ------
@@ -382,7 +382,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order of the columns of stored samples."""
+        """The known features, in the order of the columns of stored samples."""
         return list(self._known().features.names)
 
     @property

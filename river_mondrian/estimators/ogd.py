@@ -52,8 +52,9 @@ class OnlineGradientDescent(FeatureLearner):
             kind = self._KIND.__name__
             raise ValueError(f"loss must be one of {names} or a {kind} of River, got {loss!r}")
         super().__post_init__()
-        # Places of the words with their own weights, once the map is final: the map's features,
-        # then later words. Places are never removed: words with zero weights do not change a score.
+        # Places of the words that have their own weights: first the map's features, then later
+        # words. The attribute is None until the map is final. Places are never removed, because
+        # words with zero weights do not change a score.
         self._words: dict[Hashable, int] | None = None
         of_river = self._LOSSES[loss]() if is_named else loss
         rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
@@ -77,7 +78,7 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @abc.abstractmethod
     def _n_scores(self) -> int:
-        """Number of scores for the targets known so far."""
+        """Number of scores for the known targets."""
 
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
         has_words = self.linear and compiled.reads_text
@@ -118,7 +119,7 @@ class OnlineGradientDescent(FeatureLearner):
         return best
 
     def _scores(self, X: Any, progress: bool) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array itself, and the scores of its rows."""
+        """Return a narwhals frame, or the array itself, and the scores of the rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
         if weights is None:
@@ -278,19 +279,20 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
-        Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True, or else the class that was seen second.
+        Loss of the score of two classes: "log", "hinge" as in [^1], or a `BinaryLoss` of River's
+        `optim.losses`. The positive class is True, or else the class that was seen second.
     learning_rate
-        A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
-        `optim.AdaGrad` of River. None means `optim.AdaGrad(0.5)`.
+        A number for constant steps (0.5 in [^1]), or a scheduler, `optim.SGD` or `optim.AdaGrad` of
+        River. None means `optim.AdaGrad(0.5)`.
     multiclass
         Method for more than two classes. "softmax" minimizes the cross-entropy of all scores,
         whatever the `loss`. "ovr" learns each class against the rest by `loss`, which is faster.
     linear
         Whether words of texts have their own weights, besides the weights of cells. The score is
         then the sum of a linear model on words and of a kernel machine on the map, which learns the
-        remaining error. This applies only to `IsolationFeatures` on sparse samples. Samples are
-        sparse if there are 256 or more features, and a sample has fewer than a tenth on average.
+        remaining error. The option applies only to `IsolationFeatures` on sparse samples. Samples
+        are sparse if there are 256 or more features, and a sample has fewer than a tenth on
+        average.
     seed
         Random seed of the default features. Other features have their own seed.
 
@@ -388,7 +390,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: its gradient is multiplied by the weight.
+            Weight of the sample, from 0 to 1e30. The sample's gradient is multiplied by the weight.
 
         Raises
         ------
@@ -438,8 +440,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         TypeError
             If a column holds a value that is not a number, or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. Also
-            if `y` has the pandas index of `X` in another order. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
+            same error is raised if `y` has the pandas index of `X` in another order. In all these
+            cases, nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)
@@ -509,7 +512,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         return np.divide(mean, total, out=even, where=total > 0.0)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Predict the probability of each label seen so far.
+        """Predict the probability of each label that has been seen.
 
         Parameters
         ----------

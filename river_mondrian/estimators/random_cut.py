@@ -94,7 +94,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         calls, one tree after the other.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". A mapping, such as `{"word_":
-        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
+        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key applies.
         Missing values of other features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
@@ -113,9 +113,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     n), where n is the number of stored samples. A sample that the first cut separates from all
     others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
     was computed before its sample was learned. So a score of .99 means that one of 100 recent
-    samples was as anomalous. Between two values of r, the score is interpolated linearly. Beyond
-    the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or `window` is
-    smaller) are not ranked, and their scores are 0.
+    samples was at least as anomalous. Between two values of r, the score is interpolated linearly.
+    Beyond the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or
+    `window` is smaller) are not ranked, and their scores are 0.
 
     A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
     feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
@@ -315,10 +315,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Shingles.
 
     def _kinds(self) -> FeatureIndex:
-        """Return the features of single mappings, with their types so far."""
+        """Return the features of single mappings, with their known types."""
         categories, found = self._features.categories, FeatureIndex()
         if len(self._features):
-            # The past is a part of the last learned shingle.
+            # The past samples are part of the last learned shingle, so they have no other features.
             names: list[Any] = self._features.names
             found.add({name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names})
         else:
@@ -342,7 +342,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return before if n == self.n_samples else after
 
     def _joined(self, values: Values) -> Values | None:
-        """Return a sample joined with the samples before it; None if there are too few yet."""
+        """Return a sample joined with the samples before it; None if there are too few."""
         if self.shingle == 1:
             return values
         samples = (values, *self._past_now())
@@ -357,7 +357,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Write a sample to the trees' vector; return its raw scores and rank, zeros at first."""
+        """Write a sample to the trees' vector; return its raw scores and rank, at first 0."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)

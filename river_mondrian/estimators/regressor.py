@@ -48,7 +48,7 @@ class MondrianForestRegressor(
     n_estimators
         Number of trees.
     lifetime
-        Time at which splitting stops, in units of the scaled features. A frozen distribution of
+        Time at which splitting stops, as for `MondrianForestClassifier`. A frozen distribution of
         `scipy.stats` is sampled once for each tree. With `posterior="mean"`, the lifetime may be a
         function of the number of samples n = 1, 2, ..., which must not decrease. Then trees are
         split without limit, and predictions ignore cuts after the lifetime. So trees need no
@@ -103,7 +103,7 @@ class MondrianForestRegressor(
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is then a separate level, which all trees map to 0. A mapping, such as `{"word_":
-        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
+        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key applies.
         Missing values of other features are unknown.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one thread per processor that
@@ -119,8 +119,8 @@ class MondrianForestRegressor(
     10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of
     n and R are renewed each time n has doubled, up to 4096. V is updated with each target. From
     1024 samples on, without a window and `max_nodes`, the choice is spread over the calls that
-    learn the next samples. Hyperparameters that the user sets do not change. Both powers stay once
-    a forest has stopped storing samples.
+    learn the next samples. Hyperparameters that the user sets do not change. Both powers do not
+    change once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles are those of the
@@ -130,16 +130,17 @@ class MondrianForestRegressor(
     samples on. The robust range is renewed four times while the number of samples doubles, from at
     most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored targets.
     Later, it is applied to new targets only. The model follows a shift of the targets' level once a
-    quarter of the targets have the new level. A forest that has stopped storing samples counts all
-    targets.
+    quarter of the targets have the new level. A forest that has stopped storing samples sets no
+    more targets aside.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
     s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
     are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
-    targets. Every eighth of the first 512 targets counts, and every sixteenth of the later targets.
-    At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
-    change the means of predictions. Learned tails make `learn_one` about a tenth slower.
+    targets. The likelihood uses every eighth of the first 512 targets, and every sixteenth of the
+    later targets. At each of these targets, the past log likelihood is multiplied by 63/64. Learned
+    tails do not change the means of predictions. Learned tails make `learn_one` about a tenth
+    slower.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the
@@ -228,7 +229,7 @@ class MondrianForestRegressor(
     def hyperparameters(self) -> dict[str, float]:
         """Return the current prior_variance, prior_rate and noise_variance.
 
-        Empty before the first sample, and with `posterior="mean"`.
+        The mapping is empty before the first sample, and with `posterior="mean"`.
         """
         if self._trees is None or self.posterior == "mean":
             return {}
@@ -263,21 +264,22 @@ class MondrianForestRegressor(
         y
             The target, a number from -1e120 to 1e120.
         w
-            Weight of the sample, from 0 to 1e30: its noise variance is divided by the weight.
+            Weight of the sample, from 0 to 1e30. The sample's noise variance is divided by the
+            weight.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            the target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or a `lifetime` function
-            decreases. Also if the target or the weight is out of range.
+            decreases. The same error is raised if the target or the weight is out of range.
 
         """
         with self._lock:
-            # Function calls are slow, so the usual case skips the checks: a float target with
-            # weight 1.
+            # Function calls are slow, so the usual case, a float target with weight 1, skips the
+            # checks.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
@@ -369,8 +371,8 @@ class MondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. Also if
-            a target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if a target is not a number.
         ValueError
             If a value or target is not finite, a column occurs twice, or lengths differ. Then
             nothing is learned.
@@ -404,7 +406,7 @@ class MondrianForestRegressor(
         Returns
         -------
         The means: a series of the library of `X`, with its pandas index, or an array. With
-        `with_dist`, the frame.
+        `with_dist`, the frame with these columns is returned.
 
         Raises
         ------

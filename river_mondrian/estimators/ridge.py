@@ -28,7 +28,7 @@ class RidgeRegressor(TargetLearner):
 
     A linear model on the outputs of `features`, whose weights have a normal prior. The posterior is
     exact after each sample[^1]: predictions equal the predictions of ridge regression on all
-    samples so far. The order of samples does not matter. New columns of the map are added to the
+    learned samples. The order of samples does not matter. New columns of the map are added to the
     model. The variance of the noise has its own posterior (normal-inverse-gamma[^2]), so targets
     need no scaling.
 
@@ -56,10 +56,10 @@ class RidgeRegressor(TargetLearner):
 
     Notes
     -----
-    With C columns, learning a sample takes O(C^2) time, and so does the first prediction after it.
-    Later predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
+    With C columns, learning a sample takes O(C^2) time, and so does the next prediction. Further
+    predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
     distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
-    grows. C counts a column once it has had a value other than 0.
+    grows. A column counts towards C once its value has differed from 0 in a sample.
 
     The noise variance of a sample is divided by its weight.
 
@@ -67,13 +67,13 @@ class RidgeRegressor(TargetLearner):
     each call. Meanwhile, predictions use the previous map. With a window, only the samples of the
     window are learned again, without removed samples.
 
-    With a full window, learning a sample takes about twice the time[^3]. Rounding errors of
-    removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky factor or of the
-    residual, the window is learned again in one call. This is rare, unless a removed sample has a
-    much larger weight or target than the other samples. A stored sample takes 28 bytes, and 4 bytes
-    for each of its cells, or 8 for each output of a dense map. A column is kept even if it is 0 for
-    all samples of the window. Predictions and the marginal likelihood do not depend on such
-    columns, unless `max_columns` is reached.
+    With a full window, learning a sample takes about twice as long as without a window[^3].
+    Rounding errors of removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky
+    factor or of the residual, the window is learned again in one call. This is rare, unless a
+    removed sample has a much larger weight or target than the other samples. A stored sample takes
+    28 bytes, and 4 bytes for each of its cells, or 8 for each output of a dense map. A column is
+    kept even if it is 0 for all samples of the window. Predictions and the marginal likelihood do
+    not depend on these columns, unless `max_columns` is reached.
 
     In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
     of the noise, where k is the kernel of the map.
@@ -174,8 +174,8 @@ class RidgeRegressor(TargetLearner):
         TypeError
             If a value, the target or the weight is not a number.
         ValueError
-            If a value, the target or the weight is infinite or out of range. Also if there is no
-            `window`, because samples are then not stored.
+            If a value, the target or the weight is infinite or out of range. The same error is
+            raised if there is no `window`, because samples are not stored without a window.
 
         Examples
         --------
@@ -255,7 +255,7 @@ class RidgeRegressor(TargetLearner):
             raise ValueError(f"{why}, got window=None")
 
     def _catch_up(self) -> None:
-        """Update the weights of a new map until they have learned all stored samples."""
+        """Update the weights of a new map until the weights have learned all stored samples."""
         while self._next is not None:
             n_stored = len(self._targets)
             stop = min(self._position + REPLAY, n_stored)
@@ -314,7 +314,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def n_columns(self) -> int:
-        """Number of columns that samples have used so far, at most `max_columns`."""
+        """Number of columns that samples have used, at most `max_columns`."""
         return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
 
     @property
@@ -324,7 +324,7 @@ class RidgeRegressor(TargetLearner):
 
         The weights are integrated out, and so is a learned variance of the noise. With an
         intercept, the density is conditional on one target; each target gives the same value. The
-        log density is 0 before any target counts.
+        log density is 0 before the first target, or with an intercept before the second target.
         """
         if self._current is None:
             return 0.0
@@ -417,7 +417,7 @@ class RidgeRegressor(TargetLearner):
         Returns
         -------
         The means: a series of the library of `X`, with its pandas index, or an array. With
-        `with_dist`, the frame.
+        `with_dist`, the frame with these columns is returned.
 
         """
         frame, names, columns = self._features._read_frame(X)
