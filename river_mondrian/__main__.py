@@ -1,4 +1,4 @@
-"""Command line: `python -m river_mondrian warmup` compiles kernels before their first use."""
+"""Command line: `python -m river_mondrian warmup` compiles the package's functions in advance."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from .progress import EVERY, EVERY_IN_A_LOG
 
 
 def estimators() -> list[str]:
-    """Return the names of the classes that have kernels."""
+    """Return the names of the classes whose functions `warmup` can compile."""
     found = []
     for name in river_mondrian.__all__:
         one = getattr(river_mondrian, name)
@@ -77,7 +77,7 @@ def _warmup_apart(name: str) -> str:
 
 
 def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
-    """Print each process's output when it ends, and the number of compiled functions on stderr."""
+    """Print the output of each ended process; show the number of compiled functions on stderr."""
     before, start = set(folder.glob("*.nbc")), time.perf_counter()
     n_classes, shown_at = len(waiting), start
     every = EVERY if sys.stderr.isatty() else EVERY_IN_A_LOG

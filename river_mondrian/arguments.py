@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .limits import LARGEST, LARGEST_WINDOW
 
-# Spawn keys (see `numpy.random.SeedSequence`) of random generators, except the trees' generator.
+# Spawn keys of random generators (see `numpy.random.SeedSequence`). The trees' generator has none.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
@@ -79,7 +79,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return a new feature's value in past samples: 0 for "zero", else NaN."""
+    """Check `missing`; return 0 if it says "zero" for any feature, otherwise NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():
@@ -156,7 +156,7 @@ def is_distribution(value: Any) -> bool:
 
 
 def check_lifetime(lifetime: Any) -> None:
-    """Refuse a lifetime that is neither a number >= 0 nor a distribution of such numbers."""
+    """Refuse a lifetime that is neither a number >= 0 nor a distribution of numbers >= 0."""
     if is_distribution(lifetime):
         least = lifetime.support()[0]
         if not least >= 0.0:
@@ -186,8 +186,8 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
 def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
     """Return the lifetimes after `n` + 1 to `n` + `more` samples.
 
-    `lifetime` maps a number of samples to a lifetime, which may not decrease. `last` is the
-    lifetime after `n` samples.
+    `lifetime` maps a number of samples to a lifetime. The lifetimes must not decrease. `last` is
+    the lifetime after `n` samples.
     """
     found = []
     for i in range(n + 1, n + more + 1):
@@ -202,10 +202,10 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
 
 # Cut directions, and the limit kernels of partitions that are cut in these directions.
 #
-# An axis-aligned partition of U x is a partition of x whose cut directions are the rows of U
-# (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an axis-aligned partition depends
-# on |x - y|_1. Therefore the paper's measure of a segment is divided by the number of directions
-# (Equation 10).
+# For a matrix U, an axis-aligned partition of U x is a partition of x whose cut directions are the
+# rows of U (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an axis-aligned
+# partition depends on |x - y|_1, a sum over the directions. The paper's measure of a segment is
+# this sum divided by the number of directions (Equation 10).
 
 
 # Cut directions: None for the axes, a number of random directions, or mappings from feature to
@@ -283,8 +283,9 @@ def distances(
     Parameters
     ----------
     directions
-        The cut directions. For the axes, h = |v|_1. For random directions, h = |v|_2 (the isotropic
-        limit, Equation 9). For given directions, the rows of U, h = |U v|_1 (Equation 10).
+        The cut directions. For cuts along the axes, h = |v|_1. For random directions, h = |v|_2
+        (the isotropic limit, Equation 9 of O'Reilly and Tran). For given directions, the rows of U,
+        h = |U v|_1 (Equation 10).
     names
         The features.
     gaps

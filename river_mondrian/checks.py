@@ -170,7 +170,7 @@ def check_arrays(
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
-    """Refuse row starts unless they begin at 0, end at `end` and never decrease."""
+    """Refuse a sparse matrix's row starts unless they rise from 0 to `end` without a decrease."""
     check_array(owner, what, starts, np.int64, 0, end)
     if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
         refuse(owner, what, starts, f"but it should go from 0 to {end}")
@@ -183,7 +183,7 @@ def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> No
 def check_ascending_rows(
     owner: object, what: str, places: NDArray[Any], starts: NDArray[np.int64]
 ) -> None:
-    """Refuse `places`, column indices, that do not ascend in each row; `starts` must be valid."""
+    """Refuse column indices `places` that do not ascend within each row; `starts` must be valid."""
     if len(places) < 2:
         return
     rises = places[1:] > places[:-1]

@@ -28,7 +28,7 @@ _BIAS = 1023
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
-# Number of terms of the series of artanh: the next term is below 1e-17 times the first.
+# Number of terms of the series of artanh: the next term is below 1e-17 times the first term.
 _N_TERMS = 11
 
 
@@ -81,7 +81,7 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
-# Number of terms of the exponential series: the next term is below 1e-17 times the first.
+# Number of terms of the exponential series: the next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
 # For smaller x, exp(x) divided by a sum of many exponentials might not be a normal number.
@@ -127,8 +127,8 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# Longer arrays use vectorized exponentials, and products in place of divisions. Shorter arrays use
-# `math.exp` and exact division.
+# For longer arrays, exponentials are vectorized, and products with a reciprocal replace divisions.
+# For shorter arrays, `math.exp` and exact division are used.
 FEW = 128
 
 
@@ -161,7 +161,8 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
-    # Subtracting the largest log weight avoids overflow; the division cancels this common factor.
+    # The largest log weight is subtracted to avoid overflow. The factor exp(-largest) cancels in
+    # the division by the sum.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)

@@ -20,7 +20,7 @@ from . import inputs
 from .inputs import FeatureIndex, Floats, Level, check_names, is_missing, of_kind, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
-# An array, or a frame of narwhals.
+# An array, or a narwhals frame.
 Native: TypeAlias = Any
 Frame: TypeAlias = tuple[Native, list[Hashable], Floats]
 
@@ -45,7 +45,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     ------
     TypeError
         If a column holds a value that is neither a number nor a level, or mixes numbers and levels.
-        Also if a column holds levels without `features`, or its kind differs from the known
+        If a column holds levels but `features` is None, or the column's kind differs from the known
         feature's kind.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
@@ -79,7 +79,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 
 def _lacks_numpy_type(kind: Any) -> bool:
-    """Return whether NumPy lacks a column's type, so that the column is cast to floats."""
+    """Return whether a column must be cast to floats, because NumPy lacks the column's type."""
     import narwhals.stable.v2 as nw
 
     return kind in (nw.Int128, nw.UInt128, nw.Decimal)
@@ -90,8 +90,8 @@ def _numbers(
 ) -> Floats | None:
     """Return an array's numbers, with NaN for masked numbers.
 
-    Return None if a number may have to be refused or columns may hold levels: the caller then
-    reads column by column.
+    Return None if a number may have to be refused or columns may hold levels. In this case, the
+    caller reads the columns one by one.
     """
     has_categories = features is not None and not features.categories.isdisjoint(names)
     if array.dtype.kind not in "iuf" or has_categories:
@@ -105,7 +105,7 @@ def _numbers(
 
 
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
-    """Return a narwhals frame, or the array itself, and its rows without missing values."""
+    """Return a narwhals frame or the array itself, and the rows as dicts without missing values."""
     if isinstance(X, np.ndarray):
         frame: Native = X
         rows: Iterable[Any] = map(dict, map(enumerate, X.tolist()))
@@ -182,7 +182,7 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether a column is read at once, whether it is a category, and a check of values.
+    """Return whether numbers are read at once, whether the column is a category, and a check.
 
     For an unknown feature, the second result is None, and the first value determines the kind. The
     third result is a function that checks a value. `may_be` is whether the column has a type for

@@ -37,8 +37,8 @@ class Level(float):
     """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
 
     Values of numeric features are smaller, so a code is recognized by its size, even in arrays.
-    Since codes are hashes, levels need no table, and their number is not limited. Among 100,000
-    levels, two levels share a code with probability 1e-6.
+    Since codes are hashes, no table of levels is needed, and the number of levels is not limited.
+    Among 100,000 levels, two levels share a code with probability 1e-6.
     """
 
     __slots__ = ("level",)
@@ -242,7 +242,7 @@ def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
 
 
 def warn_of_words(features: FeatureIndex, n_given: int) -> None:
-    """Count a sample with new features; warn once if such samples lack most known features."""
+    """Count a sample with new features; warn once if the sample seems to be a bag of words."""
     features.n_growths += 1
     if features.n_growths >= MANY_GROWTHS and n_given < FEW_KNOWN * len(features):
         features.n_growths = -sys.maxsize
@@ -305,7 +305,7 @@ def agreed(
 
 
 def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
-    """Return values with codes for the levels at `places`; None if a type is not in `PLAIN`."""
+    """Return values with levels at `places` as codes; None if a level's type is not in `PLAIN`."""
     found = list(values)
     for place in places:
         value = found[place]
@@ -318,8 +318,8 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 def gap_of(name: Hashable, missing: Any) -> float:
     """Return the value of an absent feature: 0, or NaN if the value is unknown.
 
-    If `missing` is a mapping, the longest key that is a prefix of the name decides. For a tuple
-    that is not a key, the first item of the tuple decides.
+    If `missing` is a mapping, the longest key that is a prefix of the name decides. If the name is
+    a tuple that is not a key, the first item of the tuple decides.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan
@@ -372,7 +372,7 @@ class FeatureIndex:
         """Set `_put`, which writes all features' values to the beginning of a vector."""
         if vector is not None:
             pack_into = struct.Struct(f"{len(self.names)}d").pack_into
-            # Bound arguments and a plain view halve the time of a call.
+            # Bound arguments and a `memoryview` of the vector halve the time of a call.
             self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
         # `_vector` is set last, so that the next call binds again after an interruption.
         self._vector = vector
@@ -521,7 +521,10 @@ class FeatureIndex:
         return {name: float(columns[row, places[name]]) for name, row in rows.items()}
 
     def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
-        """Return a frame's columns in the features' order, shape (n, `width`), without gaps."""
+        """Return a frame's columns in the features' order, shape (n, `width`).
+
+        Missing values of known features are replaced by `gaps`, which are 0 or NaN.
+        """
         values = np.full((len(columns), width), np.nan)
         for source, name in enumerate(names):
             target = self.places.get(name)

@@ -17,7 +17,8 @@ MANY_FEATURES = 256
 # Codes of categories' levels are from this number to twice this number.
 LEAST_LEVEL = 2.0**200
 
-# Largest target and weight of a sample: sums of squared targets times weights stay finite.
+# Largest target and weight of a sample. With these bounds, sums of squared targets times weights
+# stay finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
@@ -41,10 +42,10 @@ DONE = -1
 NO_ROOM = -2
 # There is no memory for a stored point: the caller allocates memory and calls again.
 NO_POINT_ROOM = -4
-# The caller must first allocate a point or refresh ranges, for example. Then the caller calls again
-# or completes the call.
+# The kernel cannot complete the call. The caller must first allocate a point or refresh ranges, for
+# example. After that, the caller calls again or completes the call.
 WAITS = -5
-# The kernel has used the budget of this call, and continues in the next call.
+# The kernel has done as much work as one call may do, and continues in the next call.
 BUDGET_SPENT = -7
 # `TOO_LARGE - i`: the i-th input is larger than single precision holds. The kernel has changed
 # nothing.

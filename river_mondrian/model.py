@@ -21,10 +21,10 @@ from .compiling.first_calls import WATCH
 from .records import Memory
 
 # How the next call undoes or completes an interrupted call. A `Snapshot` is taken before a change
-# is prepared. The preparation replaces attributes by assignment, or extends them past the counts in
-# use, and overwrites nothing. If the preparation is interrupted, the next call restores the
-# snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are assigned, the
-# next call completes an interrupted change.
+# is prepared. The preparation assigns new objects to attributes, or writes to arrays behind the
+# elements in use. The preparation overwrites no data in use. If the preparation is interrupted, the
+# next call restores the snapshot. Changes that cannot be undone come last, as `Steps`. Once the
+# steps are assigned, the next call completes an interrupted change.
 
 
 # Name of the attribute that holds the snapshot or the steps of an interrupted call.
@@ -197,7 +197,8 @@ class Model(ClonesWhole):
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None once they are no longer needed.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
-    # Arguments of the model that `warmup` makes: few trees, but all kinds of kernels.
+    # Arguments of the model that `warmup` makes. The model has few trees, but needs all kinds of
+    # kernels.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
     # Whether this model belongs to a copy that is being pickled.
@@ -214,10 +215,10 @@ class Model(ClonesWhole):
     def warmup(cls, progress: bool = True, **arguments: Any) -> None:
         """Compile or load the kernels of learning and predicting before the first sample.
 
-        A model learns about 500 single samples and an array of samples, and predicts. The model is
-        also pickled and loaded. Other kernels are compiled at their first use: for weights other
-        than 1, `forget_one`, strings, truth values, text, `explain_one`, `feature_importances`,
-        pictures and `gram`.
+        `warmup` makes a model learn about 500 single samples and an array of samples, and predict.
+        `warmup` also pickles and loads the model. Other kernels are compiled at their first use:
+        for weights other than 1, `forget_one`, strings, truth values, text, `explain_one`,
+        `feature_importances`, pictures and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.
@@ -309,8 +310,8 @@ class Model(ClonesWhole):
     def __getstate__(self) -> dict[str, Any]:
         if self._is_snapshot:
             return self._state()
-        # A copy is pickled, since other threads may learn before the pickle is complete. Inner
-        # models are parts of the copy. Arguments belong to the caller and are not copied, since
+        # A copy is pickled, because other threads may learn before the pickle is complete. Inner
+        # models are parts of the copy. Arguments belong to the caller and are not copied, because
         # some objects cannot be copied.
         memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
         with self._lock:
@@ -325,7 +326,8 @@ class Model(ClonesWhole):
             try:
                 content = pickle.dumps(state, protocol)
             except (AttributeError, TypeError, pickle.PicklingError):
-                # Other picklers accept more types; their pickles have no checksum.
+                # Other picklers, such as cloudpickle, accept more types. The pickles that they
+                # write have no checksum.
                 pass
             else:
                 return _unsealed, (type(self), content, zlib.crc32(content))

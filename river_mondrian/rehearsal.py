@@ -42,7 +42,8 @@ Values = dict[int, float]
 def samples(n: int) -> list[tuple[Values, int]]:
     """Return `n` samples of two classes; the last four samples may have a third class.
 
-    After the first 256 samples, the unit of a feature changes, so forests update the width.
+    After the first 256 samples, values of feature 0 are ten times as large, so forests update the
+    feature's width.
     """
     return [
         (
@@ -66,7 +67,7 @@ def call_first(model: Any) -> None:
 def rehearse(make: Callable[[], Any]) -> None:
     """Make a model learn and predict single samples and rows, at the beginning and later.
 
-    Then pickle and load the model, which compiles the checks of restored models.
+    Also pickle and load the model, to compile the checks of restored models.
     """
     given = samples(N_SAMPLES)
     model = make()

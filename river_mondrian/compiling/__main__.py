@@ -10,7 +10,8 @@ from .cache import CACHE
 def main(folder: Path, n_jobs: int) -> None:
     """Compile all classes, and copy the code to a folder.
 
-    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` must name the baseline (`hatch_build.py`).
+    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` must describe the oldest supported processor, as set
+    by `hatch_build.py`.
     """
     warmup(estimators(), n_jobs)
     CACHE.pack(folder)

@@ -1,11 +1,11 @@
 """Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
 
 If the dimensions do not fill whole blocks, the last block overlaps the block before it. LLVM's
-vectorizer handles the dimensions after the last whole block in a loop over single dimensions.
-LLVM's loops are slower, as measured with an exact forest of ten trees. Learning took 1.04 to 1.14
-times as long at 9 to 21 dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08 times as long
-at 9 to 21 dimensions, and 1.17 times at 54. Padding scratch memory would not help, because boxes
-are stored in adjacent rows without padding.
+vectorizer would handle the dimensions after the last whole block in a loop over single dimensions.
+An exact forest of ten trees was slower with these loops than with overlapping blocks. Learning took
+1.04 to 1.14 times as long at 9 to 21 dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08
+times as long at 9 to 21 dimensions, and 1.17 times at 54. Padding scratch memory would not help,
+because boxes are stored in adjacent rows without padding.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..records.numba_types import address_in
 
 BLOCK = 8
 
-# The most starts of `distances_to_points`.
+# Largest number of starts of `distances_to_points`.
 MOST_PARTS = 16
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
@@ -64,7 +64,7 @@ def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
 
 
 def _add(builder: Any, total: Any, gaps: Any) -> None:
-    """Add a block's gaps to sums in float64, one for each lane."""
+    """Add a block's gaps to the sums of the lanes, which are in float64."""
     builder.store(builder.fadd(builder.load(total), builder.fpext(gaps, _DOUBLES)), total)
 
 
@@ -99,7 +99,8 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
     _blocks(builder, n, find_furthest)
-    # Sums in float64 take longer than comparisons, and are rare: most samples are in most boxes.
+    # Sums in float64 take longer than comparisons. Few sums are needed, because most samples are in
+    # most boxes.
     outside = builder.bitcast(builder.fcmp_ordered(">", builder.load(furthest), zeros), _BITS)
     with builder.if_then(builder.icmp_unsigned("!=", outside, _BITS(0))):
         _blocks(builder, n, add)

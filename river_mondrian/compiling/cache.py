@@ -83,7 +83,8 @@ class CodeCache:
         self._folder: Path | None = None
         self._warned = False
         self.n_unkept = 0
-        # Modules read the package's environment variables at import.
+        # Modules read the package's environment variables at import, so code depends on these
+        # variables.
         prefix = package.upper() + "_"
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize
@@ -92,8 +93,8 @@ class CodeCache:
         """Make a function of the package load its compiled code from disk, and store new code.
 
         `links` handles the other functions that the code calls by name. `find` returns the names
-        and types of these functions, which are pickled. `load` compiles or loads these functions
-        first. `is_separate` means that other functions call this function by name.
+        and types of these functions; the names and types are pickled. `load` compiles or loads
+        these functions first. `is_separate` means that other functions call this function by name.
 
         Functions of other packages are not cached, because changes of their sources would not be
         noticed. Closures over values other than numbers and text are not cached either. An object
@@ -110,7 +111,7 @@ class CodeCache:
         """The folder of the compiled code; None if no folder can be used."""
         if not self._looked:
             self._folder = folders.find(self._package, self._sources.key)
-            # Set last, since other threads may read the property meanwhile.
+            # Set last, because other threads may read the property before the folder is found.
             self._looked = True
         return self._folder
 
@@ -262,7 +263,7 @@ class FunctionCache:
 
 
 def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
-    """Make numba provide the C functions that code calls; LLVM ends the process if one is missing.
+    """Make numba provide the C functions that code calls; LLVM aborts if a function is missing.
 
     Usually the functions exist already. Providing all of numba's functions takes a fifth of a
     second.

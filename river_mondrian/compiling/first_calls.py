@@ -53,7 +53,8 @@ class Watch:
             yield
         finally:
             with self._lock:
-                # A call that forks also ends in the child process, where no call is open.
+                # If the process forks during a call, the call also ends in the child, where no call
+                # is open.
                 self._n_open = max(self._n_open - 1, 0)
                 if not self._n_open:
                     self._restore()
@@ -71,7 +72,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Context manager in which this thread compiles without a warning; may show progress."""
+        """Context manager in which this thread compiles without a warning and can show progress."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown

@@ -1,4 +1,4 @@
-"""Folders of compiled code, one for each key of the sources; old folders are removed."""
+"""Folders of compiled code: each key of the sources has a folder, and old folders are removed."""
 
 import contextlib
 import os
@@ -19,13 +19,13 @@ _config: Any = numba.config
 # A folder is removed if no process has used it for this many days.
 UNUSED_DAYS = 30
 
-# At most this many other folders, the last used, are kept when a new folder is created.
+# When a new folder is created, at most this many other folders are kept: the last used folders.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.
 KNOWN = f"syntax-{sys.implementation.cache_tag}"
 
-# Only folders with such names are removed.
+# Only folders whose names have the form of a key are removed.
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -173,7 +173,7 @@ def use(folder: Path) -> None:
     is_new = not folder.is_dir()
     make(folder.parent)
     make(folder)
-    # Another process may have removed the folder: then this process stores no code.
+    # Another process may have removed the folder. In this case, this process stores no code.
     with contextlib.suppress(FileNotFoundError):
         os.utime(folder)
     if is_new:

@@ -253,7 +253,7 @@ def exact_inlined(function: F) -> F:
 
 
 def exact_method(function: F) -> F:
-    """Mark a method of a record: its sums keep the order of the source."""
+    """Mark a method of a record; sums in the method keep the order of the source."""
     function.kernel_options = {"fastmath": False}  # type: ignore[attr-defined]
     return function
 
@@ -284,7 +284,7 @@ class Instance:
         dispatcher = _DISPATCHERS[function]
         context = dispatcher.targetctx
         if packaged:
-            # A function of another package has no code in this package.
+            # A function of another package has no compiled code in this package.
             load = getattr(dispatcher._cache, "load_packaged", None)
             self.compiled = load(taken, context) if load else None
             target: Any = cache.CACHE.packaged.target

@@ -1,8 +1,8 @@
 """Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
 
-The code is compiled for the oldest supported processor of an architecture, without loss of speed.
-The file `index.json` in the folder of the code lists the sources, versions, settings and processor
-of the compilation. In a process that differs, kernels are compiled.
+The code is compiled for the oldest supported processor of an architecture (`BASELINES`). The file
+`index.json` in the folder of the code lists the sources, versions, settings and processor of the
+compilation. If a process does not match this list, kernels are compiled.
 """
 
 import json

@@ -47,7 +47,7 @@ class Sources:
         self._is_changed = False
         # Set before the files are read, so that a change during the reading is noticed later.
         self._seen = _look_at(root)
-        # Empty if a file cannot be read, or there are no files, as in an executable.
+        # The dict is empty if a file cannot be read, or there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}
         with contextlib.suppress(OSError):
             self._contents = {path: Path(path).read_bytes() for path, *_ in self._seen}
@@ -131,7 +131,7 @@ def _meaning(source: bytes) -> bytes:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError):
         return source
-    # Version 2 of the format writes equal code as equal bytes.
+    # Version 2 of the marshal format writes equal code as equal bytes.
     return marshal.dumps(_without_lines(code), 2)
 
 

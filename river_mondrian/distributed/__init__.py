@@ -1,4 +1,4 @@
-"""Forests in several processes or machines (by Ray), and a model for each key of a stream.
+"""Forests in several processes or on several machines, and a model for each key of a stream.
 
 `pip install river-mondrian[ray]` installs Ray, which is imported when it is first needed.
 """

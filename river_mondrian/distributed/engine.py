@@ -93,7 +93,7 @@ class RayEngine:
             raise WorkerDied(str(error)) from error
 
     def put(self, block: Any) -> Any:
-        """Put a block into the object store, once for all workers."""
+        """Put a block of samples into Ray's object store, once for all workers."""
         return self._ray.put(block)
 
     def stop(self, worker: Any) -> None:
@@ -120,7 +120,7 @@ def learn_dataset(
     n_workers: int = 2,
     batch_size: int = 8192,
 ) -> Any:
-    """Make a model learn the rows of a `ray.data.Dataset`, such as Parquet files.
+    """Make a model learn the rows of a `ray.data.Dataset`, for example of Parquet files.
 
     If the model can be merged (see `merge`), workers learn in parallel. Each worker learns some of
     the rows, and then the workers' models are merged. Any other model learns in the calling
@@ -149,7 +149,7 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If the target is missing, or is given for a model without targets. Also if rows cannot be
+        If the target is missing, or is given for a model without targets. If rows cannot be
         learned, as in `learn_many`. In this case, a model that can be merged has learned nothing,
         and any other model has learned the earlier batches.
 

@@ -29,8 +29,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     """One model for each key of a stream, created from a prototype when the key first appears.
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
-    recently used models are ready for use. Other models are packed in memory, or moved to a folder
-    if memory is full. A model is loaded again when its key returns.
+    recently used models are ready for use. Other models are packed (pickled and compressed) in
+    memory, or moved to a folder if memory is full. A model is loaded again when its key returns.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ class _KeyedWorker:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples up to the first bad sample; return their number and this sample's error."""
+        """Learn samples up to the first bad sample; return their number and the error."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)
@@ -311,7 +311,7 @@ class _KeyedWorker:
 
 
 class SpreadKeyedModels:
-    """Keyed models in several processes or machines, by Ray; a hash assigns keys to workers.
+    """Keyed models in several processes or on several machines, by Ray; a hash assigns the keys.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ class SpreadKeyedModels:
         Raises
         ------
         ValueError
-            If a sample cannot be learned; the message names the sample. Earlier samples of its
+            If a sample cannot be learned; the message names the sample. Earlier samples of the same
             worker, and all samples of other workers, have been learned.
 
         """

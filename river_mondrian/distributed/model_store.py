@@ -131,7 +131,7 @@ class ModelStore:
         ready.is_changed = True
         ready.n_learned += 1
         n = ready.n_learned
-        # Measuring the size takes longer than learning, so it is done after few samples only.
+        # Measuring the size takes longer than learning, so the size is measured only at intervals.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
             self.nbytes += nbytes - ready.nbytes

@@ -1,4 +1,4 @@
-"""A worker's shard of a forest, and the crew of workers that learns all shards."""
+"""A worker's shard of a forest, and the crew of workers that hold all shards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Known:
     # Reading of samples, which does not change the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
-        """Return a narwhals frame, or the array itself, and the block of its rows."""
+        """Return a narwhals frame or the array itself, and the rows as a block."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
         self.features.agree(names, columns)
         return frame, Block(names, columns)
@@ -180,7 +180,7 @@ class Shard:
         number
             Number of the block.
         heard
-            Number of the last block whose densities the calling process has.
+            Number of the last block for which the calling process has the densities of the targets.
         block
             The block.
 
@@ -212,7 +212,7 @@ class Shard:
         return np.concatenate(trees.told) if learns_law and trees.told else None
 
     def save(self) -> None:
-        """Save the shard, with the densities that the calling process may not have."""
+        """Save the shard, with the densities that the calling process may not have received."""
         position = self._position
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position
@@ -243,7 +243,7 @@ class Shard:
         return trees
 
     def describe(self) -> dict[str, Any]:
-        """Return the size of the shard in bytes, its process, and a regressor's hyperparameters."""
+        """Return the shard's size in bytes, the process id, and a regressor's hyperparameters."""
         model: Any = self._model
         nbytes, given = model._raw_memory_usage, getattr(model, "hyperparameters", {})
         return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": given}
@@ -288,7 +288,7 @@ class Crew:
     known
         The state of the forest.
     law
-        Parameters of the distribution of targets; None if it is not learned.
+        Parameters of the distribution of targets; None if the distribution is not learned.
     limits
         Three numbers: `save_every`, `in_flight` and `max_restarts`, as in `ShardedForest`.
 
@@ -320,7 +320,7 @@ class Crew:
     # Learning.
 
     def learn(self, block: Block, known: Known) -> None:
-        """Accept a block, after which the state is `known`; wait if too many are in flight."""
+        """Accept a block, which changes the state to `known`; wait if too many are in flight."""
         number = self._accepted[0] + 1
         self._take_in(number - self._in_flight)
         self._blocks[number] = self._engine.put(block)

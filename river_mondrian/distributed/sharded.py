@@ -32,7 +32,7 @@ BLOCK_ROWS = 8192
 
 @dataclass(eq=False, repr=False)
 class ShardedForest(ClonesWhole, base.Estimator):
-    """A Mondrian forest whose trees learn in several processes or machines, by Ray.
+    """A Mondrian forest whose trees learn in several processes or on several machines, by Ray.
 
     Each worker, a Ray actor, has a shard of the forest: some of the trees. Each block of samples is
     put into Ray's object store once, and every worker learns it. A prediction is the weighted sum
@@ -73,8 +73,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     Redrawing trees in turn (`rescale`) is no exception: each worker computes the turns from the
     number of samples. The calling process learns the tails of a regressor's noise from densities
     that workers report. The calling process fetches the whole forest to learn the first sample with
-    a category. With random `directions`, the calling process also does this for each sample with a
-    new feature.
+    a category. With random `directions`, the calling process also fetches the forest for each
+    sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     once the block is accepted.
@@ -116,7 +116,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
-        # The whole model, or the `Crew` of workers. A single assignment replaces the state.
+        # The whole model, or the `Crew` of workers. A single assignment replaces the model by the
+        # crew, or the crew by the model.
         self._state: Any = self.model.clone()
         self._files: Any = None
 
@@ -352,7 +353,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the predictions of all trees for rows, combined from the shards' predictions."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return a frame and the predictions for its rows; use blocks to show progress."""
+        """Return a frame and the rows' predictions; predict in blocks if progress is shown."""
         if not isinstance(self._state, Crew):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)

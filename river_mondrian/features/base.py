@@ -6,9 +6,9 @@ which kernels call the map (see `maps.record`). There are two kinds of maps. A *
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
-To add a map, write a class of records, and a separate kernel that transforms a sample by such a
-record. Then write a subclass of `CompiledMap` for the record and the kernel, and a subclass of
-`FeatureMap` that creates this `CompiledMap`.
+To add a map, write a class of records, and a separate kernel that transforms a sample by a record
+of this class. Then write a subclass of `CompiledMap` for the record and the kernel, and a subclass
+of `FeatureMap` that creates this `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 
@@ -131,7 +131,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         TypeError
             If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, or a column occurs twice. Then nothing is learned.
+            If a value is infinite or too large, or a column occurs twice. In this case, nothing is
+            learned.
 
         """
         _, names, columns = self._read_frame(X)
@@ -257,7 +258,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Returns
         -------
         A mapping from the names of columns to values. A cell map returns only the columns of the
-        sample's cells. Empty if the map cannot map yet.
+        sample's cells. The mapping is empty if the map cannot map yet.
 
         Raises
         ------
@@ -282,7 +283,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     # Many samples.
 
     def _read(self, X: Any, progress: bool = False) -> tuple[Any, Array]:
-        """Read a frame or an array; return it (a frame as narwhals) and the outputs of its rows."""
+        """Read a frame or array; return the narwhals frame or the array, and the rows' outputs."""
         frame, names, columns = self._read_frame(X)
         ready = self._ready()
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)

@@ -119,9 +119,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     exp(-lifetime |x - y|_1). For a sample with itself, the share is 1. The grids do not depend on
     the data.
 
-    A cell gets its column when `learn_one` learns its first sample. Cells without a column give no
-    feature, because no model has learned them. `kernel` and `gram` distinguish cells without a
-    column.
+    A cell gets a column when `learn_one` learns the first sample in the cell. Cells without a
+    column give no feature, because no model can have learned a weight for them. `kernel` and `gram`
+    distinguish cells without a column.
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's grids, so the order and the time of appearance
@@ -391,8 +391,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     The map learns `pool_size` samples; then it is final. Until then, the map is rebuilt each time
     the number of samples has doubled, from 2 on. A partition isolates at most a quarter of the
     samples. Calls of `learn_one` build the map, and a long build is spread over several calls. Only
-    the build of Voronoi diagrams from a very large pool is a long call: about a second for 100,000
-    samples.
+    a call that builds Voronoi diagrams from a very large pool takes long: about a second for
+    100,000 samples.
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ class IsolationFeatures(Pooled, CellFeatures):
     scale
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
-        are equal, as for words in texts, only the other values determine the outliers. By default,
+        are equal, as in bags of words, only the other values determine the outliers. By default,
         values are not scaled, and features should have comparable units. Scaled values are at most
         1e30 in size.
     metric
@@ -419,8 +419,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
         nearest. Samples of zeros do not become points. With "auto", the distance is "cosine" if
-        samples have few of many features, like texts, and "euclidean" otherwise. Few means fewer
-        than a tenth of at least 256 features. Isolation trees use no distance.
+        samples have few of many features, like texts, and "euclidean" otherwise. Few means on
+        average fewer than a tenth of at least 256 features. Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices
@@ -492,7 +492,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         self._reader = samples.SampleReader(shifts=self.metric != "cosine")
 
     _MAPS = (diagrams.VoronoiMap, IsolationTreesMap)
-    # With this pool, `warmup` also compiles the search in a tree.
+    # With a pool of this size, `warmup` also compiles the search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:

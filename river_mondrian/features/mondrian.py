@@ -93,8 +93,8 @@ class MondrianFeatures(kinds.CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples. The process ends at
-    the time `lifetime`. A box is cut at a rate equal to the sum of its side lengths. The
-    probability of a feature is proportional to its side length, and the cut's position on this side
+    the time `lifetime`. A box is cut at a rate equal to the sum of its side lengths. A feature is
+    chosen with a probability proportional to its side length, and the cut's position on this side
     is uniform. Both parts of the box are cut in the same way[^1]. The kernel of two samples x and y
     is the share of partitions in which both fall into the same cell. The kernel is an unbiased
     estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
@@ -141,8 +141,8 @@ class MondrianFeatures(kinds.CellFeatures):
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
     feature, the path takes the child that is nearer in the other features. If both children are
-    equally near, the path takes the larger child. So `kernel` is the Laplace kernel only for
-    samples without missing values.
+    equally near, the path takes the child with more samples. So `kernel` is the Laplace kernel only
+    for samples without missing values.
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
@@ -154,8 +154,9 @@ class MondrianFeatures(kinds.CellFeatures):
     counts as the mean of the learned values. Before its first appearance, a feature counts as its
     first value. A direction is missing if all its features are missing.
 
-    In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
-    numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) / l^2.
+    In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
+    these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /
+    l^2.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, the kernel is (rate /
     (rate + h))^shape for a gamma distribution. For a uniform distribution on [a, b], the kernel is
@@ -496,7 +497,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
 
 def _samples(rows: Floats) -> Iterator[Sample]:
-    """Yield the rows of an array as samples; each sample is valid until the next."""
+    """Yield the rows of an array as samples; a sample is valid until the next is yielded."""
     memory = Memory(Sample)
     sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]
     for start in range(0, rows.size, width):

@@ -8,8 +8,8 @@ import functools
 import importlib
 from typing import Any
 
-# By module, the names in files of estimators, feature maps, their components, and records. If the
-# name in the module differs, it follows after a colon.
+# For each module, the names that classes have in files. If a class has another name in the module,
+# this name follows after a colon.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -73,7 +73,8 @@ _NAMES = {
     "posteriors.targets.messages": "TargetForest TargetTree",
     "posteriors.targets.target_trees": "TargetTrees",
 }
-# The module of each class, by the name in files. A different name in the module follows a colon.
+# The module of each class, by the name in files. If the class has another name in the module, this
+# name follows after a colon.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()

@@ -2,7 +2,7 @@
 
 None, truth values, integers, finite numbers, strings and lists are stored as they are. Other values
 are JSON objects whose first key names their form (`_FORMS` lists all forms). The name of an array
-is its path of attributes, and a table is stored as its columns.
+is its path of attributes. A table is stored as its columns.
 """
 
 import array

@@ -214,8 +214,8 @@ def save(
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
         part. Labels and names of features must be str, int, float, bool, bytes, None, NumPy
-        scalars, or tuples of such values. A drift detector of your own cannot be stored, because
-        its state would be lost.
+        scalars, or tuples of these. A drift detector of your own cannot be stored, because its
+        state would be lost.
 
     Notes
     -----
@@ -282,11 +282,11 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     Raises
     ------
     ModelFormatError
-        If the file is damaged, incomplete or not a stored model. Also if the file's format is newer
-        than this version, or older than the first release.
+        If the file is damaged, incomplete or not a stored model. If the file's format is newer than
+        this version, or older than the first release.
     TypeError
-        If `path` is not a path, or a parameter that is code is missing. Also if a given parameter
-        is in the file.
+        If `path` is not a path, or a parameter that is code is missing. If a given parameter is in
+        the file.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def _name_of_file(path: Any) -> str:
 
 
 def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
-    """Remove a file's document from the arrays, and return it.
+    """Remove the model's JSON document from a file's arrays, and return the decoded document.
 
     Raises
     ------
@@ -359,7 +359,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse a call in which a parameter that is code is missing, or a parameter is in the file."""
+    """Refuse a call that lacks a parameter that is code, or passes a parameter of the file."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

@@ -27,7 +27,7 @@ class FourierRecord(MapRecord):
 
 @exact_separate
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the cosines, then the sines, of its phases (Algorithm 1 of the paper)."""
+    """Map a sample to cosines and then sines (Algorithm 1 of Rahimi and Recht, 2007)."""
     fourier = FourierRecord(record)
     bad = maps.bad_entry(fourier, sample)
     if bad >= 0:
@@ -140,9 +140,10 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
     The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel,
-    |x|_2^2 for the Gaussian kernel. Both arguments may include features that no row has. The loop
-    visits only the features at which the row is not 0. The other features add the rest of `size` to
-    the distance. This rest is exactly 0 if all non-zero values of x are at visited features.
+    |x|_2^2 for the Gaussian kernel. `n_nonzero` and `size` may include features that no row has.
+    The loop visits only the features at which the row is not 0. The other features add the rest of
+    `size` to the distance. This rest is exactly 0 if all non-zero values of x are at visited
+    features.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0
@@ -197,7 +198,7 @@ def weighted_sums(
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
-    """Write out_k = sum_i coefficients_ik share_i; share_i is the share of cells equal to row i."""
+    """Write out_k = sum_i coefficients_ik share_i; share_i is the share of equal cells in row i."""
     n_rows, n_partitions, n_columns = sizes
     for k in range(n_columns):
         out[k] = 0.0
@@ -216,7 +217,7 @@ class NystromRecord(MapRecord):
     """Landmarks, and the coefficients that turn kernels with the landmarks into columns."""
 
     landmarks: StoredRows
-    # A row of `n_out` for each landmark.
+    # A row of `n_out` coefficients for each landmark.
     coefficients: Float64s
 
 

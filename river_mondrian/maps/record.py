@@ -72,8 +72,8 @@ class MapRecord(Record):
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells of the last learned sample before the map learned it. Empty
-    # if the map has not learned a sample since the learner's last sample.
+    # With several lifetimes: the cells of the last learned sample before the map learned it. The
+    # array is empty if the map has not learned a sample since the learner's last sample.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -197,7 +197,7 @@ Places = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-# More outputs, columns and inputs than any map has.
+# Bound of the numbers of outputs, columns and inputs of stored maps. All maps are far smaller.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 

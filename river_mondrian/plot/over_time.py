@@ -50,8 +50,8 @@ def progressive(
     TypeError
         If a curve holds neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or lack the requested metric. Also if checkpoints are
-        in a list, because all checkpoints of a list hold the final state of the metric.
+        If checkpoints hold several metrics, or lack the requested metric. If checkpoints are in a
+        list, because all checkpoints of a list hold the final state of the metric.
 
     Examples
     --------
@@ -274,8 +274,8 @@ def scores(
     Parameters
     ----------
     scores
-        The results of a detector's `score_one`, in the order of the stream. Or a `RandomCutForest`
-        or a `NearestNeighborDetector`, whose `recent_scores` are drawn.
+        The results of a detector's `score_one`, in the order of the stream; or a `RandomCutForest`
+        or a `NearestNeighborDetector`. A detector's `recent_scores` are drawn.
     threshold
         A quantile level from 0 to 1. Samples whose scores exceed this quantile of the drawn scores
         are marked.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The most branch ends with text below them, and the most with horizontal text.
+# Largest numbers of branch ends: with text below the ends, and with horizontal text.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3
@@ -29,10 +29,11 @@ MARGIN = 0.05
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch shows a block of samples. The branch begins when a cut
-    separates the block, and forks when a cut splits the block. A leaf is a dot. A triangle is an
-    omitted subtree; the text below has its numbers of leaves and samples. The colour of dots and
-    triangles shows a classifier's most frequent class, or a regressor's mean.
+    Time runs downwards from 0. A branch shows the samples of a node. The branch begins when a cut
+    separates these samples from other samples, and forks when a cut splits these samples. A leaf is
+    a dot. A triangle is an omitted subtree; the text below has its numbers of leaves and samples.
+    The colour of dots and triangles shows a classifier's most frequent class, or a regressor's
+    mean.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model
-        A forest with `feature_importances`. Or a mapping from feature to number, such as the result
+        A forest with `feature_importances`; or a mapping from feature to number, such as the result
         of `explain_one` (of a classifier, for one label).
     most
         Number of features that get a bar: the features with the largest absolute values. Another
@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the names (and values in `x`) and numbers of the `most` largest; sum the others."""
+    """Return the `most` largest numbers with names (and values in `x`); sum up the others."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]

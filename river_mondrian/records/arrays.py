@@ -222,13 +222,13 @@ class Array(Span, Generic[R]):
         self._check(i)
         found = self.record(self.address + self.record.SIZE * int(i))
         if self.owner is not None:
-            # The record keeps the memory alive if it outlives the array.
+            # The record keeps the memory alive, because the record may outlive the array.
             found.__dict__["owner"] = self.owner
         return found
 
 
 class Table(Record, Generic[R]):
-    """A growing table, whose rows begin with a record and are in chunks that never move.
+    """A growing table. A row begins with a record, and the rows are stored in chunks.
 
     A table is part of another record. `chunks` is the address of an array of the chunks' addresses.
     """

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record and its embedded records keep their memory alive and read it directly."""
+    """Set the views by which a record and its embedded records read memory and keep it alive."""
     kept = record.__dict__
     kept["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -257,7 +257,7 @@ def _capacity(chunks: list[NDArray[np.int32]]) -> int:
 
 
 def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
-    """Return a table of chunks."""
+    """Return chunks as a `_Table`."""
     places = np.zeros(max(2, 1 << len(chunks).bit_length()), np.int64)
     for i, chunk in enumerate(chunks):
         places[i] = address_of(chunk)
@@ -271,18 +271,18 @@ _EMPTY = _table_of([])
 class ChunkedRows:
     """Growing tables whose rows consist of 32-bit words.
 
-    Growth adds a chunk. So no row is copied, and the time of a call does not depend on the size of
-    the table. At most one chunk of a table is unused. Only a table's first chunk starts small and
-    grows by copying.
+    Growth adds a chunk and copies no row, so the time of a call does not depend on the size of the
+    table. The exception is a table's first chunk, which starts small and grows by copying. At most
+    one chunk of a table is unused.
 
     Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
     the owner writes all addresses again before a kernel runs. A single assignment or `append` adds
-    a chunk, so tables are valid if growth is interrupted.
+    a chunk, so tables stay valid if growth is interrupted.
 
     Parameters
     ----------
     n_tables
-        Number of tables (one for each tree, or one for all trees).
+        Number of tables: a table for each tree, or a single table for all trees.
     width
         Number of words of a row.
     zeroed

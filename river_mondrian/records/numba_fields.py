@@ -131,7 +131,7 @@ class _RecordAttributes(templates.AttributeTemplate):
 def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     field = typ.record.FIELDS.get(attr)
     if field is None or field.is_entry:
-        # The value of a bound method is its record.
+        # In compiled code, the value of a bound method is the method's record.
         return value
     numba_types.check_record(context, builder, value, f"{attr} of no record")
     address = builder.add(value, BITS(field.offset))

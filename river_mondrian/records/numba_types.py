@@ -1,12 +1,12 @@
 """Numba's types of records, arrays and tables, and functions with LLVM code.
 
-In compiled code, a record is its address, an int64. An array is its address, and also its length if
-accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and stores are
-aligned only to words of 4 bytes, because rows may begin at any word.
+In compiled code, a record is its address, an int64. An array is its address, together with its
+length if accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and
+stores are aligned only to words of 4 bytes, because rows may begin at any word.
 
 `room_of_words` and `room_of_array` return functions that reserve memory of a fixed size on the
-stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size until
-`release`.
+stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size, which
+`release` frees.
 """
 
 import copy
@@ -144,7 +144,7 @@ def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def length_in(builder: Any, value: Any) -> Any:
-    """Return the length in the LLVM value of an array, which is there if accesses are checked."""
+    """Return the length in an array's LLVM value; it exists only if accesses are checked."""
     return builder.extract_value(value, 1)
 
 

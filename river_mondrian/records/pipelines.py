@@ -5,7 +5,8 @@
   machine code.
 - LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
   time and the size of the code, without faster kernels.
-- Functions that run rarely are optimized less (`rare`), which takes less than half of the time.
+- Functions that run rarely are optimized less (`rare`). This takes less than half of the time of a
+  full optimization.
 - Only the passes that kernels need are run (`_PASSES`), without numba's timers and analyses between
   passes. Kernels have no objects with reference counts.
 - Types and code of functions that kernels never call are not loaded (`numba_types.KernelTarget`).
@@ -51,7 +52,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return the package's manager of passes, and the lowering passes by kind of function."""
+    """Return the class that runs passes, and the lowering passes by kind of function."""
     import numba._dynfunc
     from numba.core import cgutils, codegen, compiler_machinery, config, lowering, typed_passes
 

@@ -8,12 +8,14 @@
 In compiled kernels and in Python, `node.cut` reads the float32 in memory as a float64, and
 `node.cut = v` writes a float32. A subclass begins with the fields of its base class, and may narrow
 a field's type. Methods of a record are compiled for the type of record on which they are called. So
-a kernel over the base class uses the methods of the subclass, without a choice at run time.
+a kernel over the base class uses the methods of the subclass, without dynamic dispatch.
+
+`Ref` declares that a field refers to a row of a table:
 
     left: Int32 = stored(Ref("nodes"))
 
-declares that the field refers to a row of a table. `Bounds` declares the range of a field. Stored
-records are checked by these declarations (see `restored`).
+`Bounds` declares the range of a field. Stored records are checked against these declarations (see
+`restored`).
 
 A field is *state* unless it is marked. `transient()` marks data of one call. `derived()` marks data
 that the record's owner restores from other fields. Addresses are never state. Pickles hold the
@@ -107,8 +109,7 @@ class Bounds:
     least, most
         The inclusive bounds.
     below
-        Name of a field or method of the record that all rows share, whose value is an exclusive
-        upper bound.
+        An exclusive upper bound: the name of a field or method of the record that all rows share.
     when
         The rows to which the bounds apply; None for all.
 
@@ -142,8 +143,8 @@ class Ref:
     ends
         Whether the references of the row are not followed.
     chain
-        Name of the chain. Only fields of one chain are followed together. Fields of different
-        chains may refer to the same row.
+        Name of the field's chain: the fields whose references are followed together. Fields of
+        different chains may refer to the same row.
 
     """
 
@@ -179,7 +180,7 @@ def transient(*shape: int | str) -> Any:
 
 
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
-    """Declare the shape of an array, which the owner ensures, and the bounds of its numbers.
+    """Declare the shape of an array and the bounds of its numbers; the owner ensures the shape.
 
     Each dimension is a number, or the name of a field or method of the record with the number.
     """
@@ -264,8 +265,9 @@ class Record(int):
     WITHIN: ClassVar[list[Field]] = []
     # Whether a field of this type is part of the outer record.
     EMBEDDED: ClassVar[bool] = False
-    # The record's memory as int64, or None. Owners set it because they read integers for each
-    # sample: reading from this view takes half as long as reading at an address.
+    # The record's memory as int64, or None. The record's owner sets this view, because the owner
+    # reads integers for each sample. Reading from the view takes half as long as reading at an
+    # address.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:
@@ -365,12 +367,12 @@ def read_address(address: int) -> int:
 
 
 def write_address(address: int, value: int) -> None:
-    """Store an address at an address."""
+    """Store the address `value` at another address."""
     ctypes.c_int64.from_address(address).value = value
 
 
 def check_record(address: int, name: str) -> None:
-    """Raise an IndexError if a field of no record is accessed."""
+    """Raise an IndexError if a record's address is 0, which means no record."""
     if address == 0:
         raise IndexError(f"{name} of no record")
 
