@@ -3,10 +3,10 @@
 The first sample of a region is its *pivot*. On each side of the pivot in each dimension, cuts occur
 independently, at the rate of one per unit of length and time. So, in D dimensions, each of the 2 D
 sides has an independent process of cuts, drawn from the region's key (`regions`). The time from the
-region's beginning to the first cut between a sample x and the pivot is distributed as Exp(|x -
-pivot|_1). The space that this cut separates from the pivot's cell is a new region. The new region
-begins at the time of the cut, and its partition is an independent Mondrian process. At time 0 the
-whole space is the region of the first sample.
+region's beginning to the first cut between a sample x and the pivot is exponentially distributed
+with rate |x - pivot|_1. The space that this cut separates from the pivot's cell is a new region.
+The new region begins at the time of the cut, and its partition is an independent Mondrian process.
+At time 0 the whole space is the region of the first sample.
 
 A tree stores 32 bytes for each region, regardless of the number of features. A tree stores nothing
 for samples that are not pivots, or for cells without samples. A cell's sides are computed on
@@ -17,13 +17,13 @@ samples, a point has the cell that it would have as the region's pivot.
 
 Alternatively, the pivot of the whole space is a given point, the *origin*. In such trees, the pivot
 of any other region is its parent's pivot, projected on the cut between the two regions. So a pivot
-is a function of earlier draws, and the distribution of the partition is the same. All cells are
-then functions of the tree's key, even cells without samples. No sample is stored. The counts of
-trees with the same key can be added (`walks.add_regions`). A tree stores each region on the path to
-a sample's region.
+is a function of earlier draws, and the distribution of the partition is the same as with samples as
+pivots. All cells are then functions of the tree's key, even cells without samples. No sample is
+stored. The counts of trees with the same key can be added (`walks.add_regions`). A tree stores each
+region on the path to a sample's region.
 
-With a matrix U of cut directions, trees cut U x along its axes (`regions.lift`). Volumes are
-measured in the space of x (`walks`).
+With a matrix U of cut directions, a tree is an axis-aligned partition of the vectors U x
+(`regions.lift`). Volumes are measured in the space of x (`walks`).
 
 Samples can be removed (`walks.walk`). A region is kept as long as it has samples. The pivot is kept
 as long as the region, even if the pivot has been removed as a sample. Removal does not change the

@@ -7,14 +7,14 @@ sample:
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
 Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
-trees, samples and dimensions. The density f_0 averages over the trees the density of one sample in
-the last cell that x shares with samples. So the density is above 0 everywhere. The weight of a
+trees, samples and dimensions. The density f_0 is the mean over trees of the density of one sample
+in the last cell that x shares with samples. So the density is above 0 everywhere. The weight of a
 level is the product of the densities that the level predicted for past samples. Recent samples have
-larger exponents.
+larger exponents in this product.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
 The median is over past surprises, and the deviation is their mean distance from the median. The
-level with the highest density of past samples is a poor measure of rarity. At this level, most
+level with the highest density of past samples gives a poor measure of rarity. At this level, most
 samples are nearly alone in their cells. So rarity is the maximum over the levels at which cells
 hold a moderate share of all samples.
 
@@ -80,12 +80,12 @@ class PivotForest(PivotPartition):
     # Number of samples learned, and number of samples still in the trees.
     n_learned: Int64 = stored(SIZE)
     n_samples: Int64 = stored(SIZE)
-    # The most samples and regions in the trees; 0 for no bound.
+    # Bounds on the number of samples and on the number of regions in the trees; 0 for no bound.
     window: Int64 = stored(SIZE)
     max_nodes: Int64 = stored(SIZE)
     # `adapts`: whether features' rates are estimated from samples. `renews_at`: the number of
-    # samples after which all rates are renewed; 0 for never. `constants`: the only value so far of
-    # each feature without a rate.
+    # samples after which all rates are renewed; 0 for never. `constants`: for each feature without
+    # a rate, the value that all learned samples have.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s
@@ -141,7 +141,7 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
     With n_m samples in the cell of tree m, which has the volume V_m, and M trees, the density is
 
-        sum_m n_m / V_m / (n M)  (Equation 13).
+        sum_m n_m / V_m / (n M)  (Equation 13 of O'Reilly and Tran 2022).
 
     The Laplace estimator is (1 / n) sum_m n_m / sum_m V_m. In the paper (the last equation of
     Section 5 before the proof of Theorem 5.1), both sums have a factor 1 / M, which cancels.
@@ -171,7 +171,7 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
 @exact_inlined
 def log_side(lifetime: float) -> float:
-    """Return the logarithm of the mean side of a cell (Equation 16)."""
+    """Return the logarithm of a cell's mean side (Equation 16 of O'Reilly and Tran 2022)."""
     return math.log(2.0 / lifetime)
 
 
@@ -343,8 +343,8 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
-    In trees from an origin, the score does not depend on the order of samples, so merging keeps
-    scores.
+    In trees from an origin, the score does not depend on the order of samples. So a merged forest
+    returns the same scores as a forest that has learned all samples.
     """
     if forest.n_samples == 0:
         return 0.0

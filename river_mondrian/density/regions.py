@@ -13,7 +13,7 @@ from ..elementary import mixed, state_after, uniform_of
 # Number that stands for no region or no sample.
 NONE = -1
 
-# The least lifetime, because lifetimes are positive.
+# The least lifetime: the smallest normal float, because lifetimes must be above 0.
 LEAST_LIFETIME = sys.float_info.min
 
 
@@ -66,7 +66,7 @@ class StoredSample(rec.Record):
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the row of the next queued or unused sample.
 
-        The uses are the regions whose pivot is the sample, and the queue that contains the sample.
+        The uses are the regions whose pivot is the sample, and the queue if it contains the sample.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -190,7 +190,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @exact_inlined
 def take_sample(partition: P, x: rec.Float64s) -> int:
-    """Store a sample, add it to the queue if any, and return its row; there must be room."""
+    """Store a sample, queue it if samples are queued, and return its row; there must be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -249,10 +249,11 @@ def free_region(partition: P, row: int) -> None:
 # The cuts on the sides of a pivot, as functions of its region's key.
 #
 # On a side, the distances of cuts from the pivot and their times after the region began form a
-# Poisson process of rate 1. This process is drawn in blocks of distances. The first block is [0,
-# b), and each further block is as long as all blocks before it. In a block, a cut matters only if
-# it is nearer to the pivot than all earlier cuts. So only such cuts are drawn, with exponential
-# times and uniform distances. The processes of different blocks and sides are independent.
+# Poisson process of rate 1. This process is drawn in intervals of distances, called blocks. The
+# first block is [0, b), and each further block is as long as all blocks before it. In a block, a
+# cut matters only if it is nearer to the pivot than all earlier cuts. So only such cuts are drawn,
+# with exponential times and uniform distances. The processes of different blocks and sides are
+# independent.
 
 
 # Indices of a key's draws: key of the next block, time and distance of a cut, key of the next cut

@@ -23,7 +23,8 @@ from .walks import room_for_faces
 # Checks of restored trees of regions.
 #
 # Kernels follow links between regions and between samples, and search cuts up to a time or a
-# distance. So links must visit each row at most once, and numbers must let each search end.
+# distance. So chains of links are checked for repeated rows, and numbers are checked against bounds
+# under which each search ends.
 
 
 # Largest absolute value of restored features, with a tolerance for rounding.
@@ -162,16 +163,16 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The most units of work of one kernel call, which takes some tenths of a second. A row in a tree
-# costs `ROW_WORK` units, and one unit for each value. The volume of an oblique cell costs
+# The most units of work of one kernel call, which takes some tenths of a second. In each tree, a
+# row costs `ROW_WORK` units plus one unit for each value. The volume of an oblique cell costs
 # `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# The largest lifetime of a mixture, and the shares of all lifetimes. Lifetimes refer to features
-# divided by their widths (see `ENDS`). Each lifetime is half of the next lifetime. At the smallest
-# lifetime, samples share cells even with a million features.
+# The largest lifetime of a mixture, and all lifetimes as shares of the largest lifetime. Lifetimes
+# refer to features divided by their widths (see `ENDS`). Each lifetime is half of the next
+# lifetime. At the smallest lifetime, samples share cells even with a million features.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
@@ -345,7 +346,7 @@ class PivotTrees(rec.OwnsArrays):
         return found
 
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
-        """Learn checked rows, all before the next renewal.
+        """Learn checked rows, at most `rows_until_renewal` rows.
 
         `lifetimes` has a lifetime for each row, shape (rows,). If `lifetimes` is None, each tree
         keeps its lifetime.
@@ -409,7 +410,7 @@ class PivotTrees(rec.OwnsArrays):
         return made
 
     def add_input(self, value: float) -> None:
-        """Add a feature that has the same value in all samples so far."""
+        """Add a feature that has the same value in all earlier samples."""
         forest = self.forest
         n_inputs = forest.n_inputs
         self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
@@ -424,7 +425,7 @@ class PivotTrees(rec.OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees that have learned the queued samples, with rates estimated from these."""
+        """Return trees that have learned the queued samples, at rates estimated from them."""
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)
@@ -506,7 +507,7 @@ def _rate_of(values: rec.Floats) -> float:
     """Return the rate of cuts of a feature: 1 / width, with the width between the quantiles `ENDS`.
 
     If both quantiles are equal, the width is the mean distance of the other values from the median.
-    The rate is 0 for a feature with a single value.
+    The rate is 0 for a feature whose values are all equal.
     """
     low, high = np.quantile(values, ENDS)
     width = float(high - low)

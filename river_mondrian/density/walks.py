@@ -158,7 +158,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         g = write_counts(partition, tree, g, cut_time, count)
         if count > 0:
             partition.shared_until = cut_time
-        # The walk continues beyond the cut if there is a region, or if the sample begins a region.
+        # The walk continues beyond the cut if a region begins there. If a sample is added to a tree
+        # from an origin, a missing region is added first.
         has_next = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
         if change == ADD and cut.exists and not has_next:
             made = begin_region(partition, cut.key, cut_time, stored, child)
@@ -374,7 +375,8 @@ MOST_OBLIQUE = 3
 # The largest coefficient of a direction, so that values along the direction are finite.
 LARGEST_COEFFICIENT = 1e100
 
-# Numbers of a face {y: a y <= b}: its normal a in three dimensions, then b at `REACH`.
+# A face {y: a y <= b} takes `FACE` numbers: its normal a in three dimensions, then b at index
+# `REACH`.
 FACE = 4
 REACH = 3
 
@@ -429,7 +431,7 @@ def triangle_area(
 
 @exact_inlined
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
-    """Replace the normals of the upper faces, U = Q R, by Q (Gram-Schmidt).
+    """Replace the matrix U = Q R of the upper faces' normals by Q (Gram-Schmidt).
 
     Returns minus the logarithm of the determinant of R, or minus infinity if the determinant is 0.
     """

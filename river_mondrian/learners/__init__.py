@@ -1,1 +1,1 @@
-"""Learners: linear models, mixtures, drift detection, and fits at all lifetimes of a kernel."""
+"""Linear models, mixtures of experts, drift detection, and the Mondrian kernel at all lifetimes."""

@@ -3,7 +3,8 @@
 The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
 regression takes small steps, the other large steps. AdaGrad trains both regressions (Duchi, Hazan
 and Singer 2011), with one sum of squared gradients for all weights of a regression. Naive Bayes
-assumes normal inputs with the same variances in all classes, so its log-odds are linear, too.
+assumes normally distributed inputs with the same variances in all classes. So the log-odds of naive
+Bayes are linear functions as well.
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. A categorical input has a weight or a count for each level. A hash maps each level to a row
@@ -12,7 +13,7 @@ in means and variances, and its gradients are multiplied by w. Outliers have a b
 means and variances (`count_value`).
 
 After a drift, steps have their initial size again, and naive Bayes forgets its samples. The weights
-of the regressions are kept, since some drifts turn a boundary only a little.
+of the regressions are kept, because some drifts move the boundaries between classes only a little.
 """
 
 import math
@@ -34,8 +35,8 @@ from .learned import Learned, keep
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
 # outliers, as after a change of units, the variance grows until the values are no longer outliers.
-# While the number of values doubles, the variance grows by a factor of up to 2^29. The rare value
-# of a binary input counts in full if it occurs once in 100 values.
+# While the number of values doubles, the variance grows by a factor of up to 2^29. If a value of a
+# binary input occurs once in 100 values, it is not an outlier.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
@@ -51,7 +52,7 @@ VARIES = 1e-280
 FAR = 1000.0
 FAR_COUNTS = 30.0
 # Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later
-# half's variance, and the half has LEAST_LATER values.
+# half's variance, and the later half has at least LEAST_LATER values.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 
@@ -80,7 +81,7 @@ def count_value(
 
 @inlined
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
-    """Compare the later half of the values with all values, and start the next half.
+    """Compare the variances of the later half and of all values, and begin a new later half.
 
     The moments of the later half are at index `later`. Return whether the values before the later
     half have been forgotten.
@@ -134,9 +135,10 @@ class Discriminants(Record):
     # Length of a row over the inputs. Capacity for classes.
     columns: Int64
     width: Int64
-    # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
-    # squared deviations from the mean. The second row of each array is for the later half of the
-    # values. `within` has the sum of squared deviations from the means of the classes.
+    # For each input: the total weight of its values, their mean, and the sum of squared deviations
+    # from the mean. Column 0 of `counts` has the total weight of samples. The second row of each
+    # array is for the later half of the values. `within` has the sum of squared deviations from the
+    # means of the classes.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -147,7 +149,8 @@ class Discriminants(Record):
     large_weights: Float64s = sized("width", "columns")
     small_squares: Float64
     large_squares: Float64
-    # For each class: the weight of values of each input (of samples in column 0), and their mean.
+    # For each class and input: the total weight of the values, and their mean. Column 0 of
+    # `class_counts` has the total weight of the samples of each class.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
     # Number and positions of the categorical inputs. The three arrays of levels hold the weights of
@@ -278,7 +281,7 @@ def count_levels(discriminants: Discriminants, label: int, weight: float) -> int
 
 @inlined
 def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
-    """Return the value of a linear function: the intercept and each input times its weight."""
+    """Return the intercept plus the sum of all inputs times their weights."""
     found = weights[0]
     for i in range(1, n_inputs + 1):
         found += weights[i] * standardized[i]
@@ -405,8 +408,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # All classes forget their values of this input. At first, the variance within classes
-            # is then the input's variance.
+            # All classes forget their values of this input. The variance within classes is reset to
+            # the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -524,8 +527,8 @@ class LinearDiscriminants(Learned[Discriminants]):
     def follow_drift(self) -> None:
         """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        The weights of the regressions and the moments of inputs are kept. A second call changes
-        nothing.
+        The weights of the regressions and the moments of inputs are kept. Another call right after
+        the first changes nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0

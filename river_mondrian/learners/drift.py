@@ -77,7 +77,7 @@ def _drop(adwin: Adwin, i: int, n: int) -> None:
 
 @exact_inlined
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
-    """Append a bucket to a row, which has room for it."""
+    """Append a bucket to a row; the row must have room."""
     place = adwin.row_length() * i + adwin.sizes[i]
     adwin.totals[place] = total
     adwin.variances[place] = variance
@@ -125,14 +125,15 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
-    Let v be the window's variance, and c = log(2 log(width) / delta). With l = `min_window_length`,
-    let 1 / m = 1 / (n_old - l + 1) + 1 / (n_new - l + 1). The bound is sqrt(2 v c / m) + 2 c / (3
-    m).
+    The parts have `n_old` and `n_new` values. Let v be the window's variance, c = log(2 log(width)
+    / delta) and l = `min_window_length`. Let 1 / m = 1 / (n_old - l + 1) + 1 / (n_new - l + 1). The
+    bound is sqrt(2 v c / m) + 2 c / (3 m).
     """
     least = adwin.min_window_length
     confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
     inverse = 1.0 / (n_old - least + 1.0) + 1.0 / (n_new - least + 1.0)
-    # NumPy's root is NaN if rounding has made the variance negative.
+    # `np.sqrt` returns NaN if rounding has made the variance negative; `math.sqrt` may raise an
+    # error.
     spread = np.sqrt(2.0 * inverse * (adwin.variance / adwin.width) * confidence)
     bound = spread + 2.0 / 3.0 * confidence * inverse
     return bool(abs(difference) > bound)
@@ -140,7 +141,7 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if some cut has parts that differ; return whether it was dropped."""
+    """Drop the oldest bucket if the two parts at some cut differ; return whether it was dropped."""
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
@@ -165,7 +166,7 @@ def _shrink(adwin: Adwin) -> bool:
 
 @exact_separate
 def update(adwin: Adwin, value: float) -> bool:
-    """Insert a value into the window, and return whether it shows a drift."""
+    """Insert a value into the window, and return whether a drift is detected."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
         adwin.width = adwin.total = adwin.variance = 0.0
@@ -194,8 +195,8 @@ class Errors(Adwin):
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 without a drift.
 
-    `found` is the number of samples that an outside detector would keep. At most `n_samples` are
-    kept.
+    `found` is the number of samples to keep if a detector outside the package has found a drift,
+    and otherwise 0. The result is at most `n_samples`.
     """
     n_errors = errors.n_errors + 1
     mean = errors.mean + (error - errors.mean) / n_errors

@@ -4,13 +4,13 @@ If expert e gives class k the probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The last expert is a weighted mean of the other experts, the fixed share (Herbster and Warmuth
-1998). The fixed share finds the best expert within a few samples after a drift, when the exponents
-are still wrong.
+The last expert, called the fixed share, is a mean of the other experts. The weights of this mean
+are those of the fixed-share algorithm (Herbster and Warmuth 1998). The fixed share finds the best
+expert within a few samples after a drift, when the exponents are still wrong.
 
-AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink with
-the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. The
-sum is 1 at first, and grows if all experts are underconfident.
+AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink as
+the sum of the squared gradients grows. The sum of the exponents is the pool's inverse temperature.
+The sum is 1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
@@ -27,7 +27,7 @@ from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
 
-# More classes, and more experts, than any mixture has.
+# Bound on the number of classes, and on the number of experts.
 LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
@@ -46,7 +46,7 @@ SHARE_RATE = 0.01
 class Experts(Record):
     """Experts that predict a class, and the state of their mixture.
 
-    Probabilities are in rows of `width`; the first `n_classes` of a row are used.
+    Probabilities are in rows of length `width`; the first `n_classes` elements of a row are used.
     """
 
     n_experts: Int64 = stored(Bounds(2, LARGEST_WIDTH))
@@ -87,7 +87,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Raise predictions below the floor in place, and mix the experts."""
+    """Raise probabilities below `FLOOR / n_classes` in place, and mix the experts."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     n_shared = experts.n_shared()

@@ -60,8 +60,8 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 class Learned(OwnsArrays, Generic[R]):
     """A record and its arrays, which have the shapes and the bounds that the record declares.
 
-    Arrays that are state are in `learned`. Transient arrays hold results for the last sample.
-    Restored memory is checked against the declarations.
+    Arrays that belong to the state are in `learned`. Transient arrays hold results for the last
+    sample. Restored memory is checked against the declarations.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Learned(OwnsArrays, Generic[R]):
         return [self.memory]
 
     def _declared(self) -> list[Declared]:
-        """Return the declared arrays that are state."""
+        """Return the declared arrays that belong to the state."""
         return [one for memory in self._memories() for one in declared(memory, Role.STATE)]
 
     def _zeros(self) -> dict[str, NDArray[Any]]:

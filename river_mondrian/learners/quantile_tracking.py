@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 Thresholds = tuple[float, ...]
 
-# Coverages with tracked thresholds. Other thresholds are interpolated, or extrapolated above 0.99.
+# Coverages with tracked thresholds. Thresholds of other coverages are interpolated, or extrapolated
+# above 0.99.
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(LEVELS)
 # Quantiles in ascending order: lower ends (the widest interval first), median, upper ends.
@@ -25,8 +26,8 @@ QUANTILES = (
     0.5,
     *((1.0 + level) / 2.0 for level in LEVELS),
 )
-# Predictions before this number of labels move no threshold. The number also sets how fast steps
-# shrink (see `step`).
+# A prediction that is made after fewer labels moves no threshold. The number also sets how fast
+# steps shrink (see `step`).
 N_FIRST = 20
 
 
@@ -174,7 +175,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels, thresholds of sets that are never empty, thresholds of exact sets."""
+    """Number of labels; thresholds of never empty sets, and of exact sets, which may be empty."""
 
     n: int
     never_empty: Thresholds
@@ -199,14 +200,14 @@ def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:
 
 
 def score_of(probability: float) -> float:
-    """Return minus the log-odds of a class, clipped to the bound."""
+    """Return minus the log-odds of a class, clipped at -`SETS.bound` and `SETS.bound`."""
     if not 0.0 < probability < 1.0:
         return -SETS.bound if probability >= 1.0 else SETS.bound
     return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
-    """Return the thresholds after a score. `old` are the thresholds of the predicted set."""
+    """Return the thresholds after a score. `old` has the thresholds that the predicted set used."""
     moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
     return tuple(
         [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]
@@ -216,7 +217,7 @@ def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) ->
 def judge_label(
     tracked: Mapping[Hashable, Odds], predicted: Classes, y: Hashable, by_class: bool, delay: int
 ) -> Mapping[Hashable, Odds]:
-    """Return the thresholds updated with a label: by class, or for all classes (key None)."""
+    """Return the thresholds updated with a label. The keys are classes, or None for all classes."""
     probabilities = predicted.probabilities
     # No set can contain a label that the model did not know.
     if y not in probabilities:

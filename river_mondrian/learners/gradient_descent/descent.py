@@ -1,13 +1,13 @@
 """Online gradient descent: the learner's record, losses, scores and steps.
 
-A learner has one score, or one per class. A slot holds the weights of a column of the map, one for
-each score. With AdaGrad, a slot also holds the sum of squared derivatives by each weight. A column
-has slot 0, whose weights are 0, until a sample updates the column. Columns with the same first
-sample have equal weights, so they share a slot. When another sample updates a column, the column
-gets a separate slot. So cells with one sample need almost no memory.
+A learner has one score, or one per class. A slot holds the weights of a column of the map: a weight
+for each score. With AdaGrad, a slot also holds a sum of squared derivatives for each weight. A
+column has slot 0, whose weights are 0, until a sample updates the column. Columns with the same
+first sample have equal weights, so they share a slot. When another sample updates a column, the
+column gets a separate slot. So cells that only one sample has reached need almost no memory.
 
-For texts, words also have weights (`learning`). AdaGrad then has one sum per column and per word,
-not one per weight.
+For texts, words also have weights (`learning`). AdaGrad then has a sum for each column and each
+word, instead of a sum for each weight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived,
 AHEAD = 4
 MANY_SCORES = 4
 
-# Bound on the gradients by score, so that a diverging regression stays finite for long.
+# Bound on the derivatives of the loss, so that the weights of a diverging regression overflow late.
 LARGEST_GRADIENT = 1e12
 
 
@@ -263,7 +263,10 @@ def best_score(learner: GradientDescent) -> int:
 
 @exact_inlined
 def bound_gradients(learner: GradientDescent) -> bool:
-    """Clip the gradients by the scores, and return False if all are 0 (line 4 of Algorithm 2)."""
+    """Clip the derivatives of the loss, and return False if all are 0.
+
+    The check for 0 is line 4 of Algorithm 2 (Ting et al. 2021).
+    """
     gradients, moves = learner.gradients, False
     for k in range(learner.n_scores):
         slope = min(max(gradients[k], -LARGEST_GRADIENT), LARGEST_GRADIENT)

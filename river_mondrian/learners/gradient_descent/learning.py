@@ -11,19 +11,20 @@ from ...records import Float64s, Int32s
 from . import descent
 from .descent import GradientDescent, Loss
 
-# Fraction of the shares of lifetimes that each sample spreads evenly. Number of samples in the mean
-# loss.
+# Fraction of the shares of lifetimes that is spread evenly at each sample. Largest number of
+# samples in the mean loss.
 SPREAD = 1e-3
 MEAN_OVER = 1000.0
 
-# A loss that exceeds the least loss by 1 / RATE_OF_SHARES mean losses divides a share by e. The
-# rate is low, because losses often have heavy tails.
+# A loss that exceeds the least loss by 1 / RATE_OF_SHARES times the mean loss divides a share by e.
+# The rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
 # Largest exponent, so that no share vanishes.
 LARGEST_LOSS = 50.0
 
-# Least probability, and least complement of a probability, of which a logarithm is computed.
+# Smaller probabilities, and smaller complements of probabilities, are raised to these before a
+# logarithm is computed.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
@@ -55,8 +56,8 @@ def is_known(learner: GradientDescent, place: int) -> bool:
 def weigh_words(learner: GradientDescent) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
-    The values are divided by the norm of all values, including unknown words. The rarity of an
-    unknown word is the rarity of a word that no learned text has.
+    The values are divided by the norm of all values, including the values of unknown words. An
+    unknown word has the rarity of a word that no learned text contains.
     """
     values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
     square = 0.0
@@ -77,7 +78,7 @@ def weigh_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def add_scores_of_words(learner: GradientDescent) -> None:
-    """Compute the values of the sample's words, and add their scores."""
+    """Compute the values of the sample's words, and add the scores of the words to `scores`."""
     weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
     for i in range(learner.sample.n_entries):
@@ -145,7 +146,7 @@ def count_words(learner: GradientDescent) -> None:
 
 @exact_kernel
 def score_words(learner: GradientDescent) -> None:
-    """Write the scores of the sample's words, without cells."""
+    """Write the scores of the sample's words, without the scores of cells."""
     for k in range(learner.n_scores):
         learner.scores[k] = 0.0
     add_scores_of_words(learner)
@@ -171,9 +172,9 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 # Learners at several lifetimes of a cell map, mixed by their losses.
 #
 # If a map has outputs at several lifetimes, there is a learner for each lifetime. The learners are
-# mixed by Herbster and Warmuth's fixed share. Each sample multiplies a learner's share of the
-# prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction of
-# all shares is spread evenly, so that another lifetime can dominate after a drift. The loss for
+# mixed by a fixed share (Herbster and Warmuth 1998). Each sample multiplies a learner's share of
+# the prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction
+# of all shares is spread evenly, so that another lifetime can dominate after a drift. The loss for
 # classes is 1 for a mistake and 0 otherwise. With the log loss, overconfident learners at long
 # lifetimes would get small shares, although they make fewer mistakes.
 
@@ -335,7 +336,7 @@ def learn_one(
     weight: float,
     rate: float,
 ) -> int:
-    """Map a sample unless it `is_mapped`, predict it, and learn it.
+    """Map a sample unless `is_mapped`, predict it, and learn it.
 
     Return DONE, the index of an invalid input, or NO_ROOM. With NO_ROOM, the sample is only mapped.
     """

@@ -98,7 +98,8 @@ class Rule:
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # With n classes, the initial log loss is log(n), so scores have to become larger.
+        # The initial log loss is log(n) with n classes, so scores have to become larger than with
+        # two classes.
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
@@ -299,7 +300,7 @@ class DescentWeights(Weights):
         self._bind_rows()
 
     def _see_words(self, sample: Sample) -> None:
-        """Set the sample whose words kernels read; its entries ascend by feature."""
+        """Set the sample whose words kernels read; the indices of its features must ascend."""
         record, n = self.record, sample.n_entries
         record.sample = sample
         most = sample.places[n - 1] + 1 if n else 0

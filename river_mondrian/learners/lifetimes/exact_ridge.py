@@ -3,8 +3,8 @@
 Let Phi be the features of the learned points, a row per point and a column per cell, and delta2 the
 ridge. The learner keeps the inverse of the smaller of two matrices, and the marginal likelihood.
 
-With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I (`Primal`). The
-weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and a column from A, and appends two
+With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I (`Primal`). For
+targets y, the weights are A^-1 Phi^T y. A cut removes a row and a column from A, and appends two
 rows and two columns. The paper updates a Cholesky factor. This module updates the inverse: a
 rank-one step removes the cell, and bordering by two columns inserts its parts.
 
@@ -30,13 +30,15 @@ class PrimalRidge(Fit):
 
     # Capacity for cells.
     columns: Int64
-    # A^-1, in rows of length `columns`. The first rows and columns are in use, one for each cell.
+    # A^-1, in rows of length `columns`. Each cell has a row and a column; later rows and columns
+    # are unused.
     inverse: Float64s
     # For each cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
     gap: Float64s
-    # Arrays for a cut. Moments: second moments of the smaller and of the larger part with the cells
-    # of other partitions. Columns: these moments times the inverse without the cut cell. `removed`:
-    # the cut cell's row of the inverse.
+    # Arrays for a cut. `small_moments` and `large_moments` are the second moments of the smaller
+    # and the larger part with the cells of other partitions. `small_column` and `large_column` are
+    # these moments times the inverse without the cut cell. `removed` is the cut cell's row of the
+    # inverse.
     small_moments: Float64s
     large_moments: Float64s
     small_column: Float64s
@@ -83,7 +85,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @inlined
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` cells; 0 within its partition."""
+    """Write the second moments of a cell with the first `n` cells; 0 for cells of its partition."""
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):
@@ -269,8 +271,8 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     """Update the inverse for the cut of cell `number`, and return the change of ln det K.
 
-    The kernels between points of the cell's two parts decrease by 1 / M. With the indicators e and
-    f of both parts, K becomes K - (e f^T + f e^T) / M.
+    The kernel of two points in different parts of the cell decreases by 1 / M. With the indicators
+    e and f of both parts, K becomes K - (e f^T + f e^T) / M.
     """
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     lower, upper = sweep.ranges[number], sweep.ranges[sweep.n_cells - 1]
@@ -415,7 +417,7 @@ class Dual:
 
 
 class RidgeLearner(SweepLearner):
-    """Exact ridge regression that follows cuts, with the inverse of the smaller matrix."""
+    """Exact ridge regression that follows cuts, with the smaller inverse: `Primal` or `Dual`."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float, noise_variance: float | None) -> None:
         super().__init__(sweep, delta2)
@@ -449,11 +451,11 @@ class RidgeLearner(SweepLearner):
 
     @property
     def log_likelihood(self) -> float:
-        """Log density of the targets (section 4.2.1).
+        """Log density of the targets (Balog et al. 2016, section 4.2.1).
 
         The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
         the log density of the residual |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2.
-        det(K / delta2) gives the same result.
+        For `Dual`, det(K / delta2) replaces det(A / delta2), which has the same value.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -1,4 +1,4 @@
-"""Linear models on the cells of a sweep: predictions, a base class, and two learners.
+"""Linear models on the cells of a sweep over lifetimes: predictions, a base class, two learners.
 
 Sections and equations are those of Balog et al. (2016).
 """
@@ -31,7 +31,7 @@ class Fit(Record):
 def predict(sweep: Sweep, fit: Fit) -> None:
     """Predict all points from the weights."""
     n_partitions, weights, predicted = sweep.n_partitions, fit.weights, fit.predicted
-    # A point's features are 1 / sqrt(M) in its M cells (equation 2).
+    # A point's features are 1 / sqrt(M) in its M cells (Balog et al. 2016, equation 2).
     scale = 1.0 / math.sqrt(n_partitions)
     for i in range(sweep.n_points):
         cells = sweep.cells_of(i)
@@ -84,7 +84,7 @@ class SweepLearner(abc.ABC):
         self.fit.weights = Float64s.of(weights)
 
     def inherit_weight(self, cell: int) -> None:
-        """Copy the weight of a cut cell to its upper part (section 4.2.2)."""
+        """Copy the weight of a cut cell to its upper part (Balog et al. 2016, section 4.2.2)."""
         new = self.sweep.n_cells - 1
         if new >= len(self.weights):
             self.set_weights(np.concatenate([self.weights, np.zeros(len(self.weights))]))
@@ -100,7 +100,7 @@ class SweepLearner(abc.ABC):
 
 
 # Stochastic gradient descent along a sweep. After a cut, the descent continues from the current
-# weights (section 4.2.2).
+# weights (Balog et al. 2016, section 4.2.2).
 
 
 @batch_kernel
@@ -119,8 +119,8 @@ def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decreas
         for m in range(n_partitions):
             total += weights[cells[m]]
         # The step is along minus half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2.
-        # The sum is over the point's cells c, and n_c is the number of points in a cell. The
-        # penalties of all points add up to the penalty of equation 3.
+        # The sum is over the point's cells c, and n_c is the number of points in cell c. The
+        # penalties of all points add up to the penalty of equation 3 (Balog et al. 2016).
         slope = scale * (targets[i] - scale * total)
         for m in range(n_partitions):
             number = cells[m]
@@ -182,7 +182,8 @@ def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
     total = 0.0
     for k in range(cell.start, cell.stop):
         total += targets[order[k]]
-    # The minimum of sum (y - w)^2 + delta2 w^2 (section 6.2, before equation 4).
+    # The new weight w minimizes sum (y - w)^2 + delta2 w^2 (Balog et al. 2016, section 6.2, before
+    # equation 4).
     new = total / (cell.stop - cell.start + fit.delta2)
     step = share * (new - weights[number])
     weights[number] = new

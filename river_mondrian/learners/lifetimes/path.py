@@ -49,9 +49,9 @@ class LifetimePath:
         The terminal lifetime.
     cuts
         Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
-        The points of the cell whose "feature" is above "place" move to a new cell, with the next
-        unused number. At lifetime 0, cells 0 to M - 1 are the whole space in each of the M
-        partitions.
+        A point of the cell moves to a new cell if its value of "feature" is above "place". The new
+        cell has the next unused number. At lifetime 0, cells 0 to M - 1 are the whole space in each
+        of the M partitions.
     weights
         For each learner, each cell's prediction of the centred target, at the terminal lifetime. A
         prediction is the mean over a row's M cells.
@@ -328,9 +328,9 @@ def lifetime_path(
     of all lifetimes is about the cost of learning at the terminal lifetime. There are three
     learners:
 
-    - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1).
+    - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (section 4.2.1).
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
-      with the cell's weight, and the training rows are visited again (4.2.2).
+      with the cell's weight, and the training rows are visited again (section 4.2.2).
     - "forest" fits each partition separately and averages the predictions (section 6).
 
     Parameters

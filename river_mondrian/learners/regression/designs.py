@@ -2,9 +2,10 @@
 
 A design is a set of columns computed from the inputs (`records.py`). Its construction is spread
 over several calls of bounded time. First, inputs are measured and columns are chosen. Then random
-waves are drawn, and stored rows are added to the sums, the latest rows first. Finally, the new
-design replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows
-have been dropped, a design is made only if inputs are new or have new centres or units.
+waves (random Fourier features) are drawn, and stored rows are added to the sums, the latest rows
+first. Finally, the new design replaces the design in use. Designs are made after 8, 16, 32 samples
+and so on. Once rows have been dropped, a design is made only if inputs are new or have new centres
+or units.
 
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
 regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For
@@ -115,7 +116,7 @@ def best_of(ridges: Ridges, n: int) -> int:
 
 @exact_inlined
 def add_column(design: Design, candidate: Candidate) -> None:
-    """Add a column, and add its score to the interest of its inputs."""
+    """Add a column, and add its score to the `interest` of its inputs."""
     c = design.n_columns
     design.firsts[c], design.seconds[c] = candidate.first, candidate.second
     design.knots[c], design.means[c] = candidate.knot, candidate.mean
@@ -221,7 +222,8 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
 
 
 # Number of waves drawn for each added wave. Lowest frequency, in turns per unit of an input, and
-# range of frequencies in octaves. Fraction of inputs that are drawn by interest, not evenly.
+# range of frequencies in octaves. Fraction of inputs that are drawn in proportion to
+# `Design.interest`, not evenly.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -260,7 +262,7 @@ def draw(ridges: Ridges) -> float:
 
 @exact_inlined
 def draw_input(ridges: Ridges, design: Design) -> int:
-    """Return a random input that has a unit, drawn by interest or evenly."""
+    """Return a random input that has a unit, drawn in proportion to `interest` or evenly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):
@@ -278,7 +280,7 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 
 @exact_separate
 def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
-    """Draw a random wave of two, three or up to `N_ARMS` inputs, which may repeat."""
+    """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)

@@ -1,14 +1,14 @@
 """Predictions of a target from the latest targets and the latest errors of another prediction.
 
 Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p
-for these targets. A linear regression predicts y - p from e_i and y_i - p. If the e_i and y_i are
-uninformative, the prediction is p. If p is uninformative, the prediction may become the last
-target.
+for these targets. A linear regression predicts y - p, for the next target y, from e_i and y_i - p.
+If the e_i and y_i are uninformative, the prediction is p. If p is uninformative, the prediction may
+become the last target.
 
 Two regressions with different forgetting rates learn by recursive least squares, with a ridge of 1.
 The differences y - p, e_i and y_i - p are in units of their mean size and clipped at `FAR`. If the
-error of a sample exceeds the mean size of errors, the sample's weight is divided by the ratio. So
-absolute errors are nearly minimized. The last target is a third prediction.
+error of a sample exceeds the mean size of errors, the sample's weight is divided by the ratio of
+the two. So absolute errors are nearly minimized. The last target is a third prediction.
 """
 
 import numpy as np
@@ -102,7 +102,8 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
-    # Weights in directions without recent samples are not forgotten.
+    # Without this bound on the trace, the inverse would grow exponentially in directions without
+    # recent samples.
     grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
         own[i] += gains[i] * (error / total)

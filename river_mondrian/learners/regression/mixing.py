@@ -5,7 +5,7 @@ Experts are mixed in four ways:
 - A fixed share (Herbster and Warmuth 1998) uses Student densities around the experts' predictions.
   The width of a density is the mean size of the expert's recent errors.
 - A product update (Cesa-Bianchi, Mansour and Stoltz 2007) uses the gradient of the absolute error.
-- Two regressions of the targets on the predictions are shrunk towards the share. The first
+- Two regressions of the targets on the predictions are shrunk towards the fixed share. The first
   minimizes squared errors. The second minimizes absolute errors: it divides each squared error by
   the error's size.
 
@@ -29,7 +29,7 @@ from ..experts import share
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# More experts than any mixture has.
+# Bound on the number of experts.
 MOST_EXPERTS = 1 << 12
 
 # The finalists: indices of `TargetMixture.finalists`.
@@ -39,7 +39,8 @@ N_REGRESSIONS = 2
 # Losses that the point may minimize.
 ABSOLUTE, SQUARED = range(2)
 
-# Degrees of freedom of the densities. For 3, the density needs no power function.
+# Degrees of freedom of the densities. With 3 degrees, a density is computed without a power
+# function.
 FREEDOM = 3.0
 # Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01

@@ -10,7 +10,8 @@ from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient
 
 # The ridge regressions: indices of `Ridges.predicted`. Linear regressions have the inputs as
-# columns. Additive regressions also have bends and products. The other regressions also have waves.
+# columns. Additive regressions also have bends (hinge functions) and products. The other
+# regressions also have waves (random Fourier features).
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
 # The regression `WAVES` for the logarithms of targets.
 LOG_WAVES = 7
@@ -29,7 +30,7 @@ NAMES = (
 SIZES = N_RIDGES
 N_SOLVED = N_RIDGES + 1
 
-# Sums over samples. At every sample, each sum is first multiplied by its factor.
+# Sums over samples. Before a sample is added, each sum is multiplied by its factor in `FORGETTING`.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
@@ -46,16 +47,18 @@ N_ARMS = 8
 # Products of this many samples are added in one pass over the sums.
 N_HELD = 4
 
-# A stored row has the target, the size of the error, the sample's weight, and then the inputs.
+# A stored row has the target, the logarithm of the error's size, the sample's weight, and the
+# inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
-# Number of rows in the ring of the latest rows. Largest number of measured rows from the ring, and
-# from the whole stream. Largest number of measured rows on which waves are examined.
+# Number of rows in the ring buffer of the latest rows. Inputs are measured on at most N_MEASURED of
+# these rows and at most N_MEASURED rows of the whole stream. Waves are examined on at most
+# N_EXAMINED of the measured rows.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
 
-# More inputs than any model has.
+# Bound on the number of inputs.
 LARGEST_ROOM = 1 << 25
 # Largest number of linear columns, of inputs with bends, and of inputs with products.
 MOST_LINEAR = 96
@@ -63,7 +66,8 @@ MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 
-# Values in place of a second input: the column is the first input, or its excess over the knot.
+# Values of `Design.seconds` for columns without a second input: the column is the first input, or
+# the first input's excess over the knot.
 ITSELF, BEND = -1, -2
 
 # Stages of the unused design.

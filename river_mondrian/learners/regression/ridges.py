@@ -1,9 +1,10 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Linear regressions forget past samples never, slowly ("late") or fast ("latest"). Additive
-regressions also have bends and products of inputs, and the other regressions also have waves, which
-are random Fourier features (`designs.py`). Regressions of both groups forget past samples never or
-slowly. Inputs are in robust units and bounded. A column with a missing input has the column's mean.
+Linear regressions forget past samples fast ("latest"), slowly ("late") or not at all. Additive
+regressions also have bends (hinge functions) and products of inputs. The other regressions also
+have waves, which are random Fourier features (`designs.py`). Regressions of these two groups forget
+past samples slowly or not at all. Inputs are centred, divided by a robust unit and clipped. A
+column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Regressions follow many outliers in a row, because each outlier increases the maximum
@@ -187,7 +188,7 @@ class RidgeExperts(Learned[Ridges]):
             refuse(self, "designs", self.designs.kind, "but it should be two of Design")
         self._memories()
         record = self.record
-        # `kept_before` is read only while a design is made.
+        # `kept_before` is used only while a design is made.
         most = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
         check_number(self, "n_inputs", record.n_inputs, 0, record.room)
         check_number(self, "n_before", record.n_before, 0, record.n_samples)

@@ -67,7 +67,7 @@ def n_measured_of(ridges: Ridges) -> int:
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
-    """Return the j-th measured row: first rows of the whole stream, then the latest rows."""
+    """Return the j-th measured row; rows of the whole stream come before the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
         return ridges.kept_row(j * ridges.kept_before // n)
@@ -178,8 +178,8 @@ def make_columns(ridges: Ridges, design: Design, inputs: Float64s, out: Float64s
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# Prior precision of a weight, in samples of variance 1: for the intercept, and for each
-# regression's other columns and waves.
+# Prior precision of a weight, in samples of variance 1: for the intercept, for other columns except
+# waves in each regression, and for waves in each regression.
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)

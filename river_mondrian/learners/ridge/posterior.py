@@ -314,7 +314,7 @@ class Posterior(Weights):
 
     @property
     def residual(self) -> float:
-        """Sum of the squared errors of predictions, each divided by its variance."""
+        """Sum of the squared errors of predictions, each divided by the prediction's variance."""
         return float(self.numbers.record.residual)
 
     def log_likelihood(self, noise_variance: float | None) -> float:
@@ -401,12 +401,12 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             "are kept depends on the order"
         )
     own, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Shift the other posterior's targets by the first posterior's shift.
+    # Subtract the first posterior's shift from the targets of the other posterior.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
     joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
-    # The prior of a column that only one posterior has already counts once.
+    # If only one posterior has a column, the column's prior already counts once.
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]

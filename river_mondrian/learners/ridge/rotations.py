@@ -5,7 +5,7 @@ posterior mean of the weights is A^-1 Phi' y (Balog et al. 2016, section 4.2.1).
 stored as a lower triangle T and a vector z. T is a Cholesky factor, T' T = A, and z satisfies T' z
 = Phi' y. So the posterior mean w solves T w = z. Row j of T holds the entries of columns 0 to j.
 Rows are stored one after another. A new column only adds a row, which is 0 except for its diagonal
-sqrt(delta2) (section 5 and Supplement C).
+sqrt(delta2) (section 5 and Supplement C of the paper).
 
 Givens rotations add a sample to the rows, from the last row that the sample touches to the first:
 A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
@@ -15,7 +15,7 @@ In learning and predicting, compilers must not reorder sums. Otherwise, a mean m
 whether the variance is computed, too. Only `solve`, which computes the weights, may use any order.
 
 A column gets a row with the first sample whose value in the column is not 0. The intercept, if
-there is one, has row 0. The intercept's prior is flat, so its diagonal begins at 0.
+there is one, has row 0. The intercept's prior is flat, so the diagonal of row 0 begins at 0.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ class Held(Outputs):
     values: Float64s = sized("n_slots", "n_values")
     # Index of the oldest sample's slot in `order`.
     head: Int64 = derived()
-    # Errors in units of eps: the residual's error, and the sum of squared errors of z.
+    # Rounding errors in units of the machine epsilon: the error of the residual, and the sum of
+    # squared errors of z.
     residual_error: Float64 = stored(Bounds(0.0))
     target_error: Float64 = stored(Bounds(0.0))
     # Rounded shift at the last refit; 0 before the first refit.
     origin: Float64 = stored(Bounds(-LARGEST_TARGET, LARGEST_TARGET))
-    # For each row: sum of the squared errors of its squared diagonal, in units of eps.
+    # For each row: sum of the squared errors of the row's squared diagonal, in units of the machine
+    # epsilon.
     errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
     order: Int32s
     # Key, target and weight of the sample in each slot.
@@ -87,7 +89,7 @@ class RidgePosterior(Record):
     limit: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Prior precision of a weight, times the variance of the noise.
     delta2: Float64 = stored(Bounds(LEAST_RATE, LARGEST_RATE))
-    # Sum of the squared errors of predictions, each divided by its variance.
+    # Sum of the squared errors of predictions, each divided by the prediction's variance.
     residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
@@ -99,9 +101,9 @@ class RidgePosterior(Record):
     moments: Float64s = sized("capacity")
     # For each column of the map: its row, or -1.
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
-    # The map, which owns its record.
+    # Record of the map; the map owns the record.
     feature_map: MapRecord
-    # The held samples, if there is a window. The owner sets `learn`, the function that learns a
+    # The held samples, if there is a window. `Posterior` sets `learn`, the function that learns a
     # mapped sample, before the first sample.
     held: Held
     learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()

@@ -1,21 +1,22 @@
 """Removal of samples from the posterior of ridge regression, and windows.
 
-Removing a sample v with target y subtracts v v' from T' T = A. Learning (`rotate`) replaced each
-row t of T by c t + s v, and the row's z by c z + s y. The sample and its target became c v - s t
-and c y - s z. The old rows are computed from the new rows and v in the same order, from the last
-row that v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2).
-Then t_old = (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a
-hyperbolic rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A
-Note on Downdating the Cholesky Factorization. Learning had added the square of the remaining y to
-the residual. The removal subtracts this square.
+Removing a sample v with target y subtracts v v' from A = T' T (see `rotations`). Learning
+(`rotate`) replaced each row t of T by c t + s v, and the row's z by c z + s y. Here c and s are the
+cosine and the sine of a rotation. The sample and its target became c v - s t and c y - s z. The old
+rows are computed from the new rows and v in the same order, from the last row that v touches to the
+first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c
+and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic rotation. The source
+is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on Downdating the Cholesky
+Factorization. Learning had added the square of the remaining y to the residual. The removal
+subtracts this square.
 
-Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
-at row j with diagonal t_j. The error of z is about eps times the largest of |y| and all |z_j|. Such
-errors of different samples are independent, so their squares add up. Each removed sample adds an
-error of |y_left| times the error of z to the residual, and the sizes of these errors add up. If an
-error may reach `SHARE` of the square of a row's diagonal, or of the residual, all held samples are
-learned again. The posterior then equals a refit. A refit happens when a heavy sample or an outlier
-is removed, and otherwise once in many windows.
+Subtraction may amplify rounding errors. Each removed sample adds an error of about eps t_j^2 to A
+at row j with diagonal t_j, where eps is the machine epsilon. The error of z is about eps times the
+largest of |y| and all |z_j|. The errors of different samples are independent, so their squares add
+up. Each removed sample adds an error of |y_left| times the error of z to the residual, and the
+sizes of these errors add up. If an error may reach the fraction `SHARE` of a row's squared diagonal
+or of the residual, a refit learns all held samples again. A refit happens when a heavy sample or an
+outlier is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
@@ -23,8 +24,9 @@ This update propagates errors of T to z. These errors are as large as if targets
 a fixed value (`origin`) close to the shift at the last refit. `rotate_back` counts the errors with
 this size.
 
-Held samples are stored as their outputs, in slots. `order` is a circular list of all slots that
-begins at `head`. The list has the slots of the held samples in order of arrival, then free slots.
+Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
+that begins at `head`. The list has the slots of the held samples in order of arrival, then free
+slots.
 """
 
 import math
