@@ -1,1 +1,1 @@
-"""Statistics per cell: labels, targets, cell numbers, displacements and distances."""
+"""Predictions of classes and targets, numbers of cells, and anomaly scores."""

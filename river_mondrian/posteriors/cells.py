@@ -1,16 +1,16 @@
 """Mondrian trees whose leaves are numbered cells.
 
-Trees are read at one or several lifetimes. At each lifetime, the cuts up to this time divide space
-into cells, and each cell has a column of the feature map. One walk down a tree passes the sample's
-cells of all lifetimes.
+The cells of a tree are numbered at one or several lifetimes. At each lifetime, the cuts up to this
+time divide space into cells, and each cell has a column of the feature map. One walk down a tree
+passes the sample's cells of all lifetimes.
 
-Each node has one number, `cell`. A node is a cell at the k-th lifetime if this lifetime is between
-the parent's cut and the node's cut. The cell's column is then `cell` + k. A node that is inserted
-above another node copies the other node's number, so existing cells keep their columns. A new leaf
-gets a column for each lifetime after the new cut.
+Each node has one number, `cell`. Lifetimes are counted from k = 0 on. A node is a cell at lifetime
+k if this lifetime is between the parent's cut and the node's cut. The cell's column is then `cell`
++ k. A node that is inserted above another node copies the other node's number, so existing cells
+keep their columns. A new leaf gets a column for each lifetime after the new cut.
 
 Leaves store no lists of points. A point that is a leaf stores its `cell` in place of a link to the
-next point. Blocks never pause.
+next point. Cuts ignore labels, so no leaf is paused (see `Node.is_paused`).
 """
 
 import math
@@ -35,7 +35,7 @@ from ..restored import Followed, Rows
 
 
 class CellNode(Node):
-    """A node with a number: its column at the k-th lifetime is `cell` + k."""
+    """A node whose column at lifetime k is `cell` + k."""
 
     cell: rec.Int32
     cut_time: rec.Float64 = rec.stored(rec.Bounds(0.0, when=INNER))
@@ -45,7 +45,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above this cut: `time`, at most this cut's time."""
+        """Return the time of a new cut above this one: the smaller of `time` and the cut's time."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -127,7 +127,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     lifetimes
         Lifetimes whose cells are numbered, in ascending order. Trees are cut up to the last
-        lifetime. None uses the lifetime of each tree.
+        lifetime. None means one lifetime, which is the lifetime of the tree.
 
     """
 
@@ -218,12 +218,12 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep a change, and close the trees until all walks that have begun are complete."""
+        """Keep a change. Kernels refuse samples until all walks that have begun are complete."""
         self._before = None
         self.enter()
 
     def _complete(self) -> None:
-        """Do nothing: the map has the array for the cells, and completes walks."""
+        """Do nothing: `MondrianMap` completes walks, since it has the array for the cells."""
 
     # Inspection.
 
@@ -320,8 +320,8 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
     Writes the columns of the point's cells, or only the new columns if there are several lifetimes.
     A point that has opened no cell is not stored. If `status` is the number of a tree, the walk in
-    this tree has not ended. The trees are then closed until their owner completes the walks.
-    Returns `status`.
+    this tree has not ended. Kernels then refuse samples until `MondrianMap` has completed the
+    walks. Returns `status`.
     """
     forest = record.forest
     if status != DONE:
@@ -425,7 +425,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # Create these references once, since their creation takes as long as a call.
+        # Create these references once, since their creation takes as long as a call of a kernel.
         self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:

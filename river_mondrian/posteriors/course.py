@@ -41,12 +41,13 @@ class Course(Record):
     n_inputs: Int64
     n: Int64
     # For each detector: the ring buffer of surprises, the sum of the latest surprises, and the ring
-    # buffer of the means. Then the ring buffer of each sample's largest excess.
+    # buffer of the means. For each sample: the ring buffer of the largest excess over the range of
+    # a feature (see `_compare`).
     surprises: Int64s
     sums: Int64s
     means: Float64s
     excesses: Float64s
-    # For each feature: its range, its last value, and its numbers of values and of changes.
+    # For each feature: range, last value, number of values, and number of changes of the value.
     lows: Float64s
     highs: Float64s
     latest: Float64s
@@ -110,9 +111,10 @@ def _is_number(value: float) -> bool:
 
 @inlined
 def _compare(course: Course) -> float:
-    """Write the excesses of all features, and whether all are constant; return the largest excess.
+    """Write each feature's excess and whether all features are constant; return the largest excess.
 
-    An excess is relative to the range of the feature, and 0 below the tolerance.
+    An excess is the distance of a value from the range of its feature, divided by the width of the
+    range. An excess below the tolerance is set to 0.
     """
     most, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):

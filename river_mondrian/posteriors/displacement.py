@@ -6,7 +6,8 @@ within the side. So the tree is a Mondrian tree without a lifetime (`partitions.
 store no statistics besides their number of samples.
 
 If the trees are full, each new sample enters only with the probability `entering`. The trees then
-hold a random subset of a longer section of the stream. The draws do not depend on the trees.
+hold a random subset of a longer section of the stream. The draws that decide which samples enter do
+not depend on the trees.
 """
 
 import math
@@ -41,7 +42,7 @@ KEPT = 4096
 
 
 class Ranks(rec.Record):
-    """The scores of recent samples before learning: in a ring buffer, and sorted."""
+    """The scores that recent samples had before they were learned, in a ring buffer and sorted."""
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
@@ -135,7 +136,7 @@ class RecentScores(Learned[Ranks]):
         return scores[KEPT - int(self.record.n_scores) :]
 
 
-# Value of `noted_at` if there is no stored score.
+# Value of `noted_at` if `noted_score` is not set.
 NOTHING_NOTED = -1
 
 
@@ -145,12 +146,13 @@ class CutForest(SampledForest):
     # Ranks of relative displacements.
     ranks: Ranks
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Probability with which a sample enters full trees, state of these draws, and number of samples
-    # that have not entered.
+    # Probability with which a sample enters full trees, random state of the draws that decide this,
+    # and number of samples that have not entered.
     entering: rec.Float64
     entry_state: rec.Int64
     n_passed: rec.Int64
-    # The last scored sample, its score, and the number of changes when it was scored.
+    # The last scored sample, the score of this sample, and the result of `n_changes` at the
+    # scoring.
     noted_inputs: rec.Float64s
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
@@ -191,13 +193,14 @@ C = TypeVar("C", bound=CutForest)
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
 # leaf of x has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and
-# its sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, only these siblings count.
+# its sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, x has no sibling. The maximum is
+# then over the siblings of the path's nodes.
 
 
 # Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.
-# RELATIVE: log(1 + displacement), relative to a sample that branches off at the root. DEPTH: the
-# number of cuts above the sample. DENSITY: the share of the held samples in the sample's cell at
-# `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent scores.
+# RELATIVE: log(1 + displacement), divided by this logarithm for a sample that branches off at the
+# root. DEPTH: the number of cuts above the sample. DENSITY: the share of the held samples in the
+# sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -209,8 +212,8 @@ N_READINGS = 5
 # every sample would be anomalous.
 LEAST_HELD = 32
 
-# At this lifetime, the expected share of samples in x's cell is the mean of exp(-2 |x - y|_1) over
-# the samples y.
+# Let the cell of a sample x be at this lifetime. The expected share of the samples y in the cell is
+# the mean of exp(-2 |x - y|_1) over y.
 DENSITY_LIFETIME = 2.0
 
 
@@ -458,11 +461,12 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
         """Add to `out` each feature's contribution to log(1 + displacement) on a path.
 
-        If the sample branches off at a node, the displacement of the sample's leaf is divided among
-        the features. A feature's share is proportional to the sample's distance from the node's box
-        along this feature. This distance is the rate of cuts between the sample and the box. The
-        displacement of a subtree further up is assigned to the feature of the cut above this
-        subtree.
+        The displacement is a maximum over the nodes above the sample, including the sample's new
+        leaf. If the new leaf reaches the maximum, the displacement is divided among the features. A
+        feature's share is proportional to the sample's distance along this feature from the box of
+        the new leaf's sibling. This distance is the rate of cuts between the sample and the box. If
+        a node further up reaches the maximum, the displacement is assigned to the feature of the
+        cut above this node.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

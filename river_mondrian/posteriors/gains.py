@@ -11,27 +11,28 @@ from ..partitions.mondrian.reading import TreeTable
 
 # Gains of a tree's cuts over classes, computed from the class weights at the nodes.
 #
-# A block predicts the class of each of its samples from the block's earlier samples. Let n_k of the
-# n earlier samples be in class k of K classes. Jeffreys' prior gives the probability (n_k + 1/2) /
-# (n + K/2) (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k
-# + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of
-# the samples, and is also defined for sums of weights. The gain of a cut is log E_left + log
-# E_right - log E: the reduction of the block's log loss, in nats. The gain is negative if learning
-# in two blocks instead of one costs more than the cut saves.
+# At a node, the class of each sample is predicted from the earlier samples at the node. Let n_k of
+# the n earlier samples be in class k of K classes. Jeffreys' prior gives the probability (n_k +
+# 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k
+# [G(n_k + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the
+# order of the samples, and is also defined for sums of weights. The gain of a cut is log E_left +
+# log E_right - log E. This is the reduction of the node's log loss, in nats. The gain is negative
+# if the two children predict the classes worse than the node.
 #
 # Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
-# probability that the tree is not pruned at or above the cut. A priori each internal node is a leaf
-# of the pruned tree with probability 1/2. P = (E + P_left P_right) / 2 is then the mean over all
-# prunings of the product of E over the pruning's leaves. P_left P_right / (2 P) is the posterior
-# probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov and
-# Tjalkens 1995).
+# probability that the tree is not pruned at or above the cut. A priori, a pruning that reaches an
+# internal node ends there with probability 1/2. P = (E + P_left P_right) / 2 is then the mean over
+# all prunings of the product of E over the pruning's leaves. P_left P_right / (2 P) is the
+# posterior probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov
+# and Tjalkens 1995).
 #
-# The forest's own posterior, the HNSP, is not used. The HNSP's count of a class at a node far from
-# the leaves is one or two, whatever the frequency of the class. With these counts, cuts near leaves
-# would have large gains, and cuts on irrelevant features would gain as much as other cuts.
+# The hierarchical posterior of the forest (HNSP, see `labels.hnsp`) is not used. The HNSP's count
+# of a class at a node far from the leaves is one or two, whatever the frequency of the class. With
+# these counts, cuts near leaves would have large gains, and cuts on irrelevant features would gain
+# as much as other cuts.
 
 
-# Jeffreys' prior.
+# Pseudo-count of each class under Jeffreys' prior.
 JEFFREYS = 0.5
 
 
@@ -48,7 +49,7 @@ def class_weights(trees: Any, t: int, table: TreeTable) -> NDArray[np.float64]:
 
 
 def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log E of each node, given the weights of the classes, shape (nodes, classes)."""
+    """Return log E (see above) of each node, given class weights, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
     # Skip classes of weight 0, since most nodes have few of many classes.
@@ -91,7 +92,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
 # Gains of a tree's cuts over targets, by leave-one-out squared errors.
 #
-# A node predicts each target below it by the mean that the node would have without this target. Let
+# At a node, each target is predicted by the mean that the node would have without this target. Let
 # S be the weighted sum of the squared errors. The gain of a cut is S - S_left - S_right.
 #
 # With the Gaussian posterior, leave-one-out predictions are exact. Let m_j and v_j be the posterior
@@ -105,14 +106,13 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
 # So S is computed from sums that are added up from the leaves.
 #
-# With plain means, a target is predicted by the mean of the other targets in its block. The target
-# of a block with a single target is predicted by the mean of the other targets in the parent's
-# block.
+# With plain means, a target is predicted by the mean of the other targets at the same node. If a
+# node has a single target, this target is predicted by the mean of the other targets at the parent.
 #
 # Leaves store the mean of their targets but not the scatter, the sum of squared deviations from the
-# mean. The total scatter within leaves follows from the scatter of all targets. This scatter is
-# divided among the leaves in proportion to their number of samples minus 1. Each target in a leaf
-# counts with the leaf's mean weight.
+# mean. The total scatter within leaves follows from the scatter of all targets. The total within
+# leaves is divided among the leaves in proportion to the number of samples of each leaf minus 1.
+# Each target in a leaf counts with the leaf's mean weight.
 
 
 Array = NDArray[np.float64]
@@ -128,19 +128,19 @@ class Blocks(NamedTuple):
     numbers: Array
     # Means are relative to the mean of all targets.
     means: Array
-    # Weighted sums of squared deviations from the block's own mean.
+    # Weighted sums of squared deviations from the node's own mean.
     scatters: Array
 
     @property
     def sizes(self) -> Array:
-        """Mean weight of a sample in each block, shape (nodes,)."""
+        """Mean weight of a sample at each node, shape (nodes,)."""
         return np.divide(self.weights, self.numbers)
 
 
 def blocks_of(
     table: TreeTable, weights: Array, numbers: Array, means: Array, total_scatter: float
 ) -> Blocks:
-    """Return the blocks of all nodes, given the weights, numbers and means of the leaves.
+    """Return the `Blocks` of a tree, given the weights, numbers and means of targets in leaves.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def blocks_of(
     between = float(weights[leaves] @ means[leaves] ** 2)
     more = numbers[leaves] - 1.0
     within = max(total_scatter - between, 0.0) / max(more.sum(), 1.0)
-    # Sums of targets and of their squares.
+    # Weighted sums of targets and of squared targets.
     sums, squares = np.zeros_like(weights), np.zeros_like(weights)
     scatters = np.zeros_like(weights)
     scatters[leaves] = within * more
@@ -189,7 +189,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return W / (W - w) of each node: the ratio of leave-one-out errors to errors.
+    """Return W / (W - w) of each node: a leave-one-out error per deviation from the mean.
 
     W is the weight of the node's targets, and w the mean weight of a target.
     """
@@ -202,7 +202,7 @@ class Posterior(NamedTuple):
 
     # Means are relative to the mean of all targets.
     means: Array
-    # Variances are in units of gamma1.
+    # Variances are in units of gamma1 (see `targets.messages`).
     variances: Array
     shares: Array
 

@@ -8,11 +8,11 @@ is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
-In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), such a subset has the
-centres of a partition into Voronoi cells. So (1) is the mean distance of x to the centre of the
-cell of x over infinitely many partitions, without a sampling error. With q = 1/k, the mean of r is
-about k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k
-samples are held, q is min(1/2, 2/n).
+In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), the samples of a random
+subset are the centres of Voronoi cells. With subsets as above, (1) is the mean distance of x to the
+centre of the cell of x over infinitely many partitions. So (1) has no sampling error. With q = 1/k,
+the mean of r is about k. So about k nearest neighbours count, and nearer neighbours count more.
+While n <= 2 k samples are held, q is min(1/2, 2/n).
 
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
@@ -46,9 +46,9 @@ from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
 
-# Distance of a feature, in widths, above which its term grows logarithmically.
+# Difference of two values of a feature, in widths, above which a term grows logarithmically.
 CAP = 10.0
-# Largest total weight of the terms that are omitted from (1).
+# Largest total weight of the terms that are omitted from equation (1) above.
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
@@ -57,13 +57,13 @@ RENEWED_AFTER = 64
 # Scores are stored once this many samples are held. Among fewer samples, every sample is far from
 # the others.
 LEAST_HELD = 32
-# A sample with at least this rank is unusual (`Neighbors.skips`).
+# A sample whose score has at least this rank is unusual (see `_is_skipped`).
 UNUSUAL = 0.9
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
 # Indices of a sample's readings: the score, and the rank of the score among recent scores.
 RAW, RANK, N_READINGS = 0, 1, 2
-# Bounds of 1 / width. With larger rates, distances might overflow.
+# Bounds of a rate, 1 / width. With larger rates, distances might overflow.
 RATES = rec.Bounds(0.0, 1e200)
 
 
@@ -110,7 +110,7 @@ class Neighbors(rec.Record):
     missing: rec.Int32s = rec.transient("capacity")
     ordered: rec.Float64s = rec.transient("capacity")
     counts: rec.Int32s = rec.transient(N_BUCKETS)
-    # q and the number of terms in (1) for the last scored sample.
+    # q and the number of terms in equation (1) above for the last scored sample.
     chance: rec.Float64 = rec.transient()
     n_terms: rec.Int64 = rec.transient()
 
@@ -131,7 +131,8 @@ def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s)
         for j in range(n):
             value = rows[n * (last - ago) + j]
             if table.level_rates[j] > 0.0:
-                # An absent feature with the value 0 becomes a separate level, -1.
+                # An absent category has the value 0 if `missing` is "zero". The value 0 becomes a
+                # separate level, -1.
                 value = value / LEAST_LEVEL - 1.0
             elif value == value:
                 if abs(value) > LARGEST:
@@ -203,7 +204,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 
 @separate
 def score_of(table: Neighbors) -> float:
-    """Return the score (1) of the sample in `row`, or 0 if there are no samples to compare.
+    """Return the score of the sample in `row` by equation (1), or 0 without samples to compare.
 
     The function is compiled only once, so its sums are rounded equally in all kernels.
     """
@@ -267,7 +268,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     same, run = 0.0, 0.0
     for i in range(n):
         run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
-        # The square of a run's length is the sum of the first odd numbers.
+        # The square of the run's length is the sum of as many odd numbers, from 1 on.
         same += 2.0 * run - 1.0
     return math.sqrt(0.5 * (1.0 - same / (float(n) * n)))
 
@@ -412,13 +413,13 @@ def renew(table: Neighbors) -> int:
 class NeighborTable(Learned[Neighbors]):
     """The owner of the held samples and their features.
 
-    A change that needs more than one kernel is made in a copy (`copied`, `widened`, `without`). The
-    copy then replaces the table.
+    A change that needs more than one call of a kernel is made in a copy (`copied`, `widened`,
+    `without`). The copy then replaces the table.
 
     Parameters
     ----------
     n_neighbors
-        Number k of neighbours, with q = 1 / k in (1).
+        Number k of neighbours, with q = 1 / k in equation (1) of the module.
     capacity
         Largest number of held samples.
     shingle
@@ -605,7 +606,7 @@ class NeighborTable(Learned[Neighbors]):
         return out
 
     def explained(self) -> rec.Floats:
-        """Return each column's contribution to the score (1) of the sample in `vector`."""
+        """Return each column's contribution to the score of the last scored sample."""
         row = self.row.astype(np.float64)
         gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
         terms = gaps * np.tile(self.learned["rates"], shingle)

@@ -27,8 +27,8 @@ MOST_STEPS = 1000
 
 # `EXCESS` is E|Z| - z = 2 (phi(z) - z Phi(-z)) for a normal Z with mean z and variance 1, at knots
 # z from 0 to 8. Here phi and Phi are the normal density and distribution function. `SLOPE` is the
-# derivative, -2 Phi(-z), times the distance of two knots. Cubics between the knots have an error of
-# at most 2e-9, and are much faster than exponentials.
+# derivative of `EXCESS`, -2 Phi(-z), times the distance between two knots. Cubics between the knots
+# have an error of at most 2e-9, and are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -42,8 +42,8 @@ SLOPE = np.array([-2.0 * b / KNOTS_PER_UNIT for b in _BEYOND])
 def mean_absolute(mean: float, variance: float) -> float:
     """Return the mean absolute value of a normal distribution.
 
-    With the standard deviation s and z = |mean| / s, the result is s (2 phi(z) + z (1 - 2 Phi(-z)))
-    = |mean| + 2 s (phi(z) - z Phi(-z)).
+    Let s be the standard deviation, and z = |mean| / s. The result is s (2 phi(z) + z (1 - 2
+    Phi(-z))) = |mean| + 2 s (phi(z) - z Phi(-z)).
     """
     size = abs(mean)
     if not variance > 0.0:
@@ -167,7 +167,7 @@ class PredictiveDistribution:
 
     @property
     def mode(self) -> float:
-        """The most likely value: the maximum reached by ascent from the most likely centre.
+        """The mode: the maximum of the density that an ascent from the most likely centre reaches.
 
         If there are components of scale 0, the mode is the centre with the largest weight among
         these components.
@@ -178,7 +178,7 @@ class PredictiveDistribution:
         if (self.weights[at] > 0.0).any():
             return float(self.centres[at][self.weights[at].argmax()])
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
-        # Move to a weighted mean of the centres. Each such step increases the density.
+        # Each step moves to a weighted mean of the centres, and increases the density.
         used = self.weights > 0.0
         for _ in range(MOST_STEPS):
             parts = np.exp(self._log_parts(y) - self.log_pdf(y))[used] / self.scales[used] ** 2
@@ -196,7 +196,7 @@ class PredictiveDistribution:
             if not np.isinf(v).all():
                 few, which = np.unique(v, return_inverse=True)
                 at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-                # The square of a large z would overflow.
+                # Use `hypot`, since the square of a large z would overflow.
                 tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
@@ -286,10 +286,11 @@ class PredictiveDistribution:
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-        # Use the smaller tail, which loses no digits.
+        # Use the smaller tail, since 1 minus a small probability would lose digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
-        # Inverse functions are slow, so each is called once per number of degrees of freedom.
+        # Inverse distribution functions are slow, so they are called once per number of degrees of
+        # freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]

@@ -62,7 +62,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
 
     `numbers` gets `STEP_NUMBERS` values per node: whether the node has seen samples or ends the
     path (1 or 0), and the probabilities to stop. `distributions` gets `STEP_ROWS` rows per node,
-    with a value per class: c and the tables of the HNSP, then the distributions of the weightings.
+    with a value per class: c and tab of the HNSP (see `labels.hnsp`), then the distributions of the
+    weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -99,8 +100,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # c of Algorithm 5. A weight that is not in the node below on the path is in the
-                # other child.
+                # c of the HNSP. The weight of a class that is not in the node below on the path is
+                # in the other child.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count
@@ -118,7 +119,7 @@ class Explanation:
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
     are computed from the contributions to the discriminant's logits. The contributions to an expert
-    add up to its prediction with all features minus its prediction without features. The
+    add up to the difference of the expert's predictions with and without features. The
     contributions to the mixture are computed from the contributions to the experts (see
     `learners.experts`).
 
@@ -192,9 +193,11 @@ class Explanation:
     def _hierarchy(
         self, t: int, refs: Ints, x: Singles, counts: Floats
     ) -> tuple[Floats, Path, Floats]:
-        """Return the HNSP's distributions on a path, the path, and the changes by branching off.
+        """Return the HNSP's distributions on a path, the path, and the effects of branching off.
 
-        `counts` has c and the tables of each node.
+        `counts` has c and tab of each node by class (see `labels.hnsp`). The effect at a node is
+        the change of the prediction if the sample may branch off there (see
+        `reading.contributions`).
         """
         customers, presence = counts[:, 0], counts[:, 1]
         forest, tree = self.trees.forest, self.trees.trees[t]
@@ -212,7 +215,7 @@ class Explanation:
             total, tables = customers[i].sum(), presence[i]
             leaves = reach[i] * (1.0 - stays[i])
             if not total > 0.0:
-                # The node has no samples, so branching off there adds nothing.
+                # The node has no samples, so the prediction has no term for branching off there.
                 here[i], branches[i] = above, -leaves * above
                 continue
             discount = math.exp(-gamma * spans[i])
@@ -248,7 +251,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         Largest size of the trees in bytes. The window is halved earlier to stay below this size.
         None sets no limit.
     root_forgets
-        Whether the memories of the roots also forget.
+        Whether class counts are discounted at the roots too, not only at other nodes.
     watch
         The model's errors and the drift detector. None disables drift detection.
 
@@ -324,8 +327,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # Two new nodes need side rows (rows of statistics). Each node on a path may also need a row
-        # for a class that the node has not seen.
+        # Two new nodes need side rows (rows of statistics). Each node on a path may need one more
+        # row, for a class that the node has not seen.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 

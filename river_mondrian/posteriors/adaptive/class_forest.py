@@ -2,9 +2,9 @@
 
 `learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 
-If roots also forget (`root_forgets`), the class weights of a node equal the weights after a replay
-of the node's samples in order. A node that is inserted above another node copies the other node's
-statistics.
+If counts are discounted at roots too (`root_forgets`), the class weights of a node equal the
+weights after a replay of its samples in order. A node that is inserted above another node copies
+the other node's statistics.
 """
 
 from ...compiling.kernels import inlined, separate
@@ -22,11 +22,12 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 
 # Splits of leaves: the queue of leaves, guided cuts, and the statistics of the children.
 #
-# Labels guide cuts. `n_candidates` cuts of a block are drawn from the Mondrian distribution
-# (Algorithm 2, lines 6 and 7). The dimension is drawn in proportion to the sides of the box, and
-# the position uniformly within the side. The cut with the largest reduction of the Gini impurity is
-# kept. With one candidate, the tree is distributed like any other Mondrian tree. A side may be
-# weighted with the gains of earlier cuts in the same dimension.
+# Labels guide cuts. `n_candidates` cuts of a leaf's box are drawn from the Mondrian distribution
+# (Lakshminarayanan, Roy and Teh 2014, Algorithm 2, lines 6 and 7). The dimension is drawn in
+# proportion to the sides of the box, and the position uniformly within the side. The cut with the
+# largest reduction of the Gini impurity is kept. With one candidate, the tree is distributed like
+# any other Mondrian tree. A side may be weighted with the gains of earlier cuts in the same
+# dimension.
 
 
 # Side of a missing value in `ClassSides`. The other sides are LEFT and RIGHT.
@@ -108,7 +109,7 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
     """Add a point of the tree to the statistics on the point's path.
 
     If `grown`, the tree has just been extended by the point, so rows may be new. Otherwise points
-    are replayed in order, and a row's statistics begin with its first point.
+    are replayed in order, and the statistics of a row begin with the row's first point.
     """
     tree = forest.trees[t]
     label, weight = forest.label_of(p), forest.weight_of(p)
@@ -166,7 +167,7 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update the weights on the sample's path with the sample's class."""
+        """Update probabilities to stop and shares on the sample's path with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
@@ -204,11 +205,11 @@ class ClassForest(AdaptiveForest):
             push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Sum weights by candidate, class and side over a sample of a block's points.
+        """Sum weights by candidate, class and side over a subset of a leaf's points.
 
-        Returns the number of classes, and the number of points per sampled point. Each candidate
-        has a table of classes. Classes are numbered from 1 on within the block, since most blocks
-        have few classes.
+        Returns the number of classes, and the leaf's number of points per point of the subset. Each
+        candidate has a table of classes. The classes of the leaf are numbered from 1 on, since most
+        leaves have few classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -264,7 +265,7 @@ class ClassForest(AdaptiveForest):
         return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block `time` after the parent's cut, and add the children to the queue.
+        """Cut a leaf `time` after the parent's cut, and add the children to the queue.
 
         If the tree predicts, `last` is the latest stored point, and the new rows get statistics.
         During a build, `last` is NONE.
@@ -284,7 +285,6 @@ class ClassForest(AdaptiveForest):
             else:
                 make_statistics(self, t, child, last)
                 enqueue(tree, child)
-                # Record the classes on this side.
                 below = tree.nodes.row(child).statistics(tree)
                 for i in range(list_seen(self, tree, below)):
                     if numbers_of(self, tree, below, labels[i]).words[0] > 0.0:

@@ -15,11 +15,12 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# A node stores the weight of each class in three memories.
+# A node stores three counts of each class, which are sums of sample weights.
 #
-# The first memory holds all samples that have passed the node. The other memories forget
-# exponentially with each visit of the node. Forgetting does not change stored weights. Instead the
-# memory's unit, the weight of the latest sample, grows.
+# The first count is over all samples that have passed the node. The other two counts are
+# discounted: each sample that passes the node multiplies the weights of earlier samples by 1 /
+# `GROWTHS`. Discounting does not change stored counts. Instead, the unit by which the weight of a
+# new sample is multiplied grows.
 #
 # With few classes, a row has all classes, in blocks of `BLOCK`. The weights of a block are
 # contiguous, since predictions read block by block. With many classes, a node has only the classes
@@ -31,27 +32,28 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 
 
 N_MEMORIES = 3
-# Factors by which the units of the forgetting memories grow at a visit.
+# Factors by which the units of the two discounted counts grow with each sample.
 GROWTHS = (1.0 / 0.95, 1.0 / 0.7)
 N_FORGETTING = len(GROWTHS)
 LATE = 0
 LATEST = 1
-# A memory is rescaled when its unit times a weight exceeds this number.
+# A discounted count is divided by its unit when the unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# Rescaling sets weights up to this number to 0, since such weights are negligible beside the prior.
+# The division sets counts up to this number to 0, since they are negligible beside the prior.
 # Subnormal numbers would slow down some processors 100 times.
 UNNOTICED = 1e-18
 
-# The two context-tree weightings. The first weighting stops early if labels are noisy. The second
-# weighting relies more on deep nodes. In the second weighting, each node mixes the three memories.
-# Each weighting has a Dirichlet prior, and a prior probability to stop.
+# The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy
+# labels. The second weighting relies more on deep nodes. In the second weighting, the estimate of a
+# node is a mixture of the estimates from the three counts. Each weighting has a Dirichlet prior,
+# and a prior probability to stop.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
 STOP_PRIORS = (0.5, 0.1)
 N_WEIGHTINGS = 2
 
-# A tree's posteriors: the HNSP, then the weightings.
+# Number of posteriors of a tree: the HNSP (see `labels.hnsp`) and the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
 
 # Numbers of classes in a block, of bits for the sides of a class, and of classes in a word of
@@ -66,7 +68,7 @@ class ClassBlock(rec.Record):
 
     # Weight of the samples of each class.
     counts: rec.Float32s = rec.inline(BLOCK)
-    # Weights in the forgetting memories: `BLOCK` weights for each memory.
+    # The two discounted counts of each class, `BLOCK` classes for each count.
     weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
@@ -85,15 +87,15 @@ class SeenClass(rec.Record):
         return (self.key >> SIDE_BITS) - 1
 
     def numbers(self) -> ClassNumbers:
-        """Return the weights of the class in all memories."""
+        """Return the three counts of the class."""
         return ClassNumbers(rec.Float32s(self, 1, 1 + N_FORGETTING), 1)
 
 
 class ClassNumbers(NamedTuple):
-    """The weights of a class at a node: of all samples, then in both forgetting memories."""
+    """The counts of a class at a node: the count of all samples, then the discounted counts."""
 
     words: rec.Float32s
-    # Number of words from one weight to the next.
+    # Number of words from one count to the next.
     step: int
 
 
@@ -106,15 +108,15 @@ class Statistics(rec.Record):
 
     # Probability to stop at the node, for each weighting.
     stops: rec.Float32s = rec.inline(N_WEIGHTINGS)
-    # Shares of the memories in the second weighting.
+    # Shares of the three counts in the second weighting.
     shares: rec.Float32s = rec.inline(N_MEMORIES)
-    # For each forgetting memory: the weight of all samples, and the unit.
+    # For each discounted count: the sum over all classes, and the unit.
     totals: rec.Float32s = rec.inline(N_FORGETTING)
     units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
     weight: rec.Float32
     # Number of seen classes, and number of set bits in the sides of all classes. If samples have
-    # weight 1, `n_sides` is the sum of c over all classes (see `sides`).
+    # weight 1, `n_sides` is the sum over all classes of c of the HNSP (see `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
@@ -127,7 +129,8 @@ class Statistics(rec.Record):
         """Return the words with the classes' sides, in a row with capacity for `capacity` classes.
 
         A class has two bits: 1 if samples of the class are on the left of the node's cut, and 2 for
-        the right. If samples have weight 1, the number of set bits is c of Algorithm 5.
+        the right. If samples have weight 1, the number of set bits is c of the HNSP (see
+        `labels.hnsp`).
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
@@ -162,7 +165,7 @@ class Statistics(rec.Record):
     def estimate(
         self, numbers: ClassNumbers, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
-        """Return a factor times the first memory's Dirichlet estimate of a class.
+        """Return a factor times the Dirichlet estimate of a class from the first count.
 
         The product is computed first, so that the compiler cannot choose the order of rounding.
         """
@@ -171,7 +174,7 @@ class Statistics(rec.Record):
     def late_estimate(
         self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
-        """Return a factor times a forgetting memory's Dirichlet estimate of a class."""
+        """Return a factor times the Dirichlet estimate of a class from a discounted count."""
         seen = numbers.words[(1 + m) * numbers.step]
         prior = alpha * self.units[m]
         return factor * (seen + prior) / (self.totals[m] + prior * n_classes)
@@ -271,11 +274,10 @@ class Step(rec.Record):
     discount: rec.Float64
     # None if the node has no statistics, or if the statistics have no sample.
     statistics: Statistics
-    # HNSP: sums over all classes of c and of tab (Algorithm 5).
+    # Sums over all classes of c and of tab of the HNSP (see `labels.hnsp`).
     sum_of_c: rec.Float64
     sum_of_tables: rec.Float64
-    # Factor of a sample's weight in the first weighting, and in each memory of the second
-    # weighting.
+    # Factor of a sample's weight in the first weighting, and in each count of the second weighting.
     noisy: rec.Float64
     of_all: rec.Float64
     of_late: rec.Float64
@@ -285,10 +287,10 @@ class Step(rec.Record):
 class Factors(rec.Record):
     """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
-    `by_weight` multiplies the weight of a class. In the HNSP, `by_first` multiplies the class's
-    tables, min(weight, 1), and `by_second` the class's number of sides. In the second weighting,
-    `by_first` and `by_second` multiply the class's weights in the two forgetting memories. The
-    weightings add `constants` to all classes.
+    `by_weight` multiplies the weight of a class. In the HNSP, `by_first` multiplies tab of the
+    class, min(weight, 1), and `by_second` multiplies the number of sides with samples of the class.
+    In the second weighting, `by_first` and `by_second` multiply the two discounted counts of the
+    class. The weightings add `constants` to all classes.
     """
 
     by_weight: rec.Float32s = rec.inline(N_POSTERIORS)
@@ -299,7 +301,7 @@ class Factors(rec.Record):
 
 
 class ClassSides(rec.Record):
-    """Weights of a class's points in a block, on each side of a candidate."""
+    """Weights of a class's points in a leaf, on each side of a candidate."""
 
     # Weights on the left, on the right and with a missing value. The fourth element is unused.
     weights: rec.Float32s = rec.inline(4)
@@ -324,9 +326,9 @@ class AdaptiveForest(RebuiltForest):
     class_capacity: rec.Int64
     is_sparse: rec.Int64 = rec.derived()
     statistics_words: rec.Int64 = rec.derived()
-    # Rate of the discount: d = exp(-gamma span).
+    # Rate gamma of the HNSP's discount, exp(-gamma span) (see `labels.hnsp`).
     gamma: rec.Float64
-    # Whether the memories of the roots also forget.
+    # Whether class counts are discounted at the roots too, not only at other nodes.
     root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
     is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
@@ -347,13 +349,13 @@ class AdaptiveForest(RebuiltForest):
     # samples, then for recent trees.
     steps: rec.Array[Step]
     posterior_sums: rec.Float32s
-    # For each class, if samples have weights other than 1: c at a node of a path, and the weight at
-    # the node below.
+    # For each class, if samples have weights other than 1: c of the HNSP at a node of a path, and
+    # the weight at the node below.
     node_c: rec.Float32s
     below: rec.Float32s
-    # Buffers for drawing a cut. First, the sides of the block's classes for each candidate. Then
-    # the classes of the block. Then, for each class, 1 plus its index among the block's classes, or
-    # 0 for other classes.
+    # Buffers for drawing a cut. `class_sides` has the weights of a leaf's classes on the sides of
+    # each candidate. `block_classes` lists the classes of the leaf. `class_numbers` has 1 plus the
+    # index in this list for each class of the leaf, and 0 for other classes.
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s

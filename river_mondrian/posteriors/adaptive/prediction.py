@@ -1,10 +1,10 @@
 """Predictions of a sample by adaptive trees: three posteriors of each tree, then the mixture.
 
 The first posterior is the HNSP, which integrates over the points where the sample may branch off.
-`labels.hnsp` derives the weights of the HNSP (Algorithm 8, lines 6 to 12). The other posteriors
-average over the nodes of the path by context-tree weighting (`weighting`). All posteriors are
-weighted sums of the class statistics on the path. A walk down the path computes the weights. A pass
-up the path adds the weighted statistics.
+`labels.hnsp` derives the weights of the HNSP (Lakshminarayanan, Roy and Teh 2014, Algorithm 8,
+lines 6 to 12). The other posteriors average over the nodes of the path by context-tree weighting
+(`weighting`). All posteriors are weighted sums of the class statistics on the path. A walk down the
+path computes the weights. A pass up the path adds the weighted statistics.
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
@@ -36,7 +36,8 @@ _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 # Factors of the HNSP up to this number count as 0, since subnormal numbers slow down some
 # processors 100 times. The omitted terms are far below the floor of experts (`learners.experts`).
 LEAST_FACTOR = 1e-37
-# With many classes, smaller weights of a node in the HNSP count as 0, for the same reason.
+# With many classes, weights of a node in the HNSP below this number count as 0, for the same
+# reason.
 NEGLIGIBLE = 1e-18
 
 
@@ -144,10 +145,10 @@ def clear_below(forest: A, ref: int) -> int:
 
 @separate
 def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
-    """Write c and the sums of c and tab of Algorithm 5 at a node, if samples have weights.
+    """Write c and the sums of c and tab (see `labels.hnsp`) at a node, if samples have weights.
 
     With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
-    leaf. A weight that is not in the child on the path is in the other child.
+    leaf. The weight of a class that is not in the child on the path is in the other child.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
     total, tables, labels = 0.0, 0.0, forest.seen_labels
@@ -184,7 +185,7 @@ def _add_step(
     """
     statistics = step.statistics
     units = statistics.units
-    # At a leaf, c of a class is its number of samples.
+    # At a leaf, c of a class is the number of samples of the class.
     is_weighted = forest.is_weighted == 1
     of_samples = _noticed(weight)
     by_weight, by_first, by_second = factors.by_weight, factors.by_first, factors.by_second
@@ -207,7 +208,8 @@ def _add_step(
             factors.constants[1 + v] = constant
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
-        # Add the terms of c.
+        # With weights, c is in `node_c` and not in the statistics, so the terms of c are added
+        # here.
         node_c, labels = forest.node_c, forest.seen_labels
         for i in range(list_seen(forest, tree, statistics)):
             _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
@@ -223,7 +225,8 @@ def predict_tree(
     """
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
-        # Nodes write only the classes that they have seen, so all classes are cleared first.
+        # At each node, only `below` of the seen classes is written, so all classes are cleared
+        # first.
         forest.clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
@@ -251,7 +254,7 @@ def predict_tree(
         if forest.is_weighted == 1:
             forest.clear_below(forest, ref)
         if ref < 0:
-            # At a single point, c of its class is its weight W, and tab is min(W, 1).
+            # At a single point of weight W, c of the point's class is W, and tab is min(W, 1).
             seen = forest.weight_of(~ref)
             share = discount * (min(seen, 1.0) / seen)
             own += weight * (1.0 - share)

@@ -3,10 +3,10 @@
 If there are many classes, most nodes have seen few classes. So a node stores only the classes that
 it has seen (`SeenClass`). The node's row of statistics has the first `N_FIRST` classes. Each
 further row has `N_MORE` classes, from the word `MORE_WORD` on. The rows of a node form a binary
-tree, in which every row links to at most two other rows. In row i of a path, bit i of the class's
-number selects the link. A class is in the first row on its path that had room when the class was
-first seen. So a search takes at most as many steps as the class's number has bits. Rows are freed
-only together with the tree.
+tree, in which every row links to at most two other rows. In the i-th row of the search for a class,
+bit i of the class's number selects the link. A class is in the first row of this search that had
+room when the class was first seen. So a search takes at most as many steps as the class's number
+has bits. Rows are freed only together with the tree.
 """
 
 from collections.abc import Iterator
@@ -156,7 +156,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
 
 @separate
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
-    """Divide the weights of forgetting memory `m` by `unit`. The caller resets the unit to 1."""
+    """Divide the discounted count `m` of all classes by `unit`. The caller resets the unit to 1."""
     n, labels = list_seen(forest, tree, statistics), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
@@ -176,7 +176,7 @@ def add_sample(
     forgets: bool,
     side: int,
 ) -> None:
-    """Add a sample's class and weight to the memories of a node.
+    """Add a sample's weight to the counts of the sample's class at a node.
 
     `side` is the sample's side of the node's cut, or NO_SIDE at a leaf.
     """

@@ -28,8 +28,8 @@ with s = 1/2 and the Dirichlet prior 1/2. AMF stores log E and log P_w. This mod
 AMF:
 
 - There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
-  priors of AMF. The second weighting relies more on deep nodes. In the second weighting, p_own
-  mixes three memories.
+  priors of AMF. The second weighting relies more on deep nodes. In the second weighting, p_own is a
+  mixture of the estimates from three counts (see `nodes`).
 
 - The labels that update b have also guided the cuts, so deep nodes look better than they are.
 
@@ -151,7 +151,7 @@ def _add_by_blocks(
             builder.store(total, place, align=_ALIGNMENT)
 
 
-# Weight of a class in each memory.
+# The count of a class over all samples, and the two discounted counts.
 Numbers = tuple[float, float, float]
 
 
@@ -212,8 +212,8 @@ def _add_vectors(
         bits = builder.and_(key, _WORD(3))
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # Operands of the HNSP (tables or sides), of the first weighting (unused), and of the second
-        # weighting (weight in a memory).
+        # The vectors have the operands of the HNSP (tab or sides), of the first weighting (unused),
+        # and of the second weighting (a discounted count).
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
@@ -270,7 +270,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     return 0
 
 
-# Share that a node's memories exchange at each visit, and the least probability to stop.
+# Switching rate of the fixed share among a node's three counts, and least probability to stop.
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
@@ -317,7 +317,7 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Update the weights on a sample's path with the sample's class, from the leaf up.
+    """Update stops and shares on a sample's path with the sample's class, from the leaf up.
 
     `own` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
     consists of this point has seen no sample.
@@ -381,7 +381,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 def update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> int:
-    """Update the weights on a sample's path as `update_weights` does, for any sample weight."""
+    """Update stops and shares on a path as `update_weights` does, for any weight of the sample."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     # Log likelihoods of the child's subtree, times the sample's weight.

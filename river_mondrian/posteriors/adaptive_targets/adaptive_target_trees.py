@@ -29,12 +29,12 @@ from .targets_forest import TargetsForest, next_renewal, read_targets
 # Number of samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
 
-# Number of orders of the features for explanations, in addition to their reverses.
+# Number of orders of the features for explanations. Each order is used in reverse, too.
 N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """The target of a tree, and whether the tree is extended outside its boxes and recent."""
+    """The target of a tree, whether points outside boxes add cuts, and the tree's age."""
 
     learns: int
     extends: int
@@ -102,7 +102,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     squared
         Whether predictions minimize squared errors instead of absolute errors.
     autoregressive
-        Whether the latest targets and errors are also used for predictions.
+        Whether predictions use the latest targets and errors, besides the features.
     watch
         The model's errors and the drift detector. None disables drift detection.
 
@@ -288,7 +288,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return self.laws.mean_scale(forest.point, forest.spread, self.ridges.record.size)
 
     def law_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
-        """Return the predictive distribution of a target, given the values of its prediction."""
+        """Return the predictive distribution of a target, given a row of `predict_rows`."""
         point, spread, size = map(float, said)
         return self.laws.law(point, spread, size, self.n_begun)
 

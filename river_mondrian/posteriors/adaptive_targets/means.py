@@ -23,7 +23,7 @@ RESIDUAL = 1
 ERROR = 2
 N_TARGETS = 3
 
-# Factor of a node's `late_weight` at each visit.
+# Factor by which a node's `late_weight` is discounted with each sample that passes the node.
 KEPT = 0.4
 
 
@@ -38,7 +38,7 @@ class TargetsNode(RebuiltNode):
     """A node with the mean of all targets and the mean of recent targets of its samples."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
-    # multiplied by KEPT at each visit.
+    # multiplied by KEPT before each new target is added.
     weight: rec.Float32
     late_weight: rec.Float32
     mean: rec.Float64
@@ -66,14 +66,14 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: rec.Table[TargetsNode]
-    # The target that the tree learns, and whether the tree is extended outside its boxes. If the
-    # tree is not extended, a sample always walks down to a leaf.
+    # The target that the tree learns, and whether points outside boxes add cuts above the boxes. If
+    # they add no cuts, a point always walks down to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 
 
 class SidesOfCut(rec.Record):
-    """Sums over the sampled points of a block, on each side of a candidate."""
+    """Sums over a subset of a leaf's points, on each side of a candidate."""
 
     # Weights and sums of targets: on the left, on the right, and with a missing value.
     weights: rec.Float64s = rec.inline(3)
@@ -108,15 +108,16 @@ class AdaptiveTargetForest(RebuiltForest):
     first_point: rec.Float64 = rec.transient()
     point: rec.Float64 = rec.transient()
     spread: rec.Float64 = rec.transient()
-    # Whether the accepted sample has a delayed target. If so, the prediction when the sample
-    # arrived: the values for `mixing.recall`, then the point prediction and the predicted size of
-    # errors.
+    # Whether the accepted sample has a delayed target. If so, `remembered` has values of the
+    # prediction that was made when the sample arrived. These are the values for `mixing.recall`,
+    # the point prediction, and the predicted size of errors.
     is_late: rec.Int64 = rec.transient()
     remembered: rec.Float64s
     # For each group of trees: the means of the trees' N_READINGS readings, and the number of trees.
     readings: rec.Float64s
     group_sizes: rec.Int64s
-    # Buffers for drawing a cut: the sampled points of the block, and the sums of each candidate.
+    # Buffers for drawing a cut of a leaf: a subset of the leaf's points, and the sums of each
+    # candidate.
     block: rec.Int64s
     sides: rec.Array[SidesOfCut]
 
@@ -136,13 +137,13 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 #
 #     (n m + s v) / (n + s),
 #
-# with the strength s of the shrinkage. With fewer samples in a leaf, the nodes above count more.
-# The means of recent targets are shrunk in the same way, with their weights and with several
+# with the strength s of the shrinkage. The fewer samples a leaf has, the more the nodes above
+# count. The means of recent targets are shrunk in the same way, with their weights and with several
 # strengths. With s = 0, only the leaf counts. One walk down computes all readings.
 #
-# Trees that learn the same target form two *groups*: extended trees, and other trees. Trees of
-# errors form a group of recent trees, and a group of other trees. The readings of a group are
-# averaged.
+# Trees that learn the same target form two *groups*: extended trees, in which points outside boxes
+# add cuts, and other trees. Trees of errors form a group of recent trees, and a group of other
+# trees. The readings of a group are averaged.
 
 
 # Strengths of the shrinkage: for the mean of all targets, and for the mean of recent targets.

@@ -64,7 +64,7 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
             own.sums[k] = own.sums[k] + moved
 
 
-# A block is split if it has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
+# A leaf is split if the leaf has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
 # samples of the tree.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
@@ -140,7 +140,8 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Factor of `beyond` at each sample, and largest `beyond` for which targets are clipped.
+# Factor by which `beyond` is discounted at each sample, and largest `beyond` at which targets are
+# clipped. `beyond` counts targets beyond the fences.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -171,7 +172,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
 
 @inlined
 def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
-    """Add a point to the means of a node on its path, and queue a leaf whose targets differ."""
+    """Add a point to the means of a node on the point's path; queue a leaf whose targets differ."""
     tree = forest.trees[t]
     node, point = tree.nodes.row(ref), forest.points.row(p)
     target = point.targets[tree.learns]
@@ -221,9 +222,9 @@ class TargetsForest(AdaptiveTargetForest):
         accepted[means.ERROR] = 0.0 if is_first else target - self.first_point
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
-            # The second mixture and the error distribution learn the error of the prediction when
-            # the sample arrived. The first mixture learns the error of the current prediction, so
-            # that the mixture adapts faster after a drift.
+            # The second mixture and the error distribution learn the error of the prediction that
+            # was made when the sample arrived. The first mixture learns the error of the current
+            # prediction, so that the mixture adapts faster after a drift.
             n, then = mixing.recall(self.second, self.remembered), self.remembered
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
@@ -243,10 +244,10 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Begin a point's walk at the root if the tree is extended, otherwise at the point's leaf.
+        """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
 
         If the walk begins at the leaf, the boxes on the path are enlarged to contain the point. The
-        path of the prediction is used, or is computed if the tree does not predict.
+        path is the path of the prediction, or is computed if the tree does not predict.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -279,7 +280,7 @@ class TargetsForest(AdaptiveTargetForest):
             add_to_node(self, t, path[i].ref, p)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Add a point to the means on its path in a tree that is being split."""
+        """Add a point to the means on the point's path in a tree that is being split."""
         tree = self.trees[t]
         x, ref = self.values_of(tree, p), tree.root
         while ref >= 0:
@@ -294,9 +295,9 @@ class TargetsForest(AdaptiveTargetForest):
             push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Sum weights and targets on candidates' sides over a sample of a block's points.
+        """Sum weights and targets on candidates' sides over a subset of a leaf's points.
 
-        Returns the size of the sample, and the number of points per sampled point.
+        Returns the size of the subset, and the leaf's number of points per point of the subset.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -325,7 +326,7 @@ class TargetsForest(AdaptiveTargetForest):
         return gap * gap * (left * right / (left + right))
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block `time` after the parent's cut, and queue the children."""
+        """Cut a leaf `time` after the parent's cut, and queue the children."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
         known = node.means()

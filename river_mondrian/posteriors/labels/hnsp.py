@@ -3,17 +3,17 @@
 The counts of the HNSP are interpolated Kneser-Ney counts (`records`). Equation 4 of
 Lakshminarayanan et al. 2014 is linear in the parent's distribution: G_j = b_j + a_j G_parent. A
 prediction is a weighted sum of the terms b_j along the path (Equations 5 and 6). So a walk down
-computes only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds each
-node's own term, with its weight, to the classes. The pass ends when the weight that is passed up is
-negligible.
+computes only the probabilities of branching off (see `partitions.mondrian.walks`). One pass from
+the leaf up adds the weighted term of each node to the probabilities of the classes. The pass ends
+when the weight that is passed up is negligible.
 
 Suppose that the sample has not branched off above node j, which has the counts c and the tables
 tab. Then Equation 4 is G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount
-d = exp(-gamma span).
+d = exp(-gamma span). The span of node j is the time from the parent's cut to the cut of node j.
 
-Suppose that the sample branches off at node j, after the time Delta ~ Exp(eta), truncated to the
-span. Then the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected
-discount (line 9) is
+Suppose that the sample branches off at node j with the rate eta. The time from the parent's cut is
+Delta ~ Exp(eta), truncated to the span. Then the new parent has the counts c = tab = min(c_j, 1)
+(Algorithm 8, line 10). The expected discount (line 9) is
 
     E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span))
 
@@ -41,7 +41,7 @@ from ...records.numba_types import lowest_bit
 from . import records
 from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
-# A smaller weight is lost to rounding in float64 sums.
+# Weights below this number are lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -99,7 +99,7 @@ def _add_sets(
 def branching(
     eta: float, reach: float, stays: float, gamma: float, discount: float
 ) -> tuple[float, float]:
-    """Return the weights of a node's tables and the parent's distribution due to branching off.
+    """Return the weights that branching off gives to a node's tables and the parent's distribution.
 
     The function computes Algorithm 8, lines 6 to 12, without the sums over classes.
     """
@@ -138,7 +138,7 @@ def _add_weights(
 
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
-    """Add a walk's prediction, from its leaf up to the base distribution (Algorithm 8)."""
+    """Add a walk's prediction, from the leaf up to the base distribution (Algorithm 8)."""
     tree = forest.trees[t]
     gamma, n_classes = forest.gamma, forest.n_classes
     n_words = records.n_words_of(n_classes)
@@ -167,7 +167,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             n_below, n_in_both = records.count_classes(left, right, n_words)
             # In Equation 4, tab of each class below is 1.
             if i == depth:
-                # At a leaf, c of a class is its number of samples.
+                # At a leaf, c of a class is the number of samples of the class.
                 total = np.float64(node.n_samples)
                 of_both = 0.0
                 if n_below > 1:

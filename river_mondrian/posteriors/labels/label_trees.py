@@ -31,7 +31,7 @@ FIRST_WEIGHTS = 2
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its weight and counts: class weights at a leaf, otherwise c of Algorithm 5."""
+    """A node with its weight and counts: class weights at a leaf, otherwise c of the HNSP."""
 
     counts: NDArray[Any]
     weight: float
@@ -53,7 +53,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         Rate of the discount. None means ten times the number of features known at the end of the
         warm-up.
     split_pure
-        Whether blocks of one class are also cut.
+        Whether leaves of one class are cut instead of being paused.
 
     """
 
@@ -250,7 +250,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def _smoothed(
         self, t: int, ref: int, span: float, above: Floats
     ) -> tuple[Floats, Floats, float]:
-        """Return a node's distribution by Equation 4, its tables, and its discount."""
+        """Return a node's distribution (Equation 4, see `hnsp`), the node's tables and discount."""
         place = place_of(self.forest, self.trees[t], ref)
         counts = self._kept(t, False)(ref, place)[2][0]
         tables = np.minimum(counts, 1.0)
@@ -272,7 +272,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return found
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the nodes' distributions, and the changes by branching off (see `hnsp`)."""
+        """Return the nodes' distributions and, for `contributions`, effects of branching off."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)
         here, branches = np.zeros((2, len(path.refs), n_classes))

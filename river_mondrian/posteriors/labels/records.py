@@ -1,9 +1,9 @@
 """Records of a forest over classes: sets of classes at nodes, counts at leaves, and weights.
 
 The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k
-(Algorithm 5). While all samples have weight 1, each table is 0 or 1. So the sets of classes below
-each child determine the counts. A leaf of one class needs only its number of samples. A leaf of
-several classes has a row of counts, or its list of points.
+(Lakshminarayanan, Roy and Teh 2014, Algorithm 5). While all samples have weight 1, each table is 0
+or 1. So the sets of classes below each child determine the counts. A leaf of one class needs only
+its number of samples. A leaf of several classes has a row of counts, or its list of points.
 
 After the first sample with another weight, each node also stores the weight of each class below
 each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
@@ -106,7 +106,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of two points pauses because both points have the same class."""
+        """Return whether a leaf of two points is paused because both points have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -119,7 +119,7 @@ class CountRow(rec.Record):
     """Number of samples of each class at a leaf, each an int32."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the link of a free row to the next free row, in place of its first count."""
+        """Return the link of a free row to the next free row, which replaces the first count."""
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:
@@ -192,7 +192,7 @@ class LabelNode(mondrian.LightNode):
         self.add_sample(LabelForest(forest), side, LabelPoint(point))
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise the classes of a side with the union of both sides of its child."""
+        """Initialise the classes of a side with the union of both sides of this side's child."""
         labels = LabelForest(forest)
         if child < 0:
             self.add_sample(labels, side, labels.points.row(~child))
@@ -208,13 +208,13 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses because it has one class (Algorithm 9, line 3)."""
+        """Return whether a leaf is paused because its points have one class (Algorithm 9)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether a point has another class than a paused leaf (Algorithm 10, line 4)."""
+        """Return whether a point's class is not a paused leaf's class (Algorithm 10, line 4)."""
         labels = LabelForest(forest)
         own = first_class(self.classes(labels, 0), labels.n_set_words)
         return LabelPoint(point).label != own
@@ -228,8 +228,8 @@ class LabelNode(mondrian.LightNode):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf before the point is added.
 
-        A leaf of several classes gets a row of counts, computed from its class or its points. In a
-        forest with weights, no leaf has a row of counts.
+        If the leaf then has several classes, a new row of counts is computed from the leaf's only
+        class or from the leaf's points. In a forest with weights, no leaf has a row of counts.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():
@@ -291,7 +291,7 @@ class LabelNode(mondrian.LightNode):
             remove_class(own, label)
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Recompute the classes of a side from its child."""
+        """Recompute the classes of a side from the child on this side."""
         self.clear_side(LabelForest(forest), side)
         self.inherit(forest, tree, side, child)
 
@@ -306,7 +306,7 @@ class LabelNode(mondrian.LightNode):
             self.count_row = NONE
 
 
-# Word of a node's row where its sets begin.
+# Word of a node's row where the sets begin.
 SETS_WORD = LabelNode.WORDS
 
 
@@ -326,9 +326,9 @@ class LabelForest(SampledForest):
     # The horizon is infinite, since walks must end at leaves. Only leaves store the number of
     # samples of each class.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Whether blocks of one class are also cut, instead of pausing.
+    # Whether leaves of one class are cut instead of being paused.
     splits_pure: rec.Int64
-    # Rate of the discount: d = exp(-gamma delta).
+    # Rate gamma of the HNSP's discount, exp(-gamma span) (see `hnsp`).
     gamma: rec.Float64
     # Number of words of a set of classes, and capacity of a row of counts, in classes.
     n_set_words: rec.Int64

@@ -14,12 +14,12 @@ from .schedule import BUILD_EVERY
 
 # Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
-# In a block, Algorithm 2 (lines 6 and 7) draws the dimension of a cut in proportion to the sides of
-# the box. The position is then uniform within the side. A side may be weighted with the gains of
-# earlier cuts in the same dimension.
+# Algorithm 2 of Lakshminarayanan, Roy and Teh (2014) draws the dimension of a cut in proportion to
+# the sides of the box (lines 6 and 7). The position is then uniform within the side. A side may be
+# weighted with the gains of earlier cuts in the same dimension.
 
 
-# Approximate number of a block's points on which candidates are compared.
+# Approximate number of a leaf's points on which candidates are compared.
 GAIN_SAMPLE = 256
 
 
@@ -65,7 +65,7 @@ def draw_candidates(
 
 @separate
 def draw_guided(forest: R, t: int, j: int) -> Candidate:
-    """Draw candidates for a block's first cut, and return the candidate with the largest gain.
+    """Draw candidates for the cut of a leaf, and return the candidate with the largest gain.
 
     The gain is added to the gains of the candidate's dimension.
     """
@@ -83,7 +83,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
         if gain > most:
             best, most = candidates[c], gain
     gains = forest.gains.part(n_dims * t, n_dims)
-    # Scale the gain from the sample to all points.
+    # Scale the gain from the subset of points to all points.
     gains[best.dim] = gains[best.dim] + max(most, 0.0) * factor
     return best
 
@@ -130,15 +130,15 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
-            # The block's box has no extent, so the block is never cut.
+            # All sides of the leaf's box are empty, so the leaf is never cut.
             node.dim = COMPLETE
     return budget
 
 
-# Learning of a sample: first the mixture of predictions learns it, then the trees.
+# Learning of a sample, first by the mixture of predictions, then by the trees.
 #
-# A subclass of `RebuiltForest` stores the label or the target of the sample. The owner of the trees
-# completes steps that kernels cannot, such as allocations, and continues from `stage`.
+# A subclass of `RebuiltForest` stores the label or the target of the sample. `RebuiltTrees`
+# completes steps that kernels cannot, including allocations, and continues from `stage`.
 
 
 # Number of node rows that a call may need in a tree, and the default number of side rows.
@@ -200,8 +200,8 @@ def _update_trees(forest: R, p: int) -> None:
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count it.
 
-    Each tree must have room for `ROOM` more rows. The forest is closed if a build must continue
-    now.
+    Each tree must have room for `ROOM` more rows. If a build must continue now, the forest's
+    version becomes CLOSED.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
@@ -241,8 +241,8 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     Weights below LEAST_WEIGHT are raised to LEAST_WEIGHT. If an external detector has detected a
     drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
     or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
-    changed. Returns WAITS if the forest is closed and its owner must complete a build, the
-    adaptation to a drift, or the sample. An incomplete sample counts in `n_walking`.
+    changed. Returns WAITS if `RebuiltTrees` must complete a build, the adaptation to a drift, or
+    the sample. An incomplete sample counts in `n_walking`.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
@@ -293,7 +293,7 @@ def learn_accepted(forest: R) -> int:
 #
 # The tree gathers its points in one leaf, which is then split. In a forest over classes, the tree
 # then replays the points in order. So the statistics equal the statistics of a tree that has
-# learned all points.
+# learned the points one at a time.
 
 
 # Cost of replaying a point, relative to the cost per point of a split.
@@ -302,8 +302,8 @@ REPLAY_COST = 12
 # Number of rows that are reserved at once for a tree that is being built.
 GROWTH = 4 * ROOM
 
-# Budget of each kernel call for a tree that is built without a pause. The budget is bounded so that
-# kernels return soon.
+# Budget of each kernel call for a tree that is built at once. The budget is bounded so that kernels
+# return soon.
 PART = 1 << 17
 
 

@@ -12,8 +12,8 @@ from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 
 # Records of forests whose trees are rebuilt, and the methods that subclasses override.
 #
-# A leaf's block pauses until `building` cuts it. So the labels or targets in the block can guide
-# the cut. Only cuts outside boxes are drawn as in any other Mondrian tree.
+# A leaf is paused until `building` cuts the leaf. So the labels or targets in the leaf can guide
+# the cut. Only a cut between a new sample and a node's box is drawn as in any other Mondrian tree.
 
 
 # Roles of a tree. An IDLE tree is not in use. LONG trees predict from all samples of the window,
@@ -49,7 +49,7 @@ class RebuiltPoint(Point):
     """A stored sample."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return True: blocks of two points always pause."""
+        """Return True: leaves of two points are always paused."""
         return True
 
 
@@ -64,7 +64,7 @@ class RebuiltNode(Node):
     next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return True: leaves' blocks always pause."""
+        """Return True: leaves are always paused."""
         return True
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
@@ -128,7 +128,8 @@ class RebuiltForest(Forest):
     cursor: rec.Int64
     budget: rec.Int64
     rows_needed: rec.Int64 = rec.transient()
-    # Side rows that a call may need in a tree, and that a split may need.
+    # Numbers of side rows (rows of statistics) that a call may need in a tree, and that a split may
+    # need.
     side_room: rec.Int64 = rec.derived()
     split_room: rec.Int64 = rec.derived()
     # Budget of calls that continue to build, and whether planning is due.
@@ -136,8 +137,8 @@ class RebuiltForest(Forest):
     is_plan_due: rec.Int64 = rec.transient()
     # Number of samples before which there is nothing to plan.
     quiet_until: rec.Int64 = rec.derived()
-    # Stage of the accepted sample in `inputs`. The sample counts as learned, even if memory must be
-    # allocated first.
+    # Stage of the accepted sample in `inputs`. The sample counts as learned even while memory must
+    # still be allocated.
     stage: rec.Int64 = rec.transient()
     # The errors of predictions, for the detection of drifts. The number of samples to keep if the
     # last error has shown a drift, otherwise 0.
@@ -201,14 +202,15 @@ class RebuiltForest(Forest):
         """Add a leaf of a tree that is being built to the queue, if the leaf should be split."""
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Sum statistics of the sides of `m` candidates, over a sample of a leaf's points.
+        """Sum statistics of the sides of `m` candidates, over a subset of a leaf's points.
 
-        Returns the argument `n` of `gain_of`, and the number of points per sampled point.
+        Returns the argument `n` of `gain_of`, and the leaf's number of points per point of the
+        subset.
         """
         return 0, 1.0
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the gain of candidate `c` for a block, from the sums of `weigh_cuts`."""
+        """Return the gain of candidate `c` for a leaf, from the sums of `weigh_cuts`."""
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:

@@ -41,7 +41,7 @@ GAIN_SHARE = 0.7
 # Number of rows that a kernel predicts at once. Ctrl-C can interrupt between two kernel calls.
 ROWS_PREDICTED = 64
 
-# The present widths are compared with the last fit only if at least this many samples of the last
+# Widths are compared with the widths of the last fit only if at least this many samples of the last
 # fit are still stored.
 LEAST_TELLING = 64
 
@@ -415,7 +415,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """
 
     def _fitted(self, limit: int) -> Schedule:
-        """Return a schedule whose window does not grow if its memory may exceed `limit` bytes."""
+        """Return a schedule whose window stops growing if the model may exceed `limit` bytes."""
         schedule, n = self.schedule, self.n_samples
         kept = min(n - schedule.first, schedule.max_samples)
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
@@ -424,7 +424,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             # Some trees contain samples from before the window, and will be smaller after their
             # rebuild.
             return schedule
-        # Twice the window is stored, and points cannot move.
+        # Up to twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
         trees = self.nodes.nbytes + self.side_rows.nbytes
         of_each, of_all = self._bytes_of_points
@@ -519,8 +519,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 given, found = inputs[rows], out[rows]
                 predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
 
-        # Blocks are not divided, since the start of a thread takes longer than the prediction of
-        # few rows.
+        # Blocks of rows are not divided, since the start of a thread takes longer than the
+        # prediction of few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out
 

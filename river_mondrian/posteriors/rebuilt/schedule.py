@@ -279,7 +279,7 @@ class Schedule(NamedTuple):
         )
 
 
-# Fields that are not stored, since the owner or the trees' records have them.
+# Fields that are not stored, since the owner or the trees' records have these fields.
 NOT_STORED = ("roles", "at_once", "recent_samples")
 STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 

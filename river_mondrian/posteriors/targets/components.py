@@ -28,7 +28,7 @@ _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
 RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
 
-# A smaller weight is lost to rounding in float64 sums.
+# Weights below this number are lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -78,7 +78,7 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components of a mixture. `n` also counts components that exceed `capacity`."""
+    """The components of a mixture. `n` counts all components, even above `capacity`."""
 
     n: Int64
     capacity: Int64
@@ -150,9 +150,9 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 
     A sample branches off at a new node, at the time T after the branch began. T is exponential with
     rate `eta`, truncated to `span`. The share r is a logistic function of T, from 0 at T = 0 to 1
-    at T = `span`. If samples tend to branch off early, the quadrature is over the quantiles of T.
-    Otherwise the quadrature integrates the distribution function of r over the values of r. The
-    error is below 2e-4.
+    at T = `span`. If `eta` is at least gamma2, the quadrature is over the quantiles of T. Otherwise
+    the quadrature integrates the distribution function of r over the values of r. The error is
+    below 2e-4.
     """
     b = gamma2 * span
     kept = math.exp(-b)
@@ -336,7 +336,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         return table, gains_of_posterior(table, blocks, posterior, noise), weight
 
     def means_on(self, t: int, refs: Sequence[int]) -> tuple[Floats, list[float]]:
-        """Return the posterior means of the nodes on a path from the root, and their times."""
+        """Return the posterior means of the nodes on a path from the root, and the nodes' times."""
         forest, tree = self.forest, self.trees[t]
         kept, gamma2 = self._kept(t, False), float(tree.gamma2)
         mean, start = float(forest.y_mean), 0.0
@@ -356,7 +356,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         return np.array(means), times
 
     def _predictions_on(self, path: reading.Path) -> tuple[Floats, Floats]:
-        """Return the means of the nodes on a path, and the changes by branching off there.
+        """Return the means of a path's nodes and, for `contributions`, effects of branching off.
 
         With plain means, a sample that branches off above a node gets the node's mean.
         """

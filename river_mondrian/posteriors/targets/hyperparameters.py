@@ -4,7 +4,8 @@ The cuts of the trees do not change. The latest targets are removed from the tre
 of the trees predicts each of these targets from the earlier targets. After the prediction, the
 target is inserted again. This progressive likelihood costs one pass over the trees, and one pass
 along a path per sample and tree. The likelihood can be computed for some trees at a time, while
-further samples are learned. The targets of further samples are also removed.
+further samples are learned. The targets of these further samples are then removed temporarily, like
+the latest targets.
 """
 
 import math
@@ -22,14 +23,14 @@ from ...records import Array, Float64, Float64s, Floats, Int64, Record, copy_rec
 from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
-# A point is searched among at most this many of a leaf's latest points.
+# A point is searched for among at most this many of a leaf's latest points.
 LONGEST = 1024
 
 # Least variance in units of gamma1, and least density per standard deviation of the targets.
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
-# A smaller remaining fraction of a weight is a rounding error.
+# A remaining fraction of a weight below this number is a rounding error.
 _ROUNDING = 1e-9
 
 
@@ -116,7 +117,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
 
 @merged
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
-    """Return a tree's predictive density of a target at its point's leaf, and the leaf's depth.
+    """Return a tree's predictive density of a point's target at the point's leaf, and the depth.
 
     Writes to `path` first a record without a node, then the internal nodes, then the leaf.
     """
@@ -207,7 +208,7 @@ def _add_densities(
         if own.leaf != EMPTY:
             messages.subtract_target(forest, forest.points.row(p).target, own.weight)
     messages.update_messages(forest, start, stop)
-    # Predict each target from the targets before it, then add it again.
+    # Predict each target from the earlier targets, and then add the target again.
     for p in range(first, end):
         taken = kept.part(width * (p - first), width)
         own = taken[n_trees]
@@ -262,8 +263,8 @@ def add_densities(
     pair
         The hyperparameters: gamma2 and the noise variance in units of gamma1.
     found
-        For each target, the sum of its densities over trees, and the standard deviation of the
-        earlier targets. The standard deviation of a skipped target is NaN. Shape (targets, 2).
+        For each target, the sum of the target's densities over trees, and the standard deviation of
+        the earlier targets. The standard deviation of a skipped target is NaN. Shape (targets, 2).
 
     """
     n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
@@ -300,7 +301,7 @@ def progressive_likelihood(found: Floats, n_trees: int) -> float:
 
 
 # Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b times its
-# reference value.
+# reference value (see `TargetTrees._hyperparameters`).
 Choice = tuple[int, int]
 
 # The exponent b is from 0 to LAST_NOISE. Each step of b away from 0 must gain a log likelihood of
@@ -313,7 +314,7 @@ LEAST_GAIN = 0.03
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
-# The targets of the latest half of the samples are predicted, but at most this many.
+# The latest half of the targets is predicted, but at most this many targets.
 CHOICE_SAMPLES = 128
 
 # Upper bound of the exponents of any choice.
@@ -371,17 +372,17 @@ class Change:
     variance
         Variance of the targets when the change began.
     frame
-        The frame (0 or 1: which of two sets of widths) for which `extent` was computed.
+        Index (0 or 1) of the set of widths for which `extent` was computed.
     n_forgotten
         Number of forgotten samples when the change began.
     choice
-        The choice when the change began, and later the new choice.
+        The exponents (`Choice`) when the change began, and later the new exponents.
     is_chosen
-        Whether `choice` is the new choice, which is then set in the trees.
+        Whether `choice` has the new exponents, which are then set in the trees.
     scores
         The progressive likelihood of each scored candidate.
     n_done
-        Number of trees with densities for the current candidate, or with the new choice.
+        Number of trees with densities for the current candidate, or with the new hyperparameters.
     densities
         The densities under the first `n_done` trees (see `add_densities`), or None.
 

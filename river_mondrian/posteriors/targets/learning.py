@@ -16,30 +16,34 @@ from . import components, messages
 from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
-# Targets that count, and targets that are set aside.
+# Outliers among the targets, which are set aside.
 #
 # The variance of the targets is the unit of the prior and of the noise. Each target moves the means
-# of all nodes on its path. A target of 10^6 among small targets would dominate the variance and
-# these means permanently. So a target beyond *fences* is set aside. The sample still extends the
-# trees, but the target has no weight in means, in moments or in the distribution of targets.
+# of all nodes on the sample's path. A target of 10^6 among small targets would dominate the
+# variance and these means permanently. So a target beyond *fences* is set aside. The sample still
+# extends the trees, but the target has no weight in means, in moments or in the distribution of
+# targets.
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
-# targets, as if they had always been set. Later fences apply only to later targets. The fences
-# follow a shift of the targets' level at the first renewal with a third as many samples after the
-# shift as before.
+# targets, as if these fences had always been set. Later fences apply only to later targets. The
+# fences follow a shift of the targets' level at the first renewal with a third as many samples
+# after the shift as before.
 #
-# A forest that no longer stores samples cannot renew its fences. All later targets then count.
+# A forest that no longer stores samples cannot renew its fences. From then on, no target is set
+# aside.
 
 
 # Distance of the fences from the robust range, as a multiple of the range's length.
 FENCE = 10.0
 
-# Largest number of stored points, at equal strides, from which fences and the extent are computed.
+# Largest number of stored points, at equal strides, from which fences and the sides of the root's
+# box (`TargetTrees._extent`) are computed.
 MOST_READ = 1024
 
-# Least number of samples for fences, and the largest number at which they apply to stored targets.
+# Least number of samples for fences, and largest number of samples at which new fences apply to
+# stored targets.
 LEAST_FENCED = 16
 LAST_JUDGED = 4096
 
@@ -101,8 +105,8 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 def put_fences(forest: T, low: float, high: float) -> None:
     """Set new fences, and set aside the targets beyond the fences.
 
-    If the same targets count as before, only the fences change. The caller must update messages
-    next.
+    If the same targets are set aside as before, only the fences change. The caller must update
+    messages next.
     """
     forest.low_fence = low
     forest.high_fence = high
@@ -123,7 +127,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
             if node.dim < 0 and node.dim != FREE:
-                # Recompute a leaf only if its list has all of its points.
+                # Recompute a leaf only if the list has all points of the leaf.
                 n, q = 0, node.first_point
                 while q != NONE:
                     n += 1
@@ -251,7 +255,7 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 
     Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. In both cases nothing has
     changed. Otherwise the sample has been learned. DONE means that the call is complete. If the
-    status is 0 or more, the forest is closed until its owner has completed the call.
+    status is 0 or more, kernels refuse samples until `TargetTrees` has completed the call.
     """
     if must_wait(forest):
         return WAITS
@@ -344,7 +348,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 
 @batch_kernel
 def count_rows(forest: T, block: Block) -> None:
-    """Count a block's points, which have extended all trees, and learn their targets.
+    """Count a block's points, which have extended all trees, and learn the targets of the points.
 
     The distribution is learned from the densities. The caller must update messages next.
     """

@@ -14,20 +14,21 @@ from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
 #
-# The mean of a node, given the parent's mean, is normal. The variance of this distribution is the
-# *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here sigma is the logistic
-# function, and tau and tau_parent are the times of both nodes. A target, given the leaf's mean, has
-# the variance `noise`. Both variances are in units of gamma1. So messages do not depend on the
-# targets' scale, which changes with each sample.
+# The posterior is described by Lakshminarayanan, Roy and Teh (2016), with the hyperparameters
+# gamma1 and gamma2. The mean of a node, given the parent's mean, is normal. The variance of this
+# distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here
+# sigma is the logistic function, and tau and tau_parent are the times of both nodes. A target,
+# given the leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So
+# messages do not depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
 # side. The likelihood is normal, and a message consists of its precision and its mean. After a walk
 # has passed a side, the side's message is unknown and has a negative precision. `update_messages`
-# updates only unknown messages, so learning a sample costs one pass along its path. With plain
-# means, a message is a weight and a mean.
+# updates only unknown messages, so learning a sample costs one pass along the sample's path. With
+# plain means, a message is a weight and a mean.
 
 
-# The sum of squares is recomputed once it has shrunk to this fraction of its largest value.
+# `y_squares` is recomputed once the sum has shrunk to this fraction of the largest sum.
 KEPT = 1e-6
 
 # In leaves of at most this many samples, the mean is recomputed whenever a sample is removed.
@@ -40,7 +41,7 @@ UNKNOWN = -1.0
 class Message(rec.Record):
     """The likelihood of a node's mean given the samples on one side."""
 
-    # In units of 1 / gamma1. With plain means, the weight of the samples.
+    # The precision is in units of 1 / gamma1. With plain means, this field is the samples' weight.
     precision: rec.Float64
     mean: rec.Float64
 
@@ -49,19 +50,19 @@ class TargetPoint(Point):
     """A stored sample with its target."""
 
     target: rec.Float64
-    # Negative if the target is set aside.
+    # Negative if the target is set aside as an outlier (see `learning`).
     weight: rec.Float64
 
     def counted(self) -> float:
-        """Return the weight of the target, or 0 if the target is set aside."""
+        """Return the weight of the target, or 0 if the target is set aside as an outlier."""
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether blocks of two points pause because they are too small."""
+        """Return whether leaves of two points are paused because they are too small."""
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:
-        """Return whether two points have the same target and weight, set aside or not."""
+        """Return whether two points have the same target and weight. Either may be set aside."""
         sample = TargetPoint(other)
         return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
@@ -73,7 +74,7 @@ class TargetNode(LightNode):
     # The time itself is stored. With stored time differences, an inserted node would change the
     # rounding of the times below, and so the messages.
     cut_time: rec.Float64
-    # Variance of the node's mean given its parent's mean.
+    # Variance of the node's mean given the mean of the parent.
     prior_variance: rec.Float64
 
     def add_point(self, forest: Forest, point: Point) -> None:
@@ -93,11 +94,11 @@ class TargetNode(LightNode):
         self.messages[side].precision = UNKNOWN
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses because it is too small."""
+        """Return whether a leaf is paused because the leaf has too few samples to be cut."""
         return self.n_samples < TargetForest(forest).min_split
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether one more point makes a paused leaf's block large enough."""
+        """Return whether a paused leaf has enough samples to be cut with one more point."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
@@ -107,8 +108,9 @@ class TargetNode(LightNode):
         as large as the remaining weight. The recomputation costs about one step for each removed
         sample. Until the recomputation, the rounding errors are at most the errors of a sum over
         all points, including removed points. These errors are relative to the largest target, which
-        the fences bound. Without fences, or if the target is beyond fences that have moved, the
-        leaf is recomputed. The right message of a leaf stores the removed weight.
+        is bounded by the fences against outliers (see `learning`). Without fences, or if the target
+        is beyond fences that have moved, the leaf is recomputed. The right message of a leaf stores
+        the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -152,7 +154,7 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above this cut: `time`, at most this cut's time.
+        """Return the time of a new cut above this one: the smaller of `time` and the cut's time.
 
         The prior variance becomes unknown, since the parent changes.
         """
@@ -184,12 +186,13 @@ class TargetForest(SampledForest):
 
     trees: rec.Array[TargetTree]
     points: rec.Table[TargetPoint]
-    # Least number of samples of a block that is cut.
+    # Least number of samples of a leaf that is cut.
     min_split: rec.Int64 = rec.stored(rec.Bounds(2))
     horizon: rec.Float64 = rec.stored(rec.Bounds(0.0))
     # Whether nodes have plain means instead of the Gaussian posterior.
     plain_means: rec.Int64
-    # The weight, the mean and the sum of squared deviations of the targets that count.
+    # The weight, the mean and the sum of squared deviations of the targets that are not set aside
+    # as outliers.
     y_weight: rec.Float64
     y_mean: rec.Float64
     y_squares: rec.Float64
@@ -200,7 +203,8 @@ class TargetForest(SampledForest):
     noise_variance: rec.Float64
     # gamma2 of redrawn trees.
     drawn_gamma2: rec.Float64
-    # The learned distribution of targets around the prediction, if it is not normal.
+    # The learned distribution of targets around the prediction, or none if the distribution is
+    # normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `learning`).
     low_fence: rec.Float64
@@ -295,7 +299,7 @@ def prior_variance_over(decay: float, span: float) -> float:
 
 @inlined
 def passed_on(precision: float, prior_variance: float) -> float:
-    """Return the precision of a node's message after it is passed up to the parent's mean."""
+    """Return the precision of a node's message when the message is passed to the parent's mean."""
     return 1.0 / (1.0 / precision + prior_variance)
 
 
@@ -317,7 +321,7 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
 
 @inlined
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the weighted mean of a leaf's targets, or 0 if no target counts."""
+    """Return the weighted mean of a leaf's targets, or 0 if no target has a weight."""
     if ref < 0:
         point = forest.points.row(~ref)
         # Targets without weight must not enter sums, since a huge target would absorb the others.
@@ -348,7 +352,7 @@ def time_of(node: TargetNode) -> float:
 
 @inlined
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
-    """Return the prior variance of an internal node, and compute it if it is unknown."""
+    """Return the prior variance of an internal node, after computing an unknown prior variance."""
     if node.prior_variance < 0.0:
         gamma2, above = tree.gamma2, time_of(parent)
         found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))

@@ -4,7 +4,7 @@ A component of a forest's prediction is normal. With a learned distribution, eac
 a mixture over `SCALES`. All components share the weights of the scales. At scale 1, a component has
 its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
 targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
-prediction far from the data keeps the targets' spread.
+prediction far from the data keeps the variance of all targets at such a scale.
 
 The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
 posterior uses each target's density before the target is learned. Only some targets update the
@@ -28,7 +28,7 @@ MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
 N_LAWS = len(MEDIANS) * len(SPREADS)
 
-# Factor of a distribution's score at each used target.
+# Factor by which the score of each distribution in `LAWS` is discounted at each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
 # Of the first EARLY targets, one in eight is used, and of later targets one in sixteen.
@@ -54,7 +54,7 @@ class ScaleMixture(Record):
 class TargetDensity(Record):
     """The density of a target under a tree, per standard deviation of the targets."""
 
-    # NaN if this target is not to be learned.
+    # NaN if the distribution does not learn from this target.
     target: Float64
     # Noise variance at the target's weight minus noise variance at weight 1.
     extra_variance: Float64
@@ -206,10 +206,11 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
-    """Return used targets and their densities under a shard's trees, shape (targets, 1 + scales).
+    """Return used targets and the densities under a shard's trees, shape (targets, 1 + scales).
 
-    A row begins with the target, or NaN if the target is not to be learned. The other columns have
-    the target's density at each scale, summed over trees. The sums of several shards can be added.
+    A row begins with the target, or NaN if the distribution does not learn from the target. The
+    other columns have the target's density at each scale, summed over trees. The sums of several
+    shards can be added.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]

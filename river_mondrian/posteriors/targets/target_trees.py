@@ -18,12 +18,13 @@ from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# Numbers of samples at which hyperparameters are chosen by likelihood. Up to the last number,
-# hyperparameters are also adapted at each doubling of the number of samples.
+# Numbers of samples at which hyperparameters are chosen by likelihood. Between these numbers,
+# hyperparameters are adapted at each doubling of the number of samples.
 CHOICES = (64, 256, 1024, 4096)
 
-# A side of the box counts as at most this many robust ranges. The side of a scaled feature counts
-# as at most this many widths of the feature, since the box may contain outliers.
+# A side of the root's box counts as at most this many robust ranges (see `partitions.ranges`). The
+# side of a scaled feature counts as at most this many widths of the feature, since the box may
+# contain outliers.
 MOST_WIDTHS = 1.5
 
 # Largest number of trees whose densities are used to choose hyperparameters.
@@ -40,7 +41,7 @@ UPDATED_TREES = 32
 
 @dataclass
 class TargetView(reading.NodeView):
-    """A node with the likelihood of its mean given its samples, and the posterior of its mean.
+    """A node with the likelihood of the node's mean given its samples, and the mean's posterior.
 
     The likelihood consists of the samples' weight, the precision (in units of 1 / gamma1) and the
     mean `likely`. The posterior `mean` and `variance` are in the targets' units. With plain means,
@@ -65,7 +66,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     plain_means
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
-        Least number of samples of a block that is cut.
+        Least number of samples of a leaf that is cut.
     gamma1, gamma2, noise_variance
         Hyperparameters of the posterior. None means that the hyperparameter is chosen from the
         data.
@@ -138,8 +139,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.moments.own("sums", self.out)
         # A direct reference is faster for each sample than a look-up in the memory.
         self._moments = self.moments[0]
-        # The rows that are being learned. The number of samples at the last hill climbing, and its
-        # result.
+        # The rows that are being learned. The number of samples at the last hill climbing, and the
+        # result of this hill climbing.
         self.block: Memory[learning.Block] | None = None
         self.block_densities: Memory[scale_mixture.TargetDensity] | None = None
         self._climbed = 0, self.choice
@@ -324,7 +325,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return extent
 
     def _growth(self, one: Floats, other: Floats) -> float:
-        """Return the extent under the scaling `other` relative to the extent under `one`.
+        """Return `_extent` under the scaling `other` relative to `_extent` under the scaling `one`.
 
         The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
         The side of a direction is the weighted sum of the sides of its inputs. Random directions
@@ -370,7 +371,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return gamma2, self.noise_variance / gamma1
 
     def _variance(self) -> float:
-        """Return the variance of the targets that count."""
+        """Return the variance of the targets that are not set aside as outliers."""
         weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
         return squares / weight if weight > 0.0 else 0.0
 
@@ -461,7 +462,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return hyperparameters.chosen(start, scores, *moves)
 
     def _go_on_changing(self, change: Change) -> Change | None:
-        """Continue a change by one step, and return the new change, or None if it has ended."""
+        """Continue a change by one step, and return the new change, or None after the last step."""
         forest = self.forest
         change = replace(change, at=self.n_samples)
         if change.frame != forest.frame:
@@ -495,7 +496,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _put(self, change: Change, last: int) -> Change | None:
         """Set the chosen hyperparameters in the trees up to `last` - 1.
 
-        Returns the new change, or None if it has ended.
+        Returns the new change, or None if all trees have the hyperparameters.
         """
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
@@ -527,7 +528,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def horizon(self) -> float:
-        """Time up to which trees are read, if this is before their lifetime."""
+        """Time up to which trees are read, if this time is before the trees' lifetime."""
         return float(self.forest.horizon)
 
     # Prediction.
