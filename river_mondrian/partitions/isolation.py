@@ -1,6 +1,6 @@
 """Partitions that isolate points of a pool, and isolation trees.
 
-Sections are those of Ting, Wells and Washio (2021).
+The docstrings cite sections of Ting, Wells and Washio (2021).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PointPartitions(maps.CompiledMap):
     Parameters
     ----------
     number
-        Number of the build, from 0, which the names of columns contain.
+        Number of the build, from 0. The names of columns contain this number.
     n_partitions
         Number of partitions.
     psi
@@ -82,8 +82,9 @@ class PointPartitions(maps.CompiledMap):
         n_columns = n_partitions * psi
         super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
         self.psi = psi
-        # Each partition has a uniformly drawn subset of psi points (section 4, Definition 1). A
-        # random order of the pool, the same for all partitions, breaks ties.
+        # Each partition has a uniformly drawn subset of psi points (Ting, Wells and Washio 2021,
+        # section 4, Definition 1). A random order of the pool, the same for all partitions, breaks
+        # ties.
         order = rows[rng.permutation(len(rows))]
         draws = [rng.choice(len(rows), psi, replace=False) for _ in range(n_partitions)]
         members = np.sort(draws, axis=1)
@@ -161,7 +162,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
         The map that owns the trees, for error messages.
     nodes
         A row for each node, shape (trees, nodes, words): feature, cut, and the children below and
-        above. Both children of an unused node are 0.
+        above the cut. Both children of an unused node are 0.
     psi
         Number of cells of a tree.
     n_features
@@ -204,7 +205,7 @@ class Cut(rec.Record):
     feature: rec.Int32
     # Values up to the cut are on the side BELOW.
     cut: rec.Float32
-    # The children below and above: the number of a node of the tree, or ~column of a cell.
+    # The children below and above the cut: the number of a node of the tree, or ~column of a cell.
     children: rec.Int32s = rec.inline(2)
 
 
@@ -279,7 +280,7 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
         return 0
     starts, places, values = growth.starts, growth.places, growth.values
     low, high, count, met = growth.low, growth.high, growth.count, growth.met
-    # The range of each feature that occurs in the part.
+    # Find the range of each feature that occurs in the part.
     n_met = 0
     for i in range(begin, end):
         m = growth.members[growth.order[i]]
@@ -350,7 +351,7 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
 
 @exact_inlined
 def grow(growth: Growth) -> None:
-    """Isolate a tree's points by cuts parallel to the axes (section 4.1).
+    """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
     The feature is drawn from the features in which the points of a node differ. The cut is drawn
     uniformly from the feature's range in these points. Equal points share the cell of the first
@@ -364,7 +365,7 @@ def grow(growth: Growth) -> None:
         begin, end, parent, side = part.begin, part.end, part.parent, part.side
         n_varying = find_varying(growth, begin, end)
         if n_varying == 0:
-            # The cell of the part's first point.
+            # Equal points get the cell of their first point.
             leaf = ~(growth.first_column + growth.order[begin])
             link(growth, parent, side, leaf)
             if parent < 0:
@@ -461,7 +462,7 @@ def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 class IsolationTreesMap(PointPartitions):
-    """The map of samples to the cells of isolation trees (section 4.1)."""
+    """The map of samples to the cells of isolation trees (Ting et al. 2021, section 4.1)."""
 
     METHOD = "iforest"
     KIND = IsolationTrees

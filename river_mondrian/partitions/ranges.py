@@ -117,9 +117,10 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Replace values that may be equal by the first such value, in ordered columns stored as rows.
+    """Replace values that may be equal by the first of these values, in columns stored as rows.
 
-    In a run of close values, values farther than twice the error from the first are not changed.
+    In a run of close values, values farther than twice the error from the first value are not
+    changed.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Replace ordered values (`n` per column) that may be equal by the first such value."""
+    """Replace ordered values (`n` per column) that may be equal by the first of these values."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan
@@ -156,8 +157,8 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
 def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    If all values of a feature are equal, the absolute value replaces the range, or 1 if the value
-    is 0. A feature without values has NaN ends; its offset is 0 and its factor 1.
+    If all values of a feature are equal, the range is the absolute value, or 1 if the value is 0. A
+    feature without values has NaN ends; its offset is 0 and its factor 1.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):

@@ -15,7 +15,7 @@ from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
 class Cell(Record):
-    """A cell, with the ranges of its points in the order of a partition."""
+    """A cell, with the ranges of its points in the `order` of a partition."""
 
     # Start and end of the learned points, and of the other points.
     start: Int64
@@ -67,12 +67,12 @@ class Sweep(Record):
 def draw_cut(
     sweep: Sweep, cell: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
-    """Compute a cell's cut from three uniform draws: the time to the cut, the feature, the place.
+    """Compute a cell's cut from three draws: the time to the cut, the feature and the threshold.
 
-    The place is the threshold of the cut. The time is infinite if no learned points differ.
+    The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """
     n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
-    # The box of the cell's learned points, and its linear dimension.
+    # Find the box of the cell's learned points. The rate is the sum of the box's sides.
     for d in range(n_dims):
         lower[d] = math.inf
         upper[d] = -math.inf
@@ -87,9 +87,10 @@ def draw_cut(
         rate += upper[d] - lower[d]
     if not rate > 0.0:
         return math.inf, 0, 0.0
-    # Each feature has an exponential clock with the side as its rate (section 2.2). The first clock
-    # rings after an exponential time whose rate is the sum of the sides. The first clock belongs to
-    # a feature with probability proportional to the feature's side.
+    # Each feature has an exponential clock, whose rate is the side of the box (Balog et al. 2016,
+    # section 2.2). The first clock rings after an exponential time whose rate is the sum of the
+    # sides. The first clock belongs to a feature with probability proportional to the feature's
+    # side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:
@@ -148,7 +149,7 @@ def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
 
 
 class LifetimeSweep:
-    """Partitions of points that are cut one by one, in the order of the cuts' times.
+    """Partitions of points. Cells are cut one by one, in the order of the cuts' times.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def has_right_boxes(forest: F, check: Check) -> bool:
         check.row = j
         node = tree.nodes.row(j)
         if node.dim >= 0 and forest.may_forget():
-            # Children are on either side of the cut and within the node's box.
+            # The children's boxes must be on either side of the cut, and within the node's box.
             left = box_of(forest, tree, node.left, check.left)
             right = box_of(forest, tree, node.right, check.right)
             if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
@@ -310,7 +310,8 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # If the spare tree has a separate column, points are moved again for each redrawn tree.
+    # If the spare tree has a separate column, points are converted again (`scaling.move`) for each
+    # redrawn tree.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == constants.REBASING

@@ -2,15 +2,15 @@
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction draws no random numbers. The point's leaf is removed. The node above, whose cut
-separates the leaf from the other points, is also removed. The leaf's sibling replaces this node,
-and the node's `delta` is added to the sibling's. Boxes shrink to the boxes of the remaining points.
-A cut that still separates points is within the smaller box.
+The restriction draws no random numbers. The leaf of a removed point is removed. The node above,
+whose cut separates the leaf from the other points, is also removed. The leaf's sibling replaces
+this node, and the node's `delta` is added to the sibling's `delta`. Boxes shrink to the boxes of
+the remaining points. A cut that still separates points is within the smaller box.
 
-The labels and the number of a block's points determine whether the block pauses. If a block pauses
-again, the cuts within the block are dropped. Conditionally on all visible nodes, these cuts are
-distributed as a Mondrian tree of the block's points that begins at the parent's time. The cuts that
-are sampled when the pause ends have the same distribution.
+The labels and the number of a node's points determine whether the node becomes a paused leaf. If
+so, the cuts at and below the node are dropped. Conditionally on all visible nodes, these cuts are
+distributed as a Mondrian tree of the node's points that begins at the time of the parent's cut. The
+cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
 reference to the parent (`UP`). The way up restores the references. No memory is allocated, so no
@@ -104,9 +104,9 @@ def is_inner(tree: Tree, ref: int) -> bool:
 
 @helper
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
-    """Walk down to a point's leaf; return the leaf's reference and its parent's row, or NONE.
+    """Walk down to a point's leaf; return the reference to the leaf, and the parent's row or NONE.
 
-    References on the path then refer to parents.
+    Afterwards the references on the path refer to parents.
     """
     x = forest.values_of(tree, p)
     is_whole = forest.has_missing == 0
@@ -115,7 +115,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
         if is_inner(tree, ref):
             node = tree.nodes.row(ref)
             if is_whole or _may_hold(forest, tree, ref, x):
-                # If this value is missing, the left side is searched first.
+                # If the value in the cut dimension is missing, the left side is searched first.
                 side = RIGHT if x[node.dim] > node.cut else LEFT
                 child = node.child(side)
                 _turn_up(node, side, above)
@@ -123,7 +123,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
                 continue
         elif is_whole or _holds(forest, tree, ref, p):
             return ref, above
-        # Walk up to the node whose other side has not been searched.
+        # Walk up to a node whose other side has not been searched.
         while True:
             node = tree.nodes.row(above)
             side = _side_up(node)
@@ -149,7 +149,7 @@ room_of_descents = rec.room_of_array(Descent, LANES)
 
 @inlined
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is on the surface of a box, so that removing it may shrink the box."""
+    """Return whether a point is on the surface of a box, which the point's removal may shrink."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -161,7 +161,7 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Walk down to the leaf of a point in trees `first` to `last` as `_find` does in one tree.
+    """Walk down to the leaf of a point in trees `first` to `last`, as `_find` does in one tree.
 
     In lock-step, the cache misses of the trees overlap.
     """
@@ -373,7 +373,7 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
 
 @inlined
 def clear_point(forest: Forest, p: int) -> None:
-    """Zero the row of a point that is in no tree. In the warm-up, also clear its stored inputs."""
+    """Zero the row of a point that is in no tree. In the warm-up, also clear the stored inputs."""
     n_words = forest.links_word + forest.n_slots
     words = rec.Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
@@ -476,8 +476,8 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Return whether a stored point equals the sample in the next point's row.
 
     The next point's row has the sample's label or target, and weight. The forest's `row` has the
-    sample's values. Values are compared in the current frame if there are frames, otherwise in all
-    sets.
+    sample's values. Values are compared in the column of the current frame, or in all sets (see
+    `scaling`).
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
@@ -516,11 +516,11 @@ def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s)
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count the stored points that equal the sample in `inputs`, up to `most`.
 
-    The sample's other fields are in the next point's row. Writes the count, and the number of the
-    last equal point. The search covers the points in the sample's leaf. If a value is missing, the
-    sample may be in another leaf, so the search covers all points. After a renewal of widths,
-    values may be rounded differently. If fewer than `most` points are equal, points that are equal
-    up to rounding are counted instead.
+    The sample's other fields are in the next point's row. Writes to `out` the count, and the number
+    of the last equal point. The search covers the points in the sample's leaf. If a value is
+    missing, the sample may be in another leaf, so the search covers all points. After a renewal of
+    widths, values may be rounded differently. If fewer than `most` points are equal, points that
+    are equal up to rounding are counted instead.
     """
     out[0] = 0
     out[1] = NONE
@@ -558,10 +558,10 @@ def count_equal(forest: F, most: int) -> int:
 def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
-    Returns 1, or 0 if there is no such point. Another point gets the free number, so that numbers
-    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. The
-    other moved points follow (see `scaling`). The last point of each group gets the free number,
-    and its previous number becomes free.
+    Returns 1, or 0 if there is no equal point. Another point gets the free number, so that numbers
+    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. Other
+    points that `scaling.move` has converted follow. The last point of each group gets the free
+    number, and its previous number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)

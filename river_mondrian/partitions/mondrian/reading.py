@@ -137,7 +137,7 @@ class NodeView:
 
     @property
     def mass(self) -> float:
-        """The size of the node's block: the total weight of the samples below."""
+        """The total weight of the samples below the node."""
         return self.n_samples
 
 
@@ -285,8 +285,8 @@ class Path(NamedTuple):
 
     tree: int
     refs: Ints
-    # Distance from the node's box, and time from the parent's cut to the node's cut or to the end
-    # of the tree.
+    # Distance from the node's box, and time from the parent's cut to the node's cut or, at a leaf,
+    # to the tree's lifetime or the horizon.
     etas: Floats
     spans: Floats
     # Probability of not branching off above the node, and of not branching off at the node.
@@ -300,7 +300,7 @@ class Path(NamedTuple):
 
 
 def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
-    """Return the status of `trace`, the paths of a sample with these inputs, and its values."""
+    """Return the status of `trace`, the paths of a sample with these inputs, and the values."""
     values = np.empty(int(forest.n_values), dtype=np.float32)
     room = FIRST_STEPS * int(forest.n_trees)
     while True:

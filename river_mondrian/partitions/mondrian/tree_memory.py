@@ -46,7 +46,7 @@ class Partitions:
     scale
         Whether inputs are divided by their widths.
     absent
-        Value that samples have for a feature that comes later: NaN (unknown) or 0.
+        Value of earlier samples for a new feature: NaN (unknown) or 0.
     seed
         Seed of the random numbers.
     ranges
@@ -117,7 +117,8 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     version = CLOSED + 1
     # Whether a call of this object has closed the trees.
     is_changing = False
-    # The state before a change. The change is undone if its sample is not learned.
+    # The state before a change. The change is undone if it is interrupted before a sample is
+    # learned.
     _before: SavedTrees | None = None
     # Jobs of a change that run in other threads.
     _jobs: Sequence[Future[None]] = ()
@@ -286,7 +287,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
-            # Remainders of moved points.
+            # Remainders of the points that `scaling.move` has converted.
             "remainders": rec.RowLayout(rec.Record, (remainders,) if self._has_remainders else ()),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
         }
@@ -594,7 +595,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _absent_is_unknown(self) -> bool:
-        """Whether samples have NaN, rather than 0, for a feature that comes later."""
+        """Whether earlier samples get NaN, rather than 0, for a new feature."""
         return math.isnan(self.forest.absent)
 
     @property

@@ -89,8 +89,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
         Returns
         -------
-        DONE, or the index of an input whose value is too large. If a value is too large, nothing
-        has changed.
+        DONE, or the index of an input whose value is too large. If a value is too large, the trees
+        are unchanged.
 
         """
         if self.doubles:
@@ -146,7 +146,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     @property
     def doubles(self) -> bool:
-        """Whether the next sample refreshes the ranges, since it doubles the number of samples."""
+        """Whether the ranges of features are refreshed when the next sample is learned."""
         return self.n_points + 1 == self.forest.next_fit
 
     def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
@@ -168,7 +168,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
-        # points, or one point if points with a missing value may follow.
+        # points, unless values are missing.
         n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
@@ -240,7 +240,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return True
 
     def _forgotten(self) -> None:
-        """Update data of the subclass after a sample was forgotten."""
+        """Update the subclass's data after a sample was forgotten."""
 
     def build(self) -> None:
         """Sample all trees again from the stored points (see `sampling`)."""
@@ -268,7 +268,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         self.end_change()
 
     def _built(self) -> None:
-        """Update data of the subclass after the trees were rebuilt."""
+        """Update the subclass's data after the trees were rebuilt."""
 
     def _learn_rows(self, rows: Floats, put: PutRows, learn: Learn, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
@@ -323,7 +323,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     def _block(self, n_jobs: int) -> int:
         """Return the number of rows that may be learned as one block."""
-        # Rows are learned singly, since no row is stored after the row that fills the last tree.
+        # With `max_nodes`, rows are learned singly, since no row is stored after the row that fills
+        # the last tree.
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
@@ -339,14 +340,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         extension.count(self.forest)
 
     def _learned_rows(self, n_jobs: int) -> None:
-        """Update data of the subclass after a block of rows has extended the trees."""
+        """Update the subclass's data after a block of rows has extended the trees."""
         # Classes and cells have been counted during the walks.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work(first, last)` on parts of range(n) in `n_jobs` threads; -1 means all cores."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # This thread does the last part, since a thread that only waits may lose its processor.
+        # This thread works on the last part, since a thread that only waits may lose its processor.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
         self._end_jobs()
@@ -529,8 +530,8 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     def by_feature(self, t: int, values: Floats) -> Floats:
         """Return values per feature from a tree's `values` per dimension.
 
-        The value of a direction is divided among its features in proportion to extents. An extent
-        is the absolute coefficient times the range of the feature.
+        The value of a direction is divided among its features in proportion to the absolute
+        coefficient times the range of the feature.
         """
         if self.directions is None:
             return values
@@ -548,7 +549,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return the prediction at the roots, averaged over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return predictions and expected changes by branching off, at the nodes of a path.
+        """Return the predictions at the nodes of a path, and the expected changes by branching off.
 
         Both arrays have a row for each step. An expected change is the change times the probability
         of branching off.

@@ -35,9 +35,11 @@ class Step(rec.Record):
     ref: rec.Int64
     # The row of the node or of the point.
     place: rec.Record
-    # Distance of the sample from the node's box: the rate of branching off (Equation 5's eta).
+    # Distance of the sample from the node's box: the rate of branching off (eta in Equation 5 of
+    # Lakshminarayanan et al. 2014).
     eta: rec.Float64
-    # Time from the parent's cut to the node's cut or, at a leaf, to the end of the tree.
+    # Time from the parent's cut to the node's cut or, at a leaf, to the tree's lifetime or the
+    # horizon.
     span: rec.Float64
     # Probability of reaching the node: of not having branched off above.
     reach: rec.Float64
@@ -62,14 +64,14 @@ class Walk(rec.Record):
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # Depth of the first light node on the path, or 0 if there is none; and the distances from this
-    # node on.
+    # Depth of the first light node on the path, or 0 if there is none; and the distances from the
+    # boxes of this and all later nodes.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
 
 
 class Branch(rec.Record):
-    """A side of a cut on a missing value that the walk has not yet followed."""
+    """A side, not yet followed, of a cut in a dimension in which the sample lacks a value."""
 
     ref: rec.Int64
     depth: rec.Int64
@@ -242,8 +244,8 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float3
 def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
     """Continue a walk to its end, and return the new number of waiting branches.
 
-    At a cut on a missing value, the walk follows both sides, each with its share of the weight. A
-    side with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
+    At a cut on a missing value, the walk follows both sides, each with its share of the weight. If
+    a side has less weight than `LEAST_WEIGHT`, the other side gets all weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
@@ -289,7 +291,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
             break
         n_waiting -= 1
         branch = branches[n_waiting]
-        # An earlier branch has already counted the steps above.
+        # An earlier branch has already added the terms of the steps above.
         for j in range(1, branch.depth + 1):
             step = walk.path[j]
             step.reach = 0.0
@@ -356,8 +358,8 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     """Add the trees' predictions for a row to a prediction, with several trees in lock-step.
 
     Returns the number of trees whose predictions have been added; `predict_rows` adds the other
-    predictions. No prediction is added if a value is missing, or after a path that needs more
-    memory.
+    predictions. If a value is missing, no prediction is added. If a path needs more memory, the
+    predictions of this group of trees and of later trees are not added.
     """
     if scaling.has_missing(forest, row):
         return 0

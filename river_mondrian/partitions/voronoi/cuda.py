@@ -41,7 +41,7 @@ SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the largest number of rows at once.
 SHARE = 0.6
 ROWS_MOST = 1 << 14
-# Largest number of cells of a partition. An owner's 32 bits have the column of a cell and the
+# Largest number of cells of a partition. An owner's 32 bits contain the column of a cell and the
 # point's place in the tile.
 CELLS_MOST = 1 << 24
 
@@ -80,7 +80,7 @@ def device_namespace(device: str) -> Any:
     if found == 0:
         raise RuntimeError('device="cuda": CuPy finds no device')
     try:
-        # An old driver or a missing compiler fails only here.
+        # With an old driver or without a compiler, only this call fails.
         ran = int((cupy.arange(4, dtype=cupy.int32) + 1).sum()) == 10
     except Exception as error:
         raise RuntimeError(f'device="cuda": a first kernel failed ({error})') from error
@@ -92,7 +92,7 @@ def device_namespace(device: str) -> Any:
 def owners_by_tile(
     members: NDArray[Any], places: NDArray[Any], n_points: int
 ) -> tuple[Int32, NDArray[np.uint32]]:
-    """Return the partitions that own the points of each tile.
+    """Return the partitions that have the points of each tile as centres.
 
     Parameters
     ----------
@@ -138,9 +138,10 @@ class _Group:
 class VoronoiCells:
     """The cells of t Voronoi partitions whose centres are points of one pool.
 
-    The score of a row and a point serves all partitions that own the point. Blocks multiply tiles
-    of rows with tiles of points, and find the least score of each partition while the scores are in
-    shared memory. Cells equal the processor's cells, including near-ties and ties (see `nearest`).
+    The score of a row and a point serves all partitions that have the point as a centre. Blocks
+    multiply tiles of rows with tiles of points, and find the least score of each partition while
+    the scores are in shared memory. Cells equal the processor's cells, including near-ties and ties
+    (see `nearest`).
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ class VoronoiCells:
             for start in range(0, len(X), n_rows):
                 n = min(n_rows, len(X) - start)
                 rows[:n, : self.n_features] = X[start : start + n]
-                # One stream has all operations, so the result arrives before the buffers are
+                # All operations are in one stream, so the result arrives before the buffers are
                 # overwritten.
                 self._nearest(self.xp.asarray(rows[:n])).get(out=out[:n])
                 found[start : start + n] = out[:n]

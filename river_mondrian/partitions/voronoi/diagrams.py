@@ -25,7 +25,8 @@ TREE_LEAST = 512
 # Least number of multiplications (about 3 ms) for which `advance` projects points in a second call.
 PROJECTION = 5_000_000
 
-# Least number of rows for which a matrix product may be faster, and largest size of a product.
+# Least number of rows for which a matrix product may be faster than a search for each row, and
+# largest size of a product.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 

@@ -17,7 +17,7 @@ VECTOR = 8
 # Unit round-offs of single and of double precision.
 SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
-# The constant m in the derivation of `nearest`, which divides the error of a lower bound into a
+# The constant m in the docstring of `nearest`, which divides the error of a lower bound into a
 # relative and an absolute part.
 MARGIN = 2.0**-16
 
@@ -191,8 +191,8 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
         out[p] = float(total)
 
 
-# Up to this many features, axes are the exact principal axes. With more features, axes are
-# approximate, since any orthogonal axes give lower bounds. Kernels compute the products, because a
+# Up to this many features, axes are the exact principal axes. With more features, approximate axes
+# suffice, since any orthogonal axes give lower bounds. Kernels compute the products, because a
 # linear algebra library may wait long for threads.
 EXACT_AXES = 32
 
@@ -201,8 +201,8 @@ EXACT_AXES = 32
 ROUND = 10_000_000
 ROUNDS = 2
 
-# A direction depends on earlier directions if at most this share of its square remains after
-# orthogonalization, due to rounding.
+# If at most this share of a direction's squared length remains after orthogonalization, the
+# direction depends on earlier directions. The remainder is then a rounding error.
 DEPENDENT = 1e-16
 
 # The mean and the axes. Axes have a padded row per feature.

@@ -8,10 +8,11 @@ The search for Voronoi cells (aNNE) is exact for the following reasons.
 
 Cells. Let D(x, p) be the result of `distances.squared_distance` for the scaled values of a sample x
 and a point p in single precision. All searches compute D with the same order of summation. The cell
-of x in a diagram belongs to the centre p with the least D(x, p). Among equals, the first centre in
-the pool counts. Every search compares candidates by D alone and keeps the first of equals. So a
-search is exact if it excludes no point with the least D. A search that filters computes an
-approximation A(x, p) for each point. The bounds below limit the rounding error of A.
+of x in a diagram belongs to the centre p with the least D(x, p). Among centres at equal distances,
+the first centre in the pool is chosen. Every search compares candidates by D alone and keeps the
+first of equal candidates. So a search is exact if it excludes no point with the least D. A search
+that filters computes an approximation A(x, p) for each point. The bounds below limit the rounding
+error of A.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
 gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
@@ -87,9 +88,9 @@ bound of any p with D(x, p) <= D, or of a box around p, is at most
 and underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. The number `least` is
 2^-149 n. (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for
 the rounding of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the
-diagrams' nearest distances so far. The search excludes points whose bound exceeds the limit for
-this D. So the search never excludes the nearest centre of a diagram. The constant m is 2^-16. The
-relative term grows with m, and the absolute term grows with 1 / m.
+nearest distances that the search has found for the diagrams. The search excludes points whose bound
+exceeds the limit for this D. So the search never excludes the nearest centre of a diagram. The
+constant m is 2^-16. The relative term grows with m, and the absolute term grows with 1 / m.
 
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
@@ -161,17 +162,17 @@ LARGEST_SCORE_ERROR = 1.0 / 64.0
 
 
 def index_error(n_features: int) -> float:
-    """Return 3 e for an index (see the module), relative to the sum of squared norms."""
+    """Return 3 e for an index (see the module's docstring), divided by the squared norms."""
     return 3.0 * 4.0 * gamma(n_features + 1, DOUBLE)
 
 
 def product_error(n_features: int) -> tuple[float, float]:
-    """Return 3 e for a product (see the module): relative to squared norms, and absolute."""
+    """Return 3 e for a product (see the module's docstring): the relative and the absolute part."""
     return 3.0 * gamma(n_features + 6, SINGLE), 3.0 * n_features * 2.0**-149
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h for scores (see the module). E is infinite if above 1/64."""
+    """Return E and h for scores (see the module's docstring). E is infinite if above 1/64."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
@@ -220,7 +221,7 @@ class PointTreeRecord(rec.Record):
     coordinate may be the norm of the remainder.
     """
 
-    # Axes, with a row of `width` for each feature, and the mean of the points.
+    # Axes, with a row of `width` values for each feature, and the mean of the points.
     axes: rec.Float64s
     mean: rec.Float64s
     n_axes: rec.Int64
@@ -258,7 +259,7 @@ class DenseVoronoi(Voronoi):
 
     # The sample that is being mapped, scaled and padded.
     row: rec.Float32s = rec.transient()
-    # A padded row of `width` for each point.
+    # A padded row of `width` values for each point.
     points: rec.Float32s
     width: rec.Int64
     # A tree of the points, if there is one.
@@ -336,7 +337,7 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
         centres = members.part(t * j, t)
         for i in range(t):
             # This is the argmin that defines a cell in section 4.2 of Ting, Wells and Washio
-            # (2021). Squared l_2 distances have the same order.
+            # (2021). Squared l_2 distances have the same order as l_2 distances.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best

@@ -4,8 +4,8 @@ Points are first compared in a few coordinates: their projections on principal a
 the remainder. Distances in these coordinates are lower bounds. The tree is complete and binary.
 Each node has a box in these coordinates. Each leaf has up to `LEAF` points, stored coordinate by
 coordinate. A walk visits the nearer child first. The walk excludes nodes and points whose lower
-bound exceeds the distance of every diagram's nearest centre so far. `distances.squared_distance`
-compares the other points, so the cells equal the cells of every other search (see `nearest`).
+bound exceeds the nearest distance found for every diagram. The other points are compared by
+`distances.squared_distance`, so the cells equal the cells of every other search (see `nearest`).
 """
 
 import math
@@ -86,8 +86,8 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
         for o in range(first, last):
             i, column = owners[o].diagram, owners[o].column
             best = nearest[i]
-            # Among equals, take the first point in the pool, which has the first column in the
-            # diagram.
+            # Among points at equal distances, take the first point in the pool, which has the first
+            # column in the diagram.
             if distance < best or (distance == best and column < cells[i]):
                 stale = stale or best == limit
                 nearest[i] = distance
@@ -109,7 +109,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # The cell of the diagram if all distances are NaN.
+        # This cell remains if all distances are NaN.
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
