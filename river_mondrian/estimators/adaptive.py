@@ -17,9 +17,9 @@ from .adapting import AdaptingForest, Detector, watch_for
 class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
-    The default choice for classification: a Mondrian forest[^1] without parameters to tune. The
-    forest differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
-    samples, and it mixes several models. The algorithm:
+    This class is the default choice for classification: a Mondrian forest[^1] without parameters to
+    tune. Unlike the exact `MondrianForestClassifier`, the forest uses labels to choose splits,
+    removes old samples, and mixes several models. The algorithm:
 
     - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Features with large
       gains in earlier trees are drawn more often. The cut with the largest Gini gain is kept. Trees

@@ -25,9 +25,9 @@ class AdaptiveMondrianForestRegressor(
 ):
     """Adaptive Mondrian forest regressor.
 
-    The default choice for regression with intervals: a Mondrian forest[^1] without parameters to
-    tune. The forest differs from the exact `MondrianForestRegressor`: its splits use targets, it
-    removes old samples, and it mixes several models. The algorithm:
+    This class is the default choice for regression with intervals: a Mondrian forest[^1] without
+    parameters to tune. Unlike the exact `MondrianForestRegressor`, the forest uses targets to
+    choose splits, removes old samples, and mixes several models. The algorithm:
 
     - To split a node, `n_candidates` cuts are drawn. The probability of a feature is proportional
       to its side of the node's box and to its gain in earlier trees. Half of the cuts are uniform

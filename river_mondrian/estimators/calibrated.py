@@ -190,7 +190,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """Return a prediction of a sample, and store it until the sample's label comes."""
         key, waiting = key_of(x), self._waiting
         records = waiting.get(key, ())
-        # Repeated calls for a sample count as one prediction until a sample is learned.
+        # Repeated predictions of a sample count as one prediction until the next `learn_one`.
         if records and records[-1].n_learned == self._n_learned:
             return records[-1]
         predicted = self._predict(x, point)
@@ -224,7 +224,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             try:
                 tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
-                # The label may be invalid: below, the model refuses or accepts it.
+                # The label may be invalid. The model's `learn_one`, called below, refuses or
+                # accepts the label.
                 tracked = self._tracked
             if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered
@@ -396,7 +397,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
-        """Return the model's point prediction, and the width of its distribution, or 0."""
+        """Return the model's point prediction, and the width of its distribution (0 if unknown)."""
         known: tuple[float, float]
         if hasattr(self.model, "_point_and_scale"):
             known = self.model._point_and_scale(x)

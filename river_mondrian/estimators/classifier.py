@@ -23,10 +23,10 @@ from . import forgetting, label_forest
 class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelForest):
     """Mondrian forest classifier.
 
-    An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
-    places. The cuts ignore labels. Each new sample extends every tree. The online forest is
-    distributed exactly like a forest built from all samples at once; the order of samples does not
-    matter. Each tree smooths its label counts towards the root with a hierarchy of normalized
+    The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
+    times and places. The cuts ignore labels. Each new sample extends every tree. The online forest
+    is distributed exactly like a forest built from all samples at once; the order of samples does
+    not matter. Each tree smooths its label counts towards the root with a hierarchy of normalized
     stable processes (interpolated Kneser-Ney counts). A prediction averages over all insertion
     points of the sample. Far from the data, predictions tend to the prior.
 
@@ -47,9 +47,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         default, infinity, nodes are split until the samples of each leaf have the same class or the
         same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate
-        Rate at which a node's label distribution may deviate from its parent's: the discount is
-        exp(-prior_rate * time between the two nodes). None means 10 times the number of features
-        after the first 256 samples (until then, 10 times the number of known features).
+        Rate at which a node's label distribution may deviate from the distribution of its parent.
+        The discount is exp(-prior_rate * time between the two nodes). None means 10 times the
+        number of features after the first 256 samples (until then, 10 times the number of known
+        features).
     split_pure
         Whether to split nodes whose samples all have the same label. By default, these nodes are
         paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
@@ -84,8 +85,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
         while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
-        With `directions`, it takes 8 more bytes per feature and 4 per direction. Widths do not
-        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
+        With `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do
+        not change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent

@@ -39,8 +39,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The logarithm; minus infinity if the density is 0, as before the first sample. The logarithm
-        may be finite even if the density is too small or too large for a float.
+        The logarithm; minus infinity if the density is 0, and before the first sample. The
+        logarithm may be finite even if the density is too small or too large for a float.
 
         Raises
         ------
@@ -107,12 +107,12 @@ class DensityReadings(Model):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
 
-        The rarity r is the sample's surprise minus the median surprise of the learned samples. It
-        is divided by the mean deviation of their surprises from the median. The surprise of a
-        sample is computed before the sample is learned. The score is (1 + r / (1 + |r|)) / 2, which
-        increases with the surprise. The score is 1/2 at the median, 3/4 at one mean deviation above
-        the median, and .95 at nine mean deviations. The median and the mean deviation are running
-        estimates over about the latest 512 samples.
+        The rarity r is the sample's surprise minus the median surprise of the learned samples. This
+        difference is divided by the mean deviation of the learned samples' surprises from the
+        median. The surprise of a sample is computed before the sample is learned. The score is (1 +
+        r / (1 + |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4
+        at one mean deviation above the median, and .95 at nine mean deviations. The median and the
+        mean deviation are running estimates over about the latest 512 samples.
 
         With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
         1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
@@ -275,8 +275,8 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         The samples: a pandas, polars or pyarrow frame, or an array of shape (n, d).
     x
         A point: a mapping from the frame's columns to numbers, or a vector of d numbers in the
-        order of the columns. Or k points: a frame with the same columns, or an array of shape (k,
-        d).
+        order of the columns. For k points, `x` is a frame with the same columns, or an array of
+        shape (k, d).
     lifetime
         Lifetime of the trees, for features in their own units, as in `DensityForest`.
 

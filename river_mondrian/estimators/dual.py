@@ -179,7 +179,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
         # Lines 4 and 5 of Algorithm 1 in Ting, Wells and Washio (2021). For a label c of 1 or -1,
-        # the hinge loss has the derivative -c while c f(x) < 1.
+        # the hinge loss has the derivative -c if c f(x) < 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             if self._pending is None:

@@ -27,7 +27,7 @@ REPLAY = 32
 
 # Number of rows that are mapped at a time.
 BLOCK = 4096
-# Number of rows that are learned at a time, if the map learns rows before the weights.
+# Number of rows that are learned at a time, if the map learns rows before the weights learn them.
 GROWING_BLOCK = 256
 
 

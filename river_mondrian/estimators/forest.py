@@ -341,8 +341,8 @@ class TargetExplanations(ExplainedForest):
 
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change of the prediction. The mean over several orders
-        and their reverses estimates Shapley values. An explanation takes 32 predictions per
-        feature.
+        and their reverses estimates Shapley values. An explanation by an adaptive forest takes 32
+        predictions per feature.
 
         Parameters
         ----------
@@ -353,7 +353,7 @@ class TargetExplanations(ExplainedForest):
         Returns
         -------
         A mapping from feature to its contribution; `baseline` and all contributions add up to
-        `predict_one`. Empty before the first sample.
+        `predict_one`. The mapping is empty before the first sample.
 
         Raises
         ------

@@ -103,7 +103,7 @@ class ForgettingForest(WindowForest):
         """Return the label numbers, or the targets, of rows up to the next new label."""
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
-        """Prepare the trees for rows; return the end of the rows that they can learn at once."""
+        """Prepare the trees for rows; return the end of the rows that can be learned at once."""
         return stop
 
     def _horizons(self, more: int) -> list[float] | None:
@@ -117,7 +117,7 @@ class ForgettingForest(WindowForest):
             self._settle()
             horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
-            # In the warm-up, ranges may change with each sample.
+            # In the warm-up, ranges may change with each sample, so rows are learned one by one.
             while start < len(rows) and (
                 self.n_samples < WARM_UP or self._trees.warm_up is not None
             ):

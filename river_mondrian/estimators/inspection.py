@@ -261,8 +261,8 @@ class InspectableForest(Model, abc.ABC):
         feature
             A feature that is a category.
         levels
-            Levels, learned or not: strings, truth values, or numbers. Numbers are levels in
-            categorical columns of frames.
+            Levels, learned or not: strings, truth values, or numbers. Levels in categorical columns
+            of frames may be numbers.
         tree
             Number of the tree, from 0 on.
 
@@ -297,7 +297,7 @@ class InspectableForest(Model, abc.ABC):
         -------
         For each direction, a mapping from feature to coefficient, in the features' own units. A cut
         separates samples by the sum of coefficients times values. Without `directions`, each
-        feature has its own direction. Empty before the first sample.
+        feature has its own direction. The list is empty before the first sample.
 
         """
         arguments.check_place("tree", tree, self._n_readable)

@@ -39,8 +39,9 @@ class NearestNeighborDetector(ScoringDetector):
         Average number of latest samples from which the stored samples are drawn. None stores the
         first `max_samples` samples, and replaces none of them.
     max_samples
-        Largest number of stored samples. If `window` is larger and the store is full, a sample is
-        stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
+        Largest number of stored samples. If `window` is larger and `max_samples` samples are
+        stored, a new sample is stored with the probability `max_samples` / `window`, and replaces
+        the oldest stored sample.
     skip_anomalies
         Whether to store a sample with a score of at least .9 only if the previous score was also at
         least .9. Use this option if anomalies recur and samples are not a time series. Then fewer
@@ -151,7 +152,7 @@ class NearestNeighborDetector(ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Learn a sample; if the store is full, a random draw decides whether to store the sample.
+        """Learn a sample; if `max_samples` are stored, a random draw decides whether to store it.
 
         Parameters
         ----------
@@ -370,7 +371,8 @@ class NearestNeighborDetector(ScoringDetector):
         Returns
         -------
         A mapping from feature, or (feature, samples ago) with shingles, to its contribution, 0 or
-        more. Contributions add up to `raw_score_one`. Empty before any feature has been learned.
+        more. Contributions add up to `raw_score_one`. The mapping is empty before any feature has
+        been learned.
 
         """
         self._readings(x)

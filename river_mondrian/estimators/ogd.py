@@ -140,7 +140,7 @@ class OnlineGradientDescent(FeatureLearner):
     def _raw_memory_usage(self) -> int:
         size = super()._raw_memory_usage
         if self._words is not None:
-            # The size of the map includes its features.
+            # The size of the map includes the map's features, so only later words are added.
             more = itertools.islice(self._words, len(self._features._reader.index), None)
             size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
         return size
@@ -260,10 +260,11 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassifier):
     """Online gradient descent classifier on a feature map.
 
-    A linear model on the outputs of `features`, learned one sample at a time. With the isolation
-    kernel, the default, the algorithm is IK-OGD[^1]. Predicting and learning take time proportional
-    to the number of partitions, whatever the numbers of cells and learned samples. In contrast,
-    kernel machines with support vectors become slower with each support vector.
+    The classifier is a linear model on the outputs of `features`, learned one sample at a time.
+    With the isolation kernel, the default, the algorithm is IK-OGD[^1]. Predicting and learning
+    take time proportional to the number of partitions, whatever the numbers of cells and learned
+    samples. In contrast, kernel machines with support vectors become slower with each support
+    vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
     appears, each class gets its own score, and the scores of the first two classes predict as
@@ -289,17 +290,18 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         whatever the `loss`. "ovr" learns each class against the rest by `loss`, which is faster.
     linear
         Whether words of texts have their own weights, besides the weights of cells. The score is
-        then the sum of a linear model on words and of a kernel machine on the map, which learns the
-        remaining error. The option applies only to `IsolationFeatures` on sparse samples. Samples
-        are sparse if there are 256 or more features, and a sample has fewer than a tenth on
-        average.
+        then the sum of a linear model on words and of a kernel machine on the map. The kernel
+        machine learns the remaining error. The option applies only to `IsolationFeatures` on sparse
+        samples. Samples are sparse if there are 256 or more features, and a sample has fewer than a
+        tenth of these features on average.
     seed
         Random seed of the default features. Other features have their own seed.
 
     Notes
     -----
-    A cell map outputs 1 / sqrt(n_partitions) for each cell of the sample, so the kernel k(x, x) is
-    1. There is no intercept, because the outputs of each partition add up to a constant.
+    A map with cells, such as `IsolationFeatures`, outputs 1 / sqrt(n_partitions) for each cell of
+    the sample, so the kernel k(x, x) is 1. There is no intercept, because the outputs of each
+    partition add up to a constant.
 
     Columns that only one sample has updated share one set of weights for this sample, so cells with
     one sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.

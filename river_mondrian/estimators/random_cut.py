@@ -357,7 +357,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Write a sample to the trees' vector; return its raw scores and rank, at first 0."""
+        """Write a sample to the trees' vector; return its raw scores and rank (at first 0)."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
@@ -435,7 +435,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _joined_rows(
         self, names: list[Hashable], columns: Floats
     ) -> tuple[list[Hashable], Floats, int]:
-        """Return a frame's rows as shingles, and the number of first rows without a shingle."""
+        """Return a frame's rows as shingles, and the number of rows without a full shingle."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
         rows = np.full((len(past) + len(columns), len(every)), np.nan)
@@ -484,7 +484,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """The "relative" scores of the latest samples, at most 4,096, oldest first.
 
         Each score was computed before the trees learned the sample. The first 32 samples have no
-        score, because among few samples each is anomalous.
+        score, because each sample is anomalous among few samples.
         """
         return [] if self._trees is None else self._trees.scores.latest.tolist()
 
@@ -509,7 +509,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Returns
         -------
         A mapping from feature to its contribution, 0 or more. Contributions add up to `score_one`.
-        Empty before any feature has been learned.
+        The mapping is empty before any feature has been learned.
 
         """
         score, trees = float(self._readings(x)[displacement.RANK]), self._trees

@@ -24,14 +24,14 @@ class MondrianForestRegressor(
 ):
     """Mondrian forest regressor.
 
-    An ensemble of Mondrian trees whose cuts are random and ignore targets. The trees are extended
-    online like the trees of `MondrianForestClassifier`. With `posterior="gaussian"`[^1], each node
-    has a mean that is normally distributed around its parent's mean. Each target is normally
-    distributed around its leaf's mean. The posterior of all means is exact after every sample. A
-    prediction averages over all insertion points of the sample. So, far from the data, the variance
-    of predictions grows towards the prior's variance. The forest predicts the mixture of its trees'
-    predictions. With `posterior="mean"`[^2], a tree predicts the mean of the targets in the
-    sample's cell.
+    The forest is an ensemble of Mondrian trees, whose cuts are random and ignore targets. The trees
+    are extended online like the trees of `MondrianForestClassifier`. With
+    `posterior="gaussian"`[^1], each node has a mean that is normally distributed around its
+    parent's mean. Each target is normally distributed around its leaf's mean. The posterior of all
+    means is exact after every sample. A prediction averages over all insertion points of the
+    sample. So, far from the data, the variance of predictions grows towards the prior's variance.
+    The forest predicts the mixture of its trees' predictions. With `posterior="mean"`[^2], a tree
+    predicts the mean of the targets in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
     missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either: for
@@ -63,7 +63,7 @@ class MondrianForestRegressor(
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
-        (the number of features if they are scaled). Each range counts as at most 1.5 times its
+        (the number of features with `scale=True`). Each range counts as at most 1.5 times its
         robust range. The notes explain how the power is chosen.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
@@ -97,8 +97,8 @@ class MondrianForestRegressor(
         2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
         calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
         while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
-        With `directions`, it takes 8 more bytes per feature and 4 per direction. Widths do not
-        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
+        With `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do
+        not change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -119,8 +119,8 @@ class MondrianForestRegressor(
     10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of
     n and R are renewed each time n has doubled, up to 4096. V is updated with each target. From
     1024 samples on, without a window and `max_nodes`, the choice is spread over the calls that
-    learn the next samples. Hyperparameters that the user sets do not change. Both powers do not
-    change once a forest has stopped storing samples.
+    learn the next samples. Hyperparameters that the user sets do not change. Neither power changes
+    once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles are those of the

@@ -26,11 +26,11 @@ from .feature_learner import REPLAY, TargetLearner
 class RidgeRegressor(TargetLearner):
     """Exact online Bayesian ridge regression on a feature map.
 
-    A linear model on the outputs of `features`, whose weights have a normal prior. The posterior is
-    exact after each sample[^1]: predictions equal the predictions of ridge regression on all
-    learned samples. The order of samples does not matter. New columns of the map are added to the
-    model. The variance of the noise has its own posterior (normal-inverse-gamma[^2]), so targets
-    need no scaling.
+    The model is linear in the outputs of `features`, and its weights have a normal prior. The
+    posterior is exact after each sample[^1]: predictions equal the predictions of ridge regression
+    on all learned samples. The order of samples does not matter. New columns of the map are added
+    to the model. The variance of the noise has its own posterior (normal-inverse-gamma[^2]), so
+    targets need no scaling.
 
     Parameters
     ----------
@@ -49,8 +49,9 @@ class RidgeRegressor(TargetLearner):
         posterior stays exact for the columns in the model.
     window
         Number of latest samples of positive weight in the posterior. Each new sample replaces the
-        oldest sample, which is removed exactly. Samples are then stored, so `forget_one` can remove
-        any of them. None keeps all samples in the posterior, and stores no samples.
+        oldest sample, which is removed exactly. With a window, samples are stored, so `forget_one`
+        can remove any of these samples. None keeps all samples in the posterior, and stores no
+        samples.
     seed
         Random seed of the default features. Other features have their own seed.
 
@@ -71,9 +72,9 @@ class RidgeRegressor(TargetLearner):
     Rounding errors of removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky
     factor or of the residual, the window is learned again in one call. This is rare, unless a
     removed sample has a much larger weight or target than the other samples. A stored sample takes
-    28 bytes, and 4 bytes for each of its cells, or 8 for each output of a dense map. A column is
-    kept even if it is 0 for all samples of the window. Predictions and the marginal likelihood do
-    not depend on these columns, unless `max_columns` is reached.
+    28 bytes, and 4 bytes for each of its cells, or 8 for each output of a dense map. Columns are
+    kept even if they are 0 for all samples of the window. Predictions and the marginal likelihood
+    do not depend on these columns, unless `max_columns` is reached.
 
     In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
     of the noise, where k is the kernel of the map.
@@ -335,12 +336,13 @@ class RidgeRegressor(TargetLearner):
     def noise_posterior(self) -> Any:
         """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy.
 
-        None before there are two samples (one without an intercept), or if the variance is given.
+        The value is None before the second sample (without an intercept, before the first sample),
+        or if the variance is given.
         """
         if self.noise_variance is not None or self._current is None or not self._current.freedom:
             return None
         half = 0.5 * self._current.freedom
-        # This module takes long to import.
+        # The import takes long, so the module is imported when it is first needed.
         from scipy import stats
 
         return stats.invgamma(half, scale=0.5 * self._current.residual)
