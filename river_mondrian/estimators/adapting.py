@@ -24,7 +24,7 @@ def _is_of_river(detector: Detector, name: str) -> bool:
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return a drift watch for compiled ADWIN, for a detector in Python, or for no detector."""
+    """Return the `DriftWatch` of a detector: compiled ADWIN, a detector in Python, or none."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -130,7 +130,7 @@ class AdaptingForest(MondrianForest):
     def drift_detected(self) -> bool:
         """Whether a drift was detected at the last sample, as in River's detectors.
 
-        `drift_log` has all drifts, including drifts at earlier rows of `learn_many`.
+        `drift_log` lists all drifts, including drifts at earlier rows of `learn_many`.
         """
         return bool(self.drift_log) and self.drift_log[-1][0] == self.n_samples
 

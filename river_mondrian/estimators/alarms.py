@@ -23,7 +23,7 @@ from ..progress import pieces
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
 
-# Least window and grace period, in samples.
+# Smallest window and grace period, in samples.
 LEAST_RANKED = 100
 # Number of the latest alarms that are kept, unless the budget needs more.
 KEPT_ALARMS = 100
@@ -316,7 +316,7 @@ class Alarms(Model, base.AnomalyDetector):
         return len(self._alarms) >= most and number - self._alarms[-most][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the score that a sample has if it is the next sample, within [0, 1].
+        """Return the score that a sample would have as the next sample, within [0, 1].
 
         Parameters
         ----------

@@ -72,7 +72,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     scale
         Whether to divide each feature by its width. A width is the range of the learned values
         within 100 interquartile ranges of the quartiles. If most values of a feature are equal, the
-        quartiles are those of the other values, and the range includes the most frequent value.
+        quartiles of the other values are used, and the range includes the most frequent value.
         After 1, 2, 4, ..., 256 samples, widths are renewed and the forest is rebuilt from its
         stored samples. Later, widths are checked again (see `rescale`). A constant feature is
         divided by its absolute value. Scaled values are clipped to [-1e30, 1e30].

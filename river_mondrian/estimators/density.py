@@ -136,8 +136,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples,
     which takes as long as learning these samples. If most values equal one value, the width is the
     mean distance of the other values from this value. If all values are equal, the width is the
-    distance of the next different value from them. With other lifetimes, features are not scaled:
-    scale them to comparable ranges.
+    distance from this value to the next different value. With other lifetimes, features are not
+    scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first

@@ -251,7 +251,7 @@ def _exp(value: float) -> float:
     return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
 
 
-# The least and the largest lifetime, so that cells have finite volumes above 0.
+# Lifetimes within these bounds give cells finite volumes above 0.
 LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 
 

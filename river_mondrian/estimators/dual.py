@@ -136,7 +136,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         Raises
         ------
         NotImplementedError
-            Always, as River's contract requires.
+            Always: River requires this error from a classifier without probabilities.
 
         """
         raise NotImplementedError("the hinge loss gives no probabilities: use OGDClassifier")

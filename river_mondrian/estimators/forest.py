@@ -141,7 +141,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         Raises
         ------
         ValueError
-            If there is no such tree.
+            If the forest has no tree with this number.
 
         """
         check_place("tree", tree, self._n_readable)
@@ -229,7 +229,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Number of columns of a prediction before the first sample.
+    # Number of columns of the zeros that are predicted before the first sample.
     _N_BEFORE = 0
 
     @locked

@@ -185,7 +185,7 @@ class InspectableForest(Model, abc.ABC):
         """Return a tree's partition of the plane of two features, at the given time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         reading.check_plane(self.feature_names)
-        # Margins, so that a box without width is visible as a line.
+        # The margins make a box without width visible as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
         cells = reading.cells_of_plane(trees, tree, nodes, time)
         boxes = [reading.box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
@@ -333,8 +333,8 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The axes. The horizontal axis shows the numbers of the samples, which begin at 1. The first
-        sample of each run of marked samples is labelled with its number.
+        The axes. The horizontal axis shows the number of each sample, from 1 on. The first sample
+        of each run of marked samples is labelled with its number.
 
         Raises
         ------

@@ -63,7 +63,7 @@ class Prepared:
             self._get = lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]
-        # A copy, because other threads may add features meanwhile.
+        # The places are copied, because other threads may add features meanwhile.
         self._places = features.places.copy()
         self._categories, self._gaps = features.categories, features.gaps
         self._has_zeros = not np.isnan(features.gaps).all()

@@ -81,7 +81,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
         interquartile ranges of the quartiles. If most values of a feature are equal, the quartiles
-        are those of the other values, and the range includes the most frequent value. Widths are
+        of the other values are used, and the range includes the most frequent value. Widths are
         renewed after 1, 2, 4, ..., 256 samples, and checked again later (see `rescale`). Scaled
         values are clipped to [-1e30, 1e30].
     ranges
@@ -117,8 +117,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     Beyond the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or
     `window` is smaller) are not ranked, and their scores are 0.
 
-    A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
-    feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
+    A missing value is ignored in distances, as in `MondrianForestClassifier`. The first value fixes
+    a feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
     hash.
 
     With 50 trees, 512 samples of 10 features take 3.6 MB.

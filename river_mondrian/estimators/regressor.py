@@ -123,15 +123,15 @@ class MondrianForestRegressor(
     once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
-    quartiles (Tukey's outer fences). If most numbers are equal, the quartiles are those of the
-    other numbers, and the range includes the most frequent number. A target farther than 10 robust
+    quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
+    are used, and the range includes the most frequent number. A target farther than 10 robust
     ranges from the robust range of all targets is set aside. The sample extends the trees, but the
     target has no weight in means, in V or in the learned tails. Targets are set aside from 16
     samples on. The robust range is renewed four times while the number of samples doubles, from at
     most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored targets.
-    Later, it is applied to new targets only. The model follows a shift of the targets' level once a
-    quarter of the targets have the new level. A forest that has stopped storing samples sets no
-    more targets aside.
+    Later, a new range is applied to new targets only. The model follows a shift of the targets'
+    level once a quarter of the targets have the new level. A forest that has stopped storing
+    samples sets no more targets aside.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
