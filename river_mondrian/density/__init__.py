@@ -15,12 +15,12 @@ is known before any cut is drawn in the region. Hence the partition is distribut
 process of the whole space, although it depends on the samples and their order. In a region without
 samples, a point has the cell that it would have as the region's pivot.
 
-Alternatively, the pivot of the whole space is a given point, the *origin*. In such trees, the pivot
-of any other region is its parent's pivot, projected on the cut between the two regions. So a pivot
-is a function of earlier draws, and the distribution of the partition is the same as with samples as
-pivots. All cells are then functions of the tree's key, even cells without samples. No sample is
-stored. The counts of trees with the same key can be added (`walks.add_regions`). A tree stores each
-region on the path to a sample's region.
+Alternatively, the pivot of the whole space is a given point, the *origin*. In these trees, the
+pivot of any other region is the parent region's pivot, projected on the cut between the two
+regions. So a pivot is a function of earlier draws, and the distribution of the partition is the
+same as with samples as pivots. All cells of these trees are functions of the tree's key, even cells
+without samples. No sample is stored. The counts of trees with the same key can be added
+(`walks.add_regions`). A tree stores each region on the path to a sample's region.
 
 With a matrix U of cut directions, a tree is an axis-aligned partition of the vectors U x
 (`regions.lift`). Volumes are measured in the space of x (`walks`).

@@ -94,7 +94,7 @@ class PivotForest(PivotPartition):
     n_values: Float64s
     # Whether the addresses of rows must be passed to kernels again.
     is_unfinished: Int64 = transient()
-    # `n_usual`: the number of samples in the running statistics. By level: the mean share of
+    # `n_usual`: the number of samples in the running statistics. For each level: the mean share of
     # samples in a sample's cell, the median of surprises, and their mean deviation from the median.
     n_usual: Int64 = stored(SIZE)
     parts: Float64s
@@ -103,7 +103,7 @@ class PivotForest(PivotPartition):
     # Log weights of levels, and log densities of levels at the current sample.
     log_weights: Float64s
     log_levels: Float64s = transient()
-    # By level: the number of samples in the current sample's cells, summed over trees.
+    # For each level: the number of samples in the current sample's cells, summed over trees.
     totals: Float64s = transient()
     # The sample to be learned or predicted, in calls for one sample.
     inputs: Float64s = transient()
@@ -444,7 +444,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        # A feature gets a rate when its value first differs from the values of all samples before.
+        # A feature gets a rate when its value first differs from its value in all earlier samples.
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)

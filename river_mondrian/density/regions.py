@@ -251,7 +251,7 @@ def free_region(partition: P, row: int) -> None:
 # On a side, the distances of cuts from the pivot and their times after the region began form a
 # Poisson process of rate 1. This process is drawn in intervals of distances, called blocks. The
 # first block is [0, b), and each further block is as long as all blocks before it. In a block, a
-# cut matters only if it is nearer to the pivot than all earlier cuts. So only such cuts are drawn,
+# cut matters only if it is nearer to the pivot than all earlier cuts. So only these cuts are drawn,
 # with exponential times and uniform distances. The processes of different blocks and sides are
 # independent.
 

@@ -425,7 +425,10 @@ class PivotTrees(rec.OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees that have learned the queued samples, at rates estimated from them."""
+        """Return trees with renewed rates that have learned the queued samples.
+
+        The rates are estimated from the queued samples.
+        """
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)

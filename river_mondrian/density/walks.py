@@ -62,7 +62,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @exact_inlined
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write a cell's count for shares of the lifetime from `g` to a time; return the next share."""
+    """Write a cell's count for shares from index `g` on, up to a time; return the next index."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)
@@ -90,8 +90,8 @@ def pass_regions(
 
     Writes the counts of the sample's cells, and the time of the cut after which no other samples
     are left. `count` is the region's number of samples, and `child` is the first region that was
-    cut off from it. Returns the next share to be written, the number of samples left, the last
-    visited region, and the region after that. Both regions may be `NONE`.
+    cut off from it. Returns the index of the next share to be written, the number of samples left,
+    the last visited region, and the region after the last. Both regions may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -145,7 +145,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         region = partition.regions.row(row)
         began = region.time
         if region.first != NONE:
-            # The prefetch runs during the search of the cut.
+            # The prefetch runs during the search for the cut.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.around
         if not from_origin:
@@ -170,7 +170,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
             if from_origin:
                 has_next, child = True, made
         if region.n_samples == 0:
-            # At most one region remains below this region, and the path continues in it.
+            # At most one region was cut off from this region, and the path continues in that
+            # region.
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
@@ -510,7 +511,7 @@ def log_polytope_volume(
     for j in range(n_dims):
         for k in range(MOST_OBLIQUE):
             faces[stride * j + FACE + k] = -faces[stride * j + k]
-    # In the remaining dimensions the cell has a length of 1.
+    # In the dimensions beyond `n_inputs`, the cell has a length of 1.
     n = 2 * n_dims
     for k in range(n_inputs, MOST_OBLIQUE):
         for sign in (1.0, -1.0):

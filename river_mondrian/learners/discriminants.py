@@ -1,10 +1,10 @@
 """Linear discriminants, which predict the class of a sample by linear functions.
 
 The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
-regression takes small steps, the other large steps. AdaGrad trains both regressions (Duchi, Hazan
-and Singer 2011), with one sum of squared gradients for all weights of a regression. Naive Bayes
-assumes normally distributed inputs with the same variances in all classes. So the log-odds of naive
-Bayes are linear functions as well.
+regression takes small steps, and the other takes large steps. AdaGrad trains both regressions
+(Duchi, Hazan and Singer 2011), with one sum of squared gradients for all weights of a regression.
+Naive Bayes assumes normally distributed inputs with the same variances in all classes. So the
+log-odds of naive Bayes are linear functions of the inputs.
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. A categorical input has a weight or a count for each level. A hash maps each level to a row
@@ -12,8 +12,9 @@ of a table, so levels may share a row (Weinberger et al. 2009). A sample of weig
 in means and variances, and its gradients are multiplied by w. Outliers have a bounded effect on
 means and variances (`count_value`).
 
-After a drift, steps have their initial size again, and naive Bayes forgets its samples. The weights
-of the regressions are kept, because some drifts move the boundaries between classes only a little.
+After a drift, steps are reset to their initial size, and naive Bayes forgets its samples. The
+weights of the regressions are kept, because some drifts move the boundaries between classes only a
+little.
 """
 
 import math
@@ -40,10 +41,10 @@ from .learned import Learned, keep
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
-# earlier values are forgotten. This rule forgets outliers at the start, values before a large
-# change of the mean, and values in larger units. For a time stamp that grows steadily, the ratio of
-# the variances is a quarter, so no value is forgotten. The moments of the later half are in
-# separate rows.
+# earlier values are forgotten. So outliers at the start, values before a large change of the mean,
+# and values in larger units are forgotten. For a time stamp that grows steadily, the ratio of the
+# variances is a quarter, so no value is forgotten. The moments of the later half are in separate
+# rows.
 
 
 # An input varies if its sum of squared deviations is larger than this.
@@ -52,7 +53,7 @@ VARIES = 1e-280
 FAR = 1000.0
 FAR_COUNTS = 30.0
 # Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later
-# half's variance, and the later half has at least LEAST_LATER values.
+# half's variance. The later half must have at least LEAST_LATER values.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 
@@ -124,9 +125,9 @@ LEVEL_PRIOR = 1.0
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
-    Arrays over the inputs have rows of length `columns`. Column 0 is for the samples or the
-    intercept, and column i is for input i - 1. Arrays over classes and inputs have a row for each
-    class.
+    Arrays over the inputs have rows of length `columns`. Column 0 has numbers of samples or
+    intercepts, and column i belongs to input i - 1. Arrays over classes and inputs have a row for
+    each class.
     """
 
     # Current number of classes, and of inputs.
@@ -154,8 +155,8 @@ class Discriminants(Record):
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
     # Number and positions of the categorical inputs. The three arrays of levels hold the weights of
-    # both regressions and the total weight of samples. The three arrays have a row per hash and a
-    # column per class.
+    # both regressions and the total weight of samples. The three arrays have a row for each value
+    # of the hash and a column for each class.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
@@ -431,7 +432,7 @@ _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
 class LinearDiscriminants(Learned[Discriminants]):
-    """The memory of discriminants, which grows with classes and inputs."""
+    """The memory of discriminants, which grows with the numbers of classes and inputs."""
 
     _KIND = Discriminants
 

@@ -6,7 +6,7 @@ If expert e gives class k the probability p_ek, the pool predicts
 
 The last expert, called the fixed share, is a mean of the other experts. The weights of this mean
 are those of the fixed-share algorithm (Herbster and Warmuth 1998). The fixed share finds the best
-expert within a few samples after a drift, when the exponents are still wrong.
+expert within a few samples after a drift, before the exponents have changed much.
 
 AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink as
 the sum of the squared gradients grows. The sum of the exponents is the pool's inverse temperature.

@@ -26,8 +26,8 @@ QUANTILES = (
     0.5,
     *((1.0 + level) / 2.0 for level in LEVELS),
 )
-# A prediction that is made after fewer labels moves no threshold. The number also sets how fast
-# steps shrink (see `step`).
+# A prediction that is made after fewer labels than this moves no threshold. The number also sets
+# how fast steps shrink (see `step`).
 N_FIRST = 20
 
 
@@ -38,7 +38,7 @@ class Steering(NamedTuple):
     bound: float
 
 
-# `INTERVALS` is for errors divided by their mean size, `SETS` for the log-odds of classes.
+# `INTERVALS` is for errors divided by their mean size, and `SETS` is for the log-odds of classes.
 INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.

@@ -85,7 +85,7 @@ class CellSupports(SupportVectors[CellSample]):
 
     """
 
-    # The features own the map.
+    # `features` owns the map.
     _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: kernel_maps.IsolationFeatures) -> None:

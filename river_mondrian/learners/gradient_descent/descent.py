@@ -127,7 +127,7 @@ class Loss(enum.IntEnum):
     HUBER = 4
     # The cross-entropy of all classes' scores.
     SOFTMAX = 5
-    # A loss without a kernel. Python writes the derivatives.
+    # A loss that has no kernel, so Python computes the derivatives.
     FOREIGN = 6
 
 
@@ -325,7 +325,7 @@ def new_slot(learner: GradientDescent) -> int:
 
 @exact_inlined
 def descend_values(learner: GradientDescent, values: Float64s, n: int) -> None:
-    """Move the weights of all `n` columns by the gradients."""
+    """Move the weights of all `n` columns against the gradients."""
     if not bound_gradients(learner):
         return
     slots = learner.slots
@@ -337,14 +337,14 @@ def descend_values(learner: GradientDescent, values: Float64s, n: int) -> None:
 
 @exact_inlined
 def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
-    """Move the weights of the columns of `n` cells by the gradients."""
+    """Move the weights of the columns of `n` cells against the gradients."""
     if not bound_gradients(learner):
         return
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # For columns that no earlier sample has updated: their common slot, the last column, their
-    # number.
+    # Columns that no earlier sample has updated share a slot: the slot, the last of these columns,
+    # and their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

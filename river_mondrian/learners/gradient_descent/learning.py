@@ -36,13 +36,13 @@ LEAST_COMPLEMENT = 1e-16
 # are updated with the loss of the sum, so cells learn the remaining error.
 #
 # Words that first occur in the same sample have equal weights up to a factor. These words share a
-# slot, as columns do. A word leaves the shared slot when another sample updates the word. So the
-# many words that occur once need almost no memory.
+# slot, like columns with the same first sample. A word leaves the shared slot when another sample
+# updates the word. So the many words that occur once need almost no memory.
 #
 # A word's value is its rarity times the square root of its entry, which is usually its count. The
 # root is used because a word that occurs four times is hardly more informative than a word that
-# occurs once. The rarity is log((1 + texts) / (1 + texts with the word)) + 1, over the learned
-# texts. All values of a text are then divided by their norm, because a longer text is not more
+# occurs once. If m of n learned texts contain a word, the word's rarity is log((1 + n) / (1 + m)) +
+# 1. All values of a text are then divided by their norm, because a longer text is not more
 # informative about its topic.
 
 
@@ -92,14 +92,15 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def descend_words(learner: GradientDescent) -> None:
-    """Move the weights of the sample's words by the gradients, after scoring these words."""
+    """Move the weights of the sample's words against the gradients; the words have been scored."""
     if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # For words that no earlier sample has updated: their common slot, the last word, their number.
+    # Words that no earlier sample has updated share a slot: the slot, the last of these words, and
+    # their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -239,7 +240,7 @@ def learn_lifetimes(
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
     `before` has the sample's cells before the map learned the sample. The losses are the losses of
-    predictions from these cells. Without `before`, the shares do not change.
+    predictions from these cells. If `before` is empty, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0
@@ -287,7 +288,8 @@ def learn(
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
-    Lifetimes are compared only if `before` has the cells of samples before the map learned them.
+    If `before` is not empty, it has the cells of the samples before the map learned the samples.
+    Lifetimes are then compared by the losses of predictions from these cells.
     """
     n_out, value = feature_map.n_out, feature_map.value
     if feature_map.is_dense:
@@ -338,7 +340,8 @@ def learn_one(
 ) -> int:
     """Map a sample unless `is_mapped`, predict it, and learn it.
 
-    Return DONE, the index of an invalid input, or NO_ROOM. With NO_ROOM, the sample is only mapped.
+    Return DONE, the index of an invalid input, or NO_ROOM. If the result is NO_ROOM, the sample has
+    been mapped but not learned.
     """
     if not is_mapped:
         bad = feature_map.transform(feature_map, sample, outputs)
@@ -369,7 +372,7 @@ def descend(
 ) -> None:
     """Learn the i-th mapped sample with the gradients that Python has computed.
 
-    `of_words` has the gradients by the scores of the words alone.
+    `of_words` has the gradients for a prediction from the words alone.
     """
     n_out = feature_map.n_out
     if feature_map.is_dense:

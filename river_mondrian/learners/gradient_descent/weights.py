@@ -127,7 +127,7 @@ class DescentWeights(Weights):
 
     """
 
-    # Kernels, set at their first use, because direct calls of compiled code are faster. A cached
+    # Compiled kernels, stored at their first use, because direct calls are faster. A cached
     # property would read `__dict__`, which slows down each access to an attribute.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
@@ -259,7 +259,7 @@ class DescentWeights(Weights):
 
     @property
     def slots(self) -> NDArray[np.int32]:
-        """Slots of the columns: `GradientDescent.slots`."""
+        """Slots of the columns (see `GradientDescent.slots`)."""
         self.memory.settle()
         n = self.compiled.n_columns
         return grown(self.memory.arrays["slots"], n)[:n]

@@ -287,8 +287,8 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     for k in range(upper.start, upper.stop):
         vv += v[order[k]]
     # Let W = [e f] and C = -[[0, 1], [1, 0]] / M. By Woodbury's identity, the inverse becomes K^-1
-    # - K^-1 W S^-1 W^T K^-1. Here S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]]. The q below
-    # are the elements of -S^-1.
+    # - K^-1 W S^-1 W^T K^-1. Here S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]]. `q_uu`,
+    # `q_vv` and `q_uv` are the elements of -S^-1.
     off = n_partitions - uv
     determinant = uu * vv - off * off
     q_uu, q_vv, q_uv = -vv / determinant, -uu / determinant, -off / determinant
@@ -417,7 +417,7 @@ class Dual:
 
 
 class RidgeLearner(SweepLearner):
-    """Exact ridge regression that follows cuts, with the smaller inverse: `Primal` or `Dual`."""
+    """Exact ridge regression that follows cuts, with the inverse of `Primal` or of `Dual`."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float, noise_variance: float | None) -> None:
         super().__init__(sweep, delta2)

@@ -57,7 +57,7 @@ def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
 class SweepLearner(abc.ABC):
     """A learner that follows the cuts of a sweep.
 
-    A weight times `unit` is its cell's prediction of the target minus the mean target. The
+    The weight of a cell, times `unit`, is a prediction of the target minus the mean target. The
     prediction of a point is the mean over its cells.
     """
 

@@ -362,10 +362,12 @@ def lifetime_path(
     learners
         The learners to run.
     sgd_passes
-        Number of passes over the training rows after a step: 0.5 visits a random half.
+        Number of passes over the training rows after a step. With 0.5, a random half of the rows is
+        visited.
     learning_rate
         Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step.
-        With a rate of 1, a visit moves a prediction onto its target.
+        With a rate of 1 and without a ridge, a visit to a row sets the row's prediction to its
+        target.
     cuts_per_step
         Number of cuts in a step. After a step, learners predict and are evaluated, and gradient
         descent visits the training rows. More cuts per step give results at fewer lifetimes, in

@@ -349,7 +349,7 @@ BUDGET = 150_000
 LEAST_ROWS = 4
 # Number of samples before the first design, and from the first to the second design.
 FIRST_GAP = 8
-# Up to this many samples, one call may choose columns and continue with waves and rows.
+# If there are at most this many samples, one call may choose columns, draw waves and replay rows.
 ROWS_AT_ONCE = 64
 
 

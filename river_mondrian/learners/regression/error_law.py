@@ -8,8 +8,8 @@ sizes: recent errors, the disagreement of the experts, and the error that a regr
 
 A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
 densities at the targets. With the densities themselves, the weights would concentrate on one
-component even if no component has the shape of the errors. As a result, intervals would be too
-narrow.
+component even if no component has the distribution of the errors. As a result, intervals would be
+too narrow.
 """
 
 import math

@@ -11,11 +11,11 @@ Experts are mixed in four ways:
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
-squared errors. The second regression then uses squared errors over a longer time.
+squared errors. In this case, the second regression uses squared errors over a longer time.
 
-Results do not depend on the units of targets. A sample of weight w counts as w in sums. In shares,
-it counts as w divided by the largest recent weight, because the bound of a fixed share assumes
-weights of at most 1.
+Results do not depend on the units of targets. A sample of weight w counts as w in sums. In fixed
+shares, the sample counts as w divided by the largest recent weight, because the bound of a fixed
+share assumes weights of at most 1.
 """
 
 import math
@@ -62,9 +62,9 @@ KEPT = 0.998
 LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
-# Likelihoods by squared errors: largest difference of squared errors, in squares of the narrowest
-# width, and its factor in the exponent. Regressions by absolute errors: the least error, in units
-# of the mean error.
+# Likelihoods by squared errors: largest difference of squared errors, in units of the squared
+# narrowest width, and its factor in the exponent. Regressions by absolute errors: the least error,
+# in units of the mean error.
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
@@ -89,7 +89,7 @@ class TargetMixture(Record):
     move: Float64
     # Mean distance of the experts from the point, over recent samples.
     difference: Float64
-    # Weight of each expert in the share and in the product update; both sets add up to 1.
+    # Weight of each expert in the fixed share and in the product update; both sets add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.
@@ -97,21 +97,21 @@ class TargetMixture(Record):
     last_widths: Float64s = sized(N_FINALISTS)
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
-    # For each regression, after the share's prediction is subtracted: sums of products of
+    # For each regression, after the fixed share's prediction is subtracted: sums of products of
     # predictions, and sums of products of predictions and targets. A solution is added to the
-    # experts' weights in the share.
+    # experts' weights in the fixed share.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # For the last sample: the experts' predictions, these predictions minus the share's, the
-    # finalists, the point, and the experts' mean distance from the point.
+    # For the last sample: the experts' predictions, these predictions minus the fixed share's
+    # prediction, the finalists, the point, and the experts' mean distance from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
     point: Float64 = transient()
     spread: Float64 = transient()
-    # Buffers for shares, of experts or of finalists, and for solving.
+    # Buffers for the fixed shares of experts and of finalists, and for solving regressions.
     densities: Float64s = transient("n_densities")
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("n_experts")
@@ -163,7 +163,7 @@ def predict(mixture: TargetMixture) -> float:
 
 @exact_inlined
 def recall(mixture: TargetMixture, numbers: Float64s) -> int:
-    """Restore the predictions for an earlier sample (`TargetMixtures.to_recall`).
+    """Restore the predictions for an earlier sample from an array of `TargetMixtures.to_recall`.
 
     Return the number of elements read.
     """
@@ -188,7 +188,7 @@ def find_densities(
     for e in range(n):
         width = max(widths[e], least)
         error = (target - points[e]) / width
-        # (1 + z^2 / 3)^-2: the power is -(freedom + 1) / 2.
+        # The factor (1 + z^2 / 3)^-2 of the density has the power -(freedom + 1) / 2.
         root = 1.0 + min(error * error, 1e30) / FREEDOM
         densities[e] = narrowest / width / (root * root)
 
@@ -240,7 +240,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 @exact_separate
 def solve_regression(mixture: TargetMixture, r: int) -> None:
-    """Solve for a regression's weights. The prior mean of 0 gives the share's prediction."""
+    """Solve for a regression's weights; weights of 0 give the fixed share's prediction."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle

@@ -70,7 +70,7 @@ MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) 
 # the first input's excess over the knot.
 ITSELF, BEND = -1, -2
 
-# Stages of the unused design.
+# Stages in making the design that is not in use.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
 
@@ -94,7 +94,7 @@ class Design(Record):
     unit: Float64
     # Largest size of a predicted logarithm.
     most: Float64
-    # Bounds of replayed targets.
+    # Bounds at which the targets of stored rows are clipped.
     fence: Float64
     upper_fence: Float64
     # For each input: its centre and the inverse of its unit; 0 if the input has no column.

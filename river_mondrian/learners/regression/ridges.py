@@ -111,7 +111,7 @@ def _kept_capacity(n_inputs: int) -> int:
 
 
 class RidgeExperts(Learned[Ridges]):
-    """The memory of ridge regressions, which grows with inputs."""
+    """The memory of ridge regressions, which grows with the number of inputs."""
 
     _KIND = Ridges
     # Missing inputs of rows are NaN.
@@ -138,7 +138,7 @@ class RidgeExperts(Learned[Ridges]):
     def reserve(
         self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for inputs; keep all that has been learned.
+        """Reserve memory for inputs; keep the learned state.
 
         Parameters
         ----------

@@ -178,8 +178,8 @@ def make_columns(ridges: Ridges, design: Design, inputs: Float64s, out: Float64s
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# Prior precision of a weight, in samples of variance 1: for the intercept, for other columns except
-# waves in each regression, and for waves in each regression.
+# Prior precisions of weights, in samples of variance 1. `OF_INTERCEPT` is for the intercept. For
+# each regression, `WAVE_PENALTIES` is for waves and `PENALTIES` is for all other columns.
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
@@ -299,7 +299,7 @@ def forget_held(ridges: Ridges) -> None:
 def hold_row(
     ridges: Ridges, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
-    """Add a sample to the design's sums, and hold its columns for the triangles of ALL and LATE."""
+    """Add a sample to the sums; hold its columns for a later update of the triangles (`flush`)."""
     held, n = ridges.held_row(ridges.n_held), design.n_columns
     for j in range(n):
         held[j] = columns[j]
@@ -361,7 +361,7 @@ def penalty(design: Design, k: int, j: int) -> float:
 
 @exact_inlined
 def solve_for(ridges: Ridges, design: Design, k: int) -> None:
-    """Solve for the weights of a regression, given the factor of its matrix."""
+    """Solve for the weights of a regression, given the Cholesky factor of its matrix."""
     n, prior = design.width_of(k), PRIORS[k]
     vector, solution, moments = ridges.vector, ridges.solution(k), design.moments_of(k)
     for j in range(n):

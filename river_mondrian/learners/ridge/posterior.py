@@ -172,7 +172,7 @@ class Posterior(Weights):
         Largest number of columns with a row.
     window
         Number of latest samples in the posterior. These samples are held, so that they can be
-        removed. None: the posterior contains all samples, and no samples are held.
+        removed. If None, the posterior contains all samples, and no samples are held.
 
     """
 
@@ -337,7 +337,7 @@ class Posterior(Weights):
 
 
 class _Part(NamedTuple):
-    """A posterior with the columns of the joint posterior: T, z, and the prior's diagonal."""
+    """A posterior in the columns of the joint posterior: T, z (see `rotations`) and the prior."""
 
     triangle: Floats
     moments: Floats

@@ -12,10 +12,10 @@ A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build
 running inverse. `windows` removes samples.
 
 In learning and predicting, compilers must not reorder sums. Otherwise, a mean might depend on
-whether the variance is computed, too. Only `solve`, which computes the weights, may use any order.
+whether the variance is also computed. Only `solve`, which computes the weights, may use any order.
 
-A column gets a row with the first sample whose value in the column is not 0. The intercept, if
-there is one, has row 0. The intercept's prior is flat, so the diagonal of row 0 begins at 0.
+A column gets a row at the first sample whose value in the column is not 0. The intercept, if there
+is one, has row 0. The intercept's prior is flat, so the diagonal of row 0 begins at 0.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Removal of samples from the posterior of ridge regression, and windows.
+"""Removal of samples from the posterior of ridge regression, and windows of the latest samples.
 
 Removing a sample v with target y subtracts v v' from A = T' T (see `rotations`). Learning
 (`rotate`) replaced each row t of T by c t + s v, and the row's z by c z + s y. Here c and s are the
 cosine and the sine of a rotation. The sample and its target became c v - s t and c y - s z. The old
-rows are computed from the new rows and v in the same order, from the last row that v touches to the
-first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old = (t - s v) / c
-and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic rotation. The source
-is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on Downdating the Cholesky
-Factorization. Learning had added the square of the remaining y to the residual. The removal
-subtracts this square.
+rows are computed from the new rows and v. The order is as in learning, from the last row that v
+touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old =
+(t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic
+rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on
+Downdating the Cholesky Factorization. Learning had added the square of the remaining y to the
+residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about eps t_j^2 to A
 at row j with diagonal t_j, where eps is the machine epsilon. The error of z is about eps times the
@@ -54,7 +54,7 @@ LARGEST = float(np.finfo(np.float32).max)
 FIRST_SLOTS = 16
 
 
-# Keys, which find samples by their inputs.
+# Keys of samples: hashes of their inputs.
 
 
 @exact_inlined
