@@ -76,8 +76,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     drift_detector
         A drift detector of River. Its input is 1 for a wrong prediction and 0 for a right
         prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
-        After a drift, the forest keeps as many samples as the detector's `width`, or 200 if the
-        detector has no `width`.
+        After a drift, the forest keeps as many samples as the detector's `width`, but at least 50.
+        If the detector has no `width`, the forest keeps 200 samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges

@@ -84,7 +84,8 @@ class AdaptiveMondrianForestRegressor(
         A drift detector of River. Its input is the absolute error, divided by four times the mean
         absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
         disables detection. After a drift, the forest keeps as many samples as the detector's
-        `width`, or 200 if the detector has no `width`. All trees are rebuilt from these samples.
+        `width`, but at least 50. If the detector has no `width`, the forest keeps 200 samples. All
+        trees are rebuilt from these samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges

@@ -106,7 +106,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
-    cut places like the values of a numerical feature. So there may be any number of levels, new
+    cut the places like the values of a numerical feature. So there may be any number of levels, new
     levels may appear at any time, and no level is stored. Given the places, the trees are
     distributed like trees on numbers. In a numerical feature, False and True count as 0 and 1.
 

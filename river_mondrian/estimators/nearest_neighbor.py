@@ -218,7 +218,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _learn_rows(self, names: list[Hashable], columns: Any) -> None:
-        """Learn rows: rows with a feature's first value one by one, the other rows together."""
+        """Learn rows with a feature's first value one by one, and the other rows in blocks."""
         start, firsts = 0, self._known().features.first_rows(names, columns).values()
         for end in sorted({*firsts, len(columns)}):
             table = self._table = self._known()

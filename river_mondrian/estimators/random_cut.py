@@ -242,7 +242,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
                 # Levels are stored as codes, because a file holds plain numbers.
                 plain = {name: float(value) for name, value in values.items()}
                 before, n = self._past_now(), -1 if joined is None else self.n_samples
-                # The new past becomes valid once the number of samples is no longer n.
+                # `_past_now` returns the new past once the number of samples is no longer n.
                 self._past = n, before, (plain, *before)[: self.shingle - 1]
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
