@@ -104,7 +104,7 @@ def check_ranges(ranges: Any, scale: bool) -> None:
 
 
 def draw_seed(seed: int | None) -> int:
-    """Return the seed, or a random seed if it is None."""
+    """Return the seed, or a random seed if `seed` is None."""
     return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
 
 
@@ -200,12 +200,13 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
     return found
 
 
-# Cut directions, and the limit kernels of partitions that are cut in these directions.
+# Cut directions, and limit kernels: the kernels of infinitely many partitions that are cut in these
+# directions.
 #
-# For a matrix U, an axis-aligned partition of U x is a partition of x whose cut directions are the
-# rows of U (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an axis-aligned
-# partition depends on |x - y|_1, a sum over the directions. The paper's measure of a segment is
-# this sum divided by the number of directions (Equation 10).
+# If U is a matrix, an axis-aligned partition of U x is a partition of x. The cut directions of this
+# partition are the rows of U (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an
+# axis-aligned partition depends on |x - y|_1, a sum over the directions. The paper's measure of a
+# segment is this sum divided by the number of directions (Equation 10).
 
 
 # Cut directions: None for the axes, a number of random directions, or mappings from feature to

@@ -29,7 +29,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     extra
         The extra of river-mondrian that installs the dependency.
     purpose
-        Beginning of the error message: the part of the package that needs the module.
+        The part of the package that needs the module. The error message begins with this text.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; refuse arrays of objects, and data types with unusual flags."""
+    """Return the array; refuse arrays of objects, and types whose flags differ from NumPy's."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but numbers are not stored in this type")

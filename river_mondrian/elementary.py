@@ -23,8 +23,8 @@ _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
 # The bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)).
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
-# A number's bits minus `_START` are its biased exponent, followed by the difference of its mantissa
-# and the least mantissa.
+# A number's bits minus `_START` have two fields: the biased exponent, and the mantissa minus the
+# least mantissa.
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
@@ -84,7 +84,7 @@ def logarithm(x: float) -> float:
 # Number of terms of the exponential series: the next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# For smaller x, exp(x) divided by a sum of many exponentials might not be a normal number.
+# For smaller x, exp(x) divided by a sum of many exponentials might be a subnormal number.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 

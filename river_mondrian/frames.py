@@ -1,7 +1,7 @@
 """Read frames, arrays and series into checked numbers.
 
 River's and narwhals' functions are imported when the first frame is read. The import takes as long
-as loading all kernels from disk, and single samples do not need it.
+as loading all kernels from disk. Single samples do not need the import.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _numbers(
     if values.size == 0:
         return values
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
-    # Both comparisons are false if all values are NaN.
+    # If all values are NaN, both comparisons are false, and the columns are read one by one.
     return values if low >= -LARGEST and high <= LARGEST else None
 
 
@@ -387,7 +387,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Refuse names with the same text: only pandas frames have names that are not text."""
+    """Refuse names with the same text, because the frame's library allows only text as names."""
     seen: dict[str, Any] = {}
     for name in names:
         other = seen.setdefault(str(name), name)
@@ -409,8 +409,8 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
     """Return values as a series of the library of `like`, or as an array of shape (n,).
 
-    The array holds objects if another type would change the values, for example a mixture of
-    numbers and strings.
+    The array holds objects if another type would change the values, as for a mixture of numbers and
+    strings.
     """
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe

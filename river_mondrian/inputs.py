@@ -272,7 +272,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     """Return a checked value as a level if its feature is a category, else as a number.
 
     A category reads truth values and the numbers 0 and 1 as levels. Other features read truth
-    values, 0 and 1 as numbers. `where` ends the error message.
+    values, 0 and 1 as numbers. `where` is the end of the error message.
 
     Raises
     ------
@@ -352,7 +352,8 @@ class FeatureIndex:
         self.places: dict[Hashable, int] = {}
         # Each change assigns a new set, because other threads may be reading the old set.
         self.categories: frozenset[Hashable] = frozenset()
-        # The value of each feature if it is absent: 0 or NaN. Each change assigns a new array.
+        # The value that each feature has in samples without the feature: 0 or NaN. Each change
+        # assigns a new array.
         self.gaps = np.empty(0)
         self._refresh()
 
@@ -538,7 +539,7 @@ class FeatureIndex:
     def nbytes(self) -> int:
         """Bytes held."""
         size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.places, *self.names)))
-        # All empty frozensets are one object.
+        # All empty frozensets are one object, which is not counted.
         return size + (sys.getsizeof(self.categories) if self.categories else 0)
 
 

@@ -7,8 +7,9 @@ import numpy as np
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 
-# If the first value of an unscaled feature has at least this absolute value, it is the feature's
-# origin. The origin is subtracted from all values before they are rounded to single precision.
+# If the first value of an unscaled feature has at least this absolute value, the value is the
+# feature's origin. The origin is subtracted from all values before they are rounded to single
+# precision.
 FAR = 1024.0
 
 # Least number of features for which samples may be sparse.
@@ -22,10 +23,11 @@ LEAST_LEVEL = 2.0**200
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
-# Least weight where sums of weights are in single precision; smaller weights are raised to it.
+# Least weight of a sample where sums of weights are in single precision. Smaller weights are raised
+# to this weight.
 LEAST_WEIGHT = 1e-30
 
-# Largest window whose points and rows the kernels of trees can number (see
+# Largest window. The numbers of points and rows must be below the limits of the trees' kernels (see
 # `partitions.mondrian.forgetting.UP`).
 LARGEST_WINDOW = 1 << 28
 

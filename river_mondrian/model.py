@@ -151,7 +151,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ClonesWhole:
-    """Estimator that clones its attributes by deep copies and reports its memory."""
+    """Base class of estimators, with `clone` by deep copies and `memory_usage`."""
 
     @property
     def memory_usage(self) -> int:

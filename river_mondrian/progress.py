@@ -26,7 +26,7 @@ class Progress:
     wanted
         Whether to show anything.
     total
-        Number of units of the call; None if it is unknown.
+        Number of units of the call; None if the number is unknown.
     unit
         Name of the units, by default "rows".
 

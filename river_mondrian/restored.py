@@ -1,8 +1,8 @@
 """Check the numbers and row references of restored tables against the declared fields.
 
 If each reference is in range and no row is referred to twice, the rows that are reached from the
-roots form no cycle. Kernels that follow references then terminate, and read only existing rows. One
-kernel visits all reached rows of any kind of record, in linear time.
+roots form no cycle. In this case, kernels that follow references terminate, and read only existing
+rows. One kernel visits all reached rows of any kind of record, in linear time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .records.record import WORD_BYTES
 NOTHING = -1
 WRONG = -2
 
-# Value in `Walk.parents` of a row to which no reference has been met.
+# Value in `Walk.parents` of a row that has not been reached.
 UNMET = -1
 
 
@@ -79,7 +79,7 @@ class Rows:
         return column.over(self._memory, self.n, self._stride)
 
     def which(self, case: Case | None) -> NDArray[np.bool_]:
-        """Return a mask of the rows for which a case holds; None holds for all rows."""
+        """Return a mask of the rows of a case (see `records.record.Case`); None means all rows."""
         if case not in self._which:
             found = np.ones(self.n, np.bool_)
             if case is not None:
@@ -143,8 +143,8 @@ class Walk(Record):
     n_edges: Int64
     edges: Int64s
     # `order`: the rows in the order in which they are met; the first `n_roots` are the roots.
-    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of counted rows
-    # among each row and its descendants.
+    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of rows of the
+    # counted table among each row and its descendants.
     n_roots: Int64
     order: Int64s
     parents: Int64s
@@ -187,7 +187,7 @@ class Followed(NamedTuple):
     """Results of following references, by the name of a table.
 
     For each row, `parents` has the number (see `Walk`) of the row that refers to it, or UNMET.
-    `sizes` has the number of counted rows among the row and its descendants.
+    `sizes` has the number of rows of the counted table among the row and its descendants.
     """
 
     parents: dict[str, NDArray[np.int64]]

@@ -140,7 +140,7 @@ class CodeCache:
         packaged.write_index(folder, target, self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if not cached."""
+        """Return the name of a function's file for types and a target; None if no file is used."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None

@@ -34,7 +34,7 @@ class Watch:
     Attributes
     ----------
     names
-        The functions compiled so far, in the order in which their compilation began.
+        The compiled functions, in the order in which their compilation began.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ FOLDER = "compiled"
 INDEX = "index.json"
 
 # The oldest processors for which code is packaged, and the features that other processors need to
-# run it.
+# run the code.
 BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86_64": ("nehalem", ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "aarch64": ("generic", ("neon",)),

@@ -41,8 +41,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     model
         The prototype, a model or a pipeline, which is cloned for each key.
     max_bytes
-        Largest size of all models in memory, in bytes; None for no limit. The limit needs a folder.
-        The model used last always stays in memory.
+        Largest size of all models in memory, in bytes; None for no limit. A limit requires a
+        folder. The model used last always stays in memory.
     folder
         Folder for models without room in memory. Models that are already in the folder are used, so
         a stream can be continued after `flush`.

@@ -333,7 +333,7 @@ class Crew:
         self._take_in(self._accepted[0])
 
     def _send(self, member: _Member) -> None:
-        """Send a worker the accepted blocks that it has not got."""
+        """Send a worker the accepted blocks that have not been sent to it."""
         while member.sent < self._accepted[0]:
             number, taken_in = member.sent + 1, self._taken_in[0]
             arguments = "learn", number, taken_in, self._blocks[number]

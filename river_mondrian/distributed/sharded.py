@@ -60,8 +60,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         Largest number of blocks that wait for workers. Another block is accepted when the first
         waiting block is learned.
     max_restarts
-        Number of times in a row that a worker may die without learning a block. After that, an
-        error is raised.
+        Number of times in a row that a worker may die without learning a block. If the worker dies
+        again, an error is raised.
     options
         Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`; None for the defaults.
 
@@ -70,11 +70,11 @@ class ShardedForest(ClonesWhole, base.Estimator):
     First, the calling process learns 256 samples with the whole model, to choose ranges and
     hyperparameters. For a regressor with a Gaussian posterior, the calling process learns about
     4,200 samples. After that, a tree depends only on the samples and on the tree's random numbers.
-    Redrawing trees in turn (`rescale`) is no exception: each worker computes the turns from the
-    number of samples. The calling process learns the tails of a regressor's noise from densities
-    that workers report. The calling process fetches the whole forest to learn the first sample with
-    a category. With random `directions`, the calling process also fetches the forest for each
-    sample with a new feature.
+    Trees that are redrawn in turn (`rescale`) are no exception, because each worker computes the
+    turns from the number of samples. The calling process learns the tails of a regressor's noise
+    from densities that workers report. The calling process fetches the whole forest to learn the
+    first sample with a category. With random `directions`, the calling process also fetches the
+    forest for each sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     once the block is accepted.
@@ -312,7 +312,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def feature_names(self) -> list[Any]:
-        """The features seen so far."""
+        """The features seen."""
         return list(self._known.features.names)
 
     @property
@@ -376,7 +376,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
     @property
     def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
+        """The labels seen, in order of appearance."""
         return list(self._known.labels)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
@@ -387,7 +387,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         return total
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Predict the probability of each label seen so far."""
+        """Predict the probability of each label seen."""
         with self._lock:
             if not isinstance(self._state, Crew):
                 return self._state.predict_proba_one(x)

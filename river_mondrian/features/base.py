@@ -83,8 +83,8 @@ def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool
 class FeatureMap(Model, base.MiniBatchTransformer):
     """Base class of the feature maps.
 
-    A subclass is a dataclass whose fields are its parameters. A subclass sets `_map` as soon as it
-    can map.
+    A subclass is a dataclass whose fields are its parameters. A subclass sets `_map` as soon as
+    samples can be mapped.
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
@@ -225,7 +225,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 
-    # Whether the loss of a learner chooses among lifetimes.
+    # Whether a learner chooses among lifetimes by its loss.
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
@@ -317,8 +317,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Returns
         -------
         A frame or array like `X`, with the same pandas index; without columns if the map cannot map
-        yet. For a cell map, a frame has only columns with non-zero values; they are sparse in
-        pandas. For an array, the result is the matrix of `to_csr`.
+        yet. For a cell map, a frame has only columns with non-zero values. In pandas, these columns
+        are sparse. For an array, the result is the matrix of `to_csr`.
 
         Raises
         ------

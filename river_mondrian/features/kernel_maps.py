@@ -32,8 +32,8 @@ class RandomFourierFeatures(ByFeature):
     Cauchy in each feature for the Laplace kernel. Each frequency gives two features, the cosine and
     the sine of w . x. The dot product of two samples' features is an unbiased estimate of the
     kernel, and 1 for a sample with itself. An alternative is one cosine of w . x plus a random
-    phase. With this alternative, the dot product of a sample with itself is 1 only on average, and
-    the estimate varies more for close samples[^2].
+    phase. With this alternative, the dot product of a sample with itself is 1 only on average. For
+    close samples, the estimate varies more than with cosine and sine[^2].
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's frequencies, so the order and the time of
@@ -267,10 +267,11 @@ class NystromFeatures(Pooled):
 
     The map approximates the kernel from the kernel's values for some samples, the landmarks[^1].
     Let D be the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V
-    their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the
-    kernels of x with the landmarks. With as many components as landmarks, the dot product of two
-    mapped landmarks is their kernel. The dot product of any other mapped sample with itself is at
-    most 1, the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
+    the matrix of the eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the
+    vector of the kernels of x with the landmarks. With as many components as landmarks, the dot
+    product of two mapped landmarks is their kernel. The dot product of any other mapped sample with
+    itself is at most 1, the kernel of the sample with itself. `OGDClassifier` on this map is
+    NOGD[^2].
 
     The landmarks are the first samples learned, or random samples of the first `pool_size` samples.
     The map is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size`
@@ -292,7 +293,7 @@ class NystromFeatures(Pooled):
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
         Number of samples at the start of the stream from which landmarks are drawn, at least
-        `n_landmarks`. Use more if the beginning of a stream differs from the rest. None means
+        `n_landmarks`. Use more samples if the start of a stream differs from the rest. None means
         `n_landmarks`.
     seed
         Random seed for reproducibility. If `pool_size` is None, nothing is random.
@@ -405,7 +406,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         of the pool is used.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
-        faster, and more accurate on most of the data sets that were measured.
+        faster than Voronoi diagrams, and more accurate on most of the data sets that were measured.
     pool_size
         Number of samples from which the final map is built.
     scale
@@ -425,7 +426,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices
         find the same cells. Text, isolation trees and single samples stay on the CPU. The device
-        "cuda" is experimental: tests run its kernels on the CPU, and it has never run on a GPU.
+        "cuda" is experimental: tests run its kernels on the CPU, and the kernels have never run on
+        a GPU.
     seed
         Random seed for reproducibility.
 

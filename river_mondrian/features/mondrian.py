@@ -112,8 +112,8 @@ class MondrianFeatures(kinds.CellFeatures):
         Number of partitions. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
         Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
-        distribution of `scipy.stats` is sampled once for each partition. With "auto", the loss of
-        an `OGDClassifier` or `OGDRegressor` chooses the lifetime.
+        distribution of `scipy.stats` is sampled once for each partition. With "auto", an
+        `OGDClassifier` or `OGDRegressor` chooses the lifetime by its loss.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
@@ -122,14 +122,14 @@ class MondrianFeatures(kinds.CellFeatures):
 
     Notes
     -----
-    `transform_one` does not change the map. For a new sample, it returns the cell at the end of the
-    path in each partition. The path ignores that the sample might be separated from the cell's
-    samples. The alternative is the expectation: the cell's value times the probability that the
-    sample is not separated. Both variants were compared on the first 4,000 samples of letter,
-    scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation made more mistakes: .220, .208 and
-    .220 against .217, .203 and .195. With the expectation, the kernel of a new sample with itself
-    is not 1. The expectation's squared errors were smaller at lifetimes that are too long (kin8nm
-    at 3: .40 against .67), and similar at good lifetimes.
+    `transform_one` does not change the map. For a new sample, `transform_one` returns the cell at
+    the end of the path in each partition. The path ignores that the sample might be separated from
+    the cell's samples. The alternative is the expectation: the cell's value times the probability
+    that the sample is not separated. Both variants were compared on the first 4,000 samples of the
+    data set letter, scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation made more mistakes:
+    .220, .208 and .220 against .217, .203 and .195. With the expectation, the kernel of a new
+    sample with itself is not 1. The expectation's squared errors were smaller at lifetimes that are
+    too long (on kin8nm at lifetime 3: .40 against .67), and similar at good lifetimes.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
     passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the median

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-# Beginning of the names of River's modules.
+# Prefix of the names of River's modules.
 _RIVER = "river."
 _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 

@@ -164,7 +164,7 @@ class Encoder:
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:
-        """Return the form of a value in the tree.
+        """Return the form of a value in the tree of plain values.
 
         Raises
         ------
@@ -314,7 +314,7 @@ def _plain(key: Any) -> bool:
 
 
 def code_in(tree: Any) -> Iterator[str]:
-    """Yield the names of the parameters that a tree omits because they are code."""
+    """Yield the names of the parameters that a tree of plain values omits because they are code."""
     if isinstance(tree, dict):
         if CODE in tree:
             yield tree[CODE]
@@ -346,7 +346,7 @@ class Decoder:
         self._met: dict[int, Any] = {}
 
     def decode(self, tree: Any) -> Any:
-        """Return the value that a tree represents."""
+        """Return the value that a tree of plain values represents."""
         if isinstance(tree, dict):
             found = _FORMS[next(iter(tree), "")](self, tree)
             if "number" in tree:

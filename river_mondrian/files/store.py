@@ -36,7 +36,7 @@ FIRST_FORMAT = 10
 
 DOCUMENT = "document"
 
-# Errors that decoding a tree may raise if the tree is not a model.
+# Errors that decoding a document may raise if the document is not a model.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}

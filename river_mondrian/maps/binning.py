@@ -208,7 +208,7 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
 
 @exact_batch_kernel
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
-    """Copy the cells to a larger table, and set it as the record's table."""
+    """Copy the cells to a larger table, which becomes the record's table."""
     for place in range(record.n_slots):
         source = record.table[place]
         if source.column != UNKNOWN:
@@ -290,7 +290,7 @@ class BinningMap(RowPerFeature):
         self._end_growth()
 
     def _end_growth(self) -> None:
-        """Keep the larger table if the cells have been moved to it, otherwise the old table."""
+        """Keep the larger table if kernels already use this table, otherwise keep the old table."""
         table = self._next_table
         if table is not None and self.record.n_slots == len(table):
             self.table = table

@@ -288,7 +288,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     Parameters
     ----------
     number
-        Number of the build, from 0, which the names of columns contain.
+        Number of the build, counted from 0. The names of columns contain this number.
     n_out
         Number of partitions of a cell map, or of columns of a dense map.
     n_columns

@@ -119,7 +119,7 @@ def _read(
                     "give the iterator of iter_progressive_val_score, not a list"
                 )
             seen = item[metric]
-            # A metric with a window uses only the latest samples.
+            # The label states the window of a metric that uses only the latest samples.
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"

@@ -60,7 +60,7 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 class OwnsArrays:
-    """An owner of arrays and memory, whose state and size follow from its attributes.
+    """Base class of objects that own arrays and memory; attributes define the state and the size.
 
     After unpickling, the object owns its arrays (see `owned`).
     """

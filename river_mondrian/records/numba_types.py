@@ -309,7 +309,7 @@ def _ruled(known: types.Function) -> _Ruled:
 class _Declarations(RegistryLoader):
     """Numba's declarations of types, without attributes and methods that are written in Python.
 
-    Loading such attributes and methods would load all of numba's code and scipy's linear algebra.
+    Loading these attributes and methods would load all of numba's code and scipy's linear algebra.
     """
 
     def new_registrations(self, name: str) -> Any:
@@ -319,7 +319,7 @@ class _Declarations(RegistryLoader):
 
 
 class KernelContext(Context):
-    """Numba's typing context with rules for kernels and fewer types, which loads faster."""
+    """Numba's typing context with rules for kernels; it has fewer types and loads faster."""
 
     def load_additional_registries(self) -> None:
         """Load the types of enumerations, and of functions of `math` and NumPy."""

@@ -4,7 +4,7 @@
   kernels that call it, and optimized again. So helpers get only a short first optimization, and no
   machine code.
 - LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
-  time and the size of the code, without faster kernels.
+  time and the size of the code, but kernels would not be faster.
 - Functions that run rarely are optimized less (`rare`). This takes less than half of the time of a
   full optimization.
 - Only the passes that kernels need are run (`_PASSES`), without numba's timers and analyses between
