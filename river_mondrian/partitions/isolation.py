@@ -130,7 +130,7 @@ def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floa
 
 
 def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> rec.Floats:
-    """Return the factor for each feature that scales the robust range over the pool to 1.
+    """Return, for each feature, the factor that scales the robust range over the pool to 1.
 
     A feature that does not vary in the pool has the factor 0.
     """
@@ -195,7 +195,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
 BELOW = 0
 ABOVE = 1
 
-# Number of entries that one call visits to grow isolation trees, about 5 ms.
+# Number of entries that one call visits to grow isolation trees (about 5 ms).
 GROWTH = 1_000_000
 
 
@@ -246,7 +246,7 @@ class Growth(rec.Record):
     all_members: rec.Int32s
     all_draws: rec.Float64s
     all_nodes: rec.Array[Cut]
-    # Rows of the tree's points, which are numbered in this order.
+    # Row of each point of the tree in the CSR matrix.
     members: rec.Int64s
     n_members: rec.Int64
     # The tree's draws, and the number of draws used.
@@ -353,9 +353,9 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
-    The feature is drawn from the features in which the points of a node differ. The cut is drawn
-    uniformly from the feature's range in these points. Equal points share the cell of the first
-    equal point.
+    The feature is drawn uniformly from the features in which the points of a node differ. The cut
+    is drawn uniformly from the feature's range in these points. Equal points share the cell of the
+    first equal point.
     """
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
@@ -521,7 +521,7 @@ class IsolationTreesMap(PointPartitions):
         check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
         if self.ready:
             return
-        # The other trees are grown from these arrays.
+        # The trees that are not yet grown need these arrays.
         checks.check_types(self, {"starts": np.ndarray, "places": np.ndarray})
         n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
         checks.check_starts(self, "starts", self.starts, *n_entries)

@@ -1,4 +1,4 @@
-"""Ranges of features that ignore some outliers: the whiskers of a box plot.
+"""Ranges of features, which ignore some outliers: the whiskers of a box plot.
 
 The range of a feature is the range of its values within fences. The fences are at least 3
 interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and above the upper
@@ -117,7 +117,7 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Replace values that may be equal by the first of these values, in columns stored as rows.
+    """Replace values that may be equal by the first of them, in ordered columns stored as rows.
 
     In a run of close values, values farther than twice the error from the first value are not
     changed.
@@ -141,7 +141,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Replace ordered values (`n` per column) that may be equal by the first of these values."""
+    """Replace ordered values (`n` per column) that may be equal by the first of them."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan

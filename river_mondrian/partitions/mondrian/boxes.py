@@ -150,7 +150,7 @@ def hold_batch(
 ) -> None:
     """Grow a box to contain the first `n` points of a batch, whose values begin at `word`.
 
-    A missing value changes no side. A side that is NaN becomes the first value.
+    A missing value changes no side. A side that is NaN becomes the first value in this dimension.
     """
     if n_dims >= BLOCK:
         _hold_by_blocks(batch, n, word, lower, upper, n_dims)
@@ -168,7 +168,7 @@ def hold_batch(
 
 @inlined
 def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    """Grow a box until it contains a point whose values begin at the word `word` of its row."""
+    """Grow a box to contain a point, whose values begin at the word `word` of the point's row."""
     one = _room_of_one()
     one[0].point = point
     hold_batch(one, 1, word, lower, upper, n_dims)
@@ -311,11 +311,12 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write the distances from `x` to the boxes of the nodes on its path below a light node.
+    """Write the distances from `x` to the boxes of a light node and of the later nodes on the path.
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
-    has no missing values, so it has one path. Points are collected in the order in which they leave
-    the path. The points below a node are then the end of one list, so each point is read only once.
+    has no missing values, so it has one path. Points are collected in the order in which their
+    paths leave the path of the sample. The points below a node are then the end of one list, so
+    each point is read only once.
     """
     tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()

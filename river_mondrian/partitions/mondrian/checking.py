@@ -3,7 +3,7 @@
 Fields declare the tables that they refer to, and the bounds of their values (see `restored`).
 Kernels rely on two more properties. The number of samples at a node is the sum over its children.
 The box of a leaf is the box of its points, so that a cut within the box separates the points. If
-samples may be forgotten, each child's box must also be on its side of the cut.
+samples may be forgotten, each child's box must also be on the child's side of the cut.
 """
 
 import math
@@ -203,7 +203,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
 
 
 def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-    """Return the references between a tree's rows that are outside of records."""
+    """Return the references between a tree's rows that are stored outside of records."""
     forest, found = owner.forest, []
     if forest.lists_points():
         links = tables["points"].word(int(forest.links_word) + slot)
@@ -254,7 +254,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
         least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
-        # An absent category may be 0.
+        # The code of an absent level may be 0.
         bad = ((found < least) | (found > most)) & (found != 0.0)
     else:
         bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > constants.FARTHEST_CUT
@@ -281,7 +281,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    # The trees' frames and columns of values.
+    # Each tree must have a valid frame and a valid column of values (see `scaling`).
     words, n = owner.trees.words, owner.n_drawn
     frames = words["frame"][:n].tolist()
     known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n

@@ -31,7 +31,8 @@ class Lane(Record):
     # The row of the current node, or none if the current leaf has no row; and the walk's point.
     node: Node
     point: Point
-    # Number of light nodes passed, and the distances to the light nodes on the whole path.
+    # Number of light nodes that the walk has passed, and the distances to all light nodes on the
+    # path.
     n_light: Int64
     rates: Float64s = inline(MOST_PARTS)
 
@@ -184,8 +185,8 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     """Extend a tree by point `p` at a leaf's row (Algorithm 10 if paused, otherwise Algorithm 4).
 
-    Returns False if the tree has no room for more rows. The caller reserves room and repeats the
-    call.
+    Returns False if the tree has no room for more rows. Then the caller reserves room and repeats
+    the call.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -196,7 +197,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # If values are missing, leaves of fewer than two points may have rows.
+            # If values are missing, leaves of fewer than two points may have rows, so more rows are
+            # needed.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -331,7 +333,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node. Return 1, 0 after the last point, or -1 without room for rows."""
+    """Move a lane by one node. Return 0 after the last point, -1 without room, otherwise 1."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -470,7 +472,10 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return a tree that lacks room for `n` rows or for half its capacity if less, or DONE."""
+    """Return the index of a tree that lacks room for `n` rows, or DONE.
+
+    Room for half of the tree's capacity is enough.
+    """
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits
@@ -507,10 +512,10 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
 @kernel
 @rare
 def rebuild(forest: F, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples, and sample the trees from them.
+    """Rescale the first `n` samples, and build the trees from these samples.
 
-    The points' other fields are already stored. The call counts the last point as learned. There is
-    room for the points, and for the rows that `sampling.build` needs.
+    The points' other fields are already stored. The call counts the last point as learned. The
+    caller has reserved room for the points, and for the rows that `sampling.build` needs.
     """
     rescale(forest, scaling, n)
     sampling.build(forest, 0, forest.n_trees, n)

@@ -2,15 +2,15 @@
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction draws no random numbers. The leaf of a removed point is removed. The node above,
-whose cut separates the leaf from the other points, is also removed. The leaf's sibling replaces
-this node, and the node's `delta` is added to the sibling's `delta`. Boxes shrink to the boxes of
-the remaining points. A cut that still separates points is within the smaller box.
+The restriction draws no random numbers. The removal of a point deletes the point's leaf, and the
+node above, whose cut separates the leaf from the other points. The leaf's sibling replaces this
+node, and the node's `delta` is added to the sibling's `delta`. Boxes shrink to the boxes of the
+remaining points. A cut that still separates points is within the smaller box.
 
 The labels and the number of a node's points determine whether the node becomes a paused leaf. If
 so, the cuts at and below the node are dropped. Conditionally on all visible nodes, these cuts are
-distributed as a Mondrian tree of the node's points that begins at the time of the parent's cut. The
-cuts that are sampled when the pause ends have the same distribution.
+distributed as a Mondrian tree of the node's points from the time of the parent's cut on. The cuts
+that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
 reference to the parent (`UP`). The way up restores the references. No memory is allocated, so no
@@ -559,9 +559,9 @@ def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
     Returns 1, or 0 if there is no equal point. Another point gets the free number, so that numbers
-    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. Other
-    points that `scaling.move` has converted follow. The last point of each group gets the free
-    number, and its previous number becomes free.
+    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. The
+    other points that `scaling.move` has converted have the next numbers. The last point of each
+    group gets the free number, and its previous number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)

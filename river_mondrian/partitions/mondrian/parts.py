@@ -2,8 +2,8 @@
 
 After the warm-up a tree depends only on the samples and its own random state. So a tree's nodes are
 the same in a part as in the whole forest. The data that all trees share (points, scaling, features,
-classes) depend only on the samples and are the same in every part. The schedule of redraws is also
-the same. A part stores the number of trees in the whole forest, and the index of its first tree
+classes) depend only on the samples and are the same in every part. Every part has the same schedule
+of redraws. A part stores the number of trees in the whole forest, and the index of its first tree
 among them. The spare tree belongs to the part whose tree it will replace. Two draws are made for
 all trees together: places of levels when the first category appears, and coefficients of random
 directions for a new feature. Therefore the samples that cause these draws must be learned before a

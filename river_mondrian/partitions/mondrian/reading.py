@@ -1,7 +1,7 @@
 """Reading of trees: the table of a tree's nodes, views of nodes, and the paths of a sample.
 
 `make_table` returns all nodes of a tree at once. `read_tree` returns views of the nodes in
-preorder. `traced` returns the paths of a sample, step by step. `contributions` explains a
+preorder. `traced` returns the paths of a sample, with all steps. `contributions` explains a
 prediction by a path's steps.
 """
 
@@ -119,7 +119,7 @@ def make_table(
 
 @dataclass
 class NodeView:
-    """One node of a tree, read from its memory."""
+    """One node of a tree, read from the tree's memory."""
 
     parent: int
     depth: int
@@ -285,8 +285,8 @@ class Path(NamedTuple):
 
     tree: int
     refs: Ints
-    # Distance from the node's box, and time from the parent's cut to the node's cut or, at a leaf,
-    # to the tree's lifetime or the horizon.
+    # Distance from the node's box. Time from the parent's cut to the node's cut or, at a leaf, to
+    # the tree's lifetime or the horizon.
     etas: Floats
     spans: Floats
     # Probability of not branching off above the node, and of not branching off at the node.
@@ -349,7 +349,7 @@ def contributions(
     branching off. Let G_j be the prediction at node j, and B_j the prediction after branching off
     at node j. A tree predicts sum_j w_j B_j + w G_leaf. The prediction equals G_root + sum_j M_j
     (G_j - G_parent) + sum_j w_j (B_j - G_j). M_j = w + sum_(i >= j) w_i is the probability of
-    reaching node j. Term j of the first sum goes to the dimension of the parent's cut. The
+    reaching node j. Term j of the first sum is attributed to the dimension of the parent's cut. The
     dimensions in which the sample is outside the box of node j share term j of the second sum in
     proportion to the distances. These distances are the rates of cuts in each dimension between the
     sample and the box.

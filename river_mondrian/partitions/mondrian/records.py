@@ -8,12 +8,12 @@ each. The record ends with the fields of the subclass. A box is NaN in a dimensi
 the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
 few points have no boxes (`LightNode`).
 
-A point's row is its record (the fields of the subclass), its values as float32, and per tree a link
-to the next point of the same leaf. Trees cut the values: scaled inputs, or their projections on cut
-directions. All trees share one column of values, unless each tree has its own directions or places
-of levels (see `transforms`). In that case each tree has a column. If widths are renewed (see
-`widths`), points have one more column. With directions or categories, points then also have their
-inputs (see `scaling`).
+A point's row is its record (the fields of the subclass), its values as float32, and a link per
+tree. A link is the number of the next point of the same leaf. Trees cut the values: scaled inputs,
+or their projections on cut directions. All trees share one column of values, unless each tree has
+its own directions or places of levels (see `transforms`). In that case each tree has a column. If
+widths are renewed (see `widths`), points have one more column. In this case, points of trees with
+directions or categories also store their inputs (see `scaling`).
 
 A *kind* of forest subclasses each record (`posteriors`, `features`): it overrides the methods that
 partitions call, and adds fields. Kernels over `Forest` are compiled for each subclass that they are
@@ -157,7 +157,7 @@ class Node(rec.Record):
         return np.float64(self.n_samples)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf of these points pauses."""
+        """Return whether a leaf with this node's points pauses."""
         return False
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
@@ -208,7 +208,7 @@ class BoxRow(rec.Record):
     """A separate row for the box of a node: the lower corner, then the upper corner."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the word that, in a free row, has the number of the next free row or NONE."""
+        """Return the word with the number of the next free row, or with NONE, in a free row."""
         return rec.Int32s(self, 0, 1)
 
     def box(self, forest: Forest) -> rec.Float32s:
@@ -319,15 +319,15 @@ class Tree(rec.Record):
     renewal_state: rec.Int64
     # The tree has no cut at or after this time.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
-    # Index of the tree's first value among the values of a point, and the index of the frame (the
-    # offsets and factors) of the tree's values.
+    # Index of the tree's first value among a point's values, and index of the frame (the offsets
+    # and factors) of these values.
     first_value: rec.Int64
     frame: rec.Int64
     # Index of the tree's link in a point's row, and of the tree's rows in the owner's tables.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
-    # and the time of the parent's cut. The last fields are the walk's point, the end of the range
-    # of points to add, and the number of rows and boxes that the tree needs.
+    # and the time of the parent's cut. The last fields are the walk's point, the end of the points
+    # to add, and the number of rows and boxes that the tree needs.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -339,7 +339,7 @@ class Tree(rec.Record):
     room: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Take the data of `old`, except its nodes, before this tree replaces `old`."""
+        """Set the fields that the subclass adds, before this redrawn tree replaces `old`."""
 
 
 class Forest(rec.Record):
@@ -366,7 +366,7 @@ class Forest(rec.Record):
     # Largest number of samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
     # Functions that few forests need (`set_entries`): three functions of `boxes` for light nodes,
-    # `scale_sets` for sets of values, `bring` and `do_owed` while trees are redrawn.
+    # `scale_sets` for sets of values, and two functions for redraws.
     hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
     distance_to_light: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
     distances_down: Callable[
@@ -382,7 +382,7 @@ class Forest(rec.Record):
     n_dims: rec.Int64
     dim_capacity: rec.Int64
     n_values: rec.Int64 = rec.derived()
-    # Number of sets of values: one per tree with random directions or categories, otherwise one for
+    # Number of sets of values: with random directions or categories one per tree, otherwise one for
     # all trees.
     n_sets: rec.Int64 = rec.derived()
     # Number of features, and capacity for features.

@@ -267,7 +267,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on each side of a cut, and the points that lack the cut value.
+    """The points of a leaf on each side of a cut, and the points without a value to compare.
 
     The fields are the number of points in each of the three lists, and the first point of each
     list.
@@ -293,7 +293,7 @@ def _divide(
 ) -> Halves:
     """Divide a leaf's list of points at a cut into lists in reverse order.
 
-    The points of a leaf of at most BATCH points are also written to the ends of `lefts` and
+    If the leaf has at most BATCH points, the points are also written to the ends of `lefts` and
     `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
@@ -357,7 +357,8 @@ def part_leaf(
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right
         if n <= 1 and halves.n_missing == 0:
-            # A single point gets no row, unless a point that lacks the cut value may join it.
+            # A single point gets no row, unless points without a value in the cut dimension may
+            # join the single point.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
             child = new_leaf(forest, tree)

@@ -1,4 +1,4 @@
-"""Conversion of inputs to the values that trees cut: float32 numbers, scaled by two frames.
+"""Conversion of inputs to the values that trees cut: float32 numbers, scaled by one of two frames.
 
 A *frame* is an offset and a factor for each input. Without directions and categories, a column has
 scaled inputs. With directions or categories, there are *sets* of values: one set for all trees if
@@ -105,7 +105,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # While widths are renewed, points have values in two frames.
 #
 # A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
-# c = float32((x - offset) * factor). While all trees are in one frame, the other column has the
+# c = float32((x - offset) * factor). While all trees use one frame, the other column has the
 # *remainders* (x - offset) * factor - c instead. A value and its remainder determine the input to
 # about 48 bits, and so the value in another frame. Before, during and after a redraw, the columns
 # contain:
@@ -121,8 +121,8 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # determine the inputs, and a column per tree leaves no column for remainders. With given
 # directions, all trees share a column, so there is one column for each frame. Otherwise each tree
 # and the spare tree have a column. A moved point already has values for the tree that is being
-# redrawn. When the spare tree replaces a tree, the two trees also exchange their columns. All
-# points are then moved again for the next tree.
+# redrawn. When the spare tree replaces a tree, the two trees also exchange their columns. Then all
+# points are moved again for the next tree.
 
 
 @inlined
@@ -213,7 +213,7 @@ def bring(forest: F, p: int) -> int:
 
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
-    """Write the inputs of the points at `places`, `n_inputs` each; levels become NaN."""
+    """Write the `n_inputs` inputs of each point whose number is in `places`; levels become NaN."""
     n = forest.n_inputs
     for i in range(n_places):
         p, own = places[i], out.part(n * i, n)
@@ -397,7 +397,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.frames[:, :, n_inputs:wanted] = fitted
 
     def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
-        """Return the scaling of the inputs from `first` on: by given ranges, else `low`, `high`."""
+        """Return the scaling of inputs from `first` on: by given ranges, or by `low` and `high`."""
         given = self.given[:, first:]
         is_given = ~np.isnan(given[0])
         return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))

@@ -18,12 +18,12 @@ from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
 # Values along cut directions. If the rows of U are the directions, an axis-aligned partition of U x
-# is an oblique partition of x (O'Reilly and Tran 2022, Theorem 3.1).
+# is an oblique partition of x. See O'Reilly and Tran (2022), Theorem 3.1.
 #
 # A missing input is replaced by the mean of the feature's learned inputs. The value along a
 # direction is missing if all inputs with a nonzero coefficient are missing. During a redraw, the
 # means at the start of the redraw replace missing inputs of stored samples. The kernels below are
-# compiled only if there are directions, and called by addresses in the forest's record.
+# compiled only if there are directions, and are called by addresses in the forest's record.
 
 
 class Moments(rec.Record):
@@ -271,7 +271,7 @@ class CutDirections(OfTrees):
         frames
             Offsets and factors of two frames, which scale inputs: shape (2, 2, inputs).
         frame
-            The frame of the trees.
+            Index of the frame that the trees use.
         absent
             Value of earlier samples for a new feature: NaN or 0.
 
@@ -311,7 +311,7 @@ class CutDirections(OfTrees):
         check_arrays(self, arrays)
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
-        """Add inputs, and increase the capacity for inputs to `capacity` if it is smaller."""
+        """Add inputs, and increase the capacity for inputs to at least `capacity`."""
         old, n = self.n_inputs, self.n_inputs + len(names)
         more = capacity - len(self.means)
         if more > 0:
@@ -353,7 +353,8 @@ class CutDirections(OfTrees):
 # Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
 # over numbers. Such a tree is exact and projective, and a new level may occur at any time. The
-# kernel is compiled only if there are categories, and called by an address in the forest's record.
+# kernel is compiled only if there are categories, and is called by an address in the forest's
+# record.
 
 
 # Factor that converts codes of levels, from LEAST_LEVEL to 2 LEAST_LEVEL, to integers.
@@ -390,7 +391,7 @@ def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t
 
 @kernel
 def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
-    """Return the place in a tree of the level with a code."""
+    """Return the place of a level in a tree, given the level's code."""
     return uniform_of(hash_of(code, state_after(places.keys[t], d)))
 
 

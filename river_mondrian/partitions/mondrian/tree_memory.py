@@ -25,7 +25,7 @@ from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 TABLES = ("nodes", "boxes", "side_rows")
 
 # Number of samples in the warm-up. Afterwards widths are only checked occasionally, and the
-# hyperparameter gamma is fixed.
+# hyperparameter gamma of `LabelTrees` is fixed.
 WARM_UP = 256
 
 
@@ -89,9 +89,9 @@ AnyForest = TypeVar("AnyForest", bound=Forest)
 class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over shared points: tables of rows.
 
-    Each subclass names its records. During a change that takes more than one kernel, the forest's
-    record is `CLOSED` to calls for one sample. The next call that enters the trees completes or
-    undoes an interrupted change (see ARCHITECTURE.md).
+    Each subclass sets the classes of its records. During a change that takes more than one kernel,
+    the forest's record is `CLOSED` to calls for one sample. The next call that enters the trees
+    completes or undoes an interrupted change (see ARCHITECTURE.md).
     """
 
     forest: AnyForest
@@ -562,12 +562,12 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return a tree's number of samples, and the least number in a leaf; None if not in use."""
+        """Return a tree's number of samples, and the least number in a leaf; None if unused."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-        """Return the references between a tree's rows that are outside of records."""
+        """Return the references between a tree's rows that are stored outside of records."""
         return checking.edges_of(self, slot, tables)
 
     def _check_kind(self) -> None:

@@ -61,7 +61,7 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
 class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     """Mondrian trees over shared points.
 
-    Each subclass names its records and its view of a node.
+    Each subclass sets the classes of its records and of its views of nodes.
     """
 
     # The class of the nodes that `read` returns.
@@ -168,7 +168,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
-        # points, unless values are missing.
+        # points, unless values are missing. So a tree has fewer rows than points.
         n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
@@ -187,7 +187,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         extension.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
-        """Free the memory of the warm-up if it has ended, and schedule the check of widths."""
+        """Free the memory of the warm-up after it has ended, and schedule the check of widths."""
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
@@ -227,7 +227,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     def forget(self, put: Callable[[int], None]) -> bool:
         """Forget a stored sample that equals the sample in `inputs`, while the trees are closed.
 
-        `put` is the same as for `n_equal`. Returns whether there is an equal sample.
+        `put` is the same as for `n_equal`. Returns whether an equal sample was found.
         """
         if self.forest.phase == constants.STEADY and self.remainders.capacities[0] > 0:
             # The memory of the last redraw is still allocated.

@@ -1,7 +1,7 @@
 """Walks of samples down trees, for predictions with any posterior.
 
 At each node a walk records the sample's distance from the box, and the probability that the walk
-has branched off above: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end,
+has branched off above (Equations 5 and 6 of Lakshminarayanan et al. 2014). At the end,
 `Prediction.add_walk` applies the posterior to the walk. Each posterior has a subclass of
 `Prediction`.
 """
@@ -64,14 +64,14 @@ class Walk(rec.Record):
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # Depth of the first light node on the path, or 0 if there is none; and the distances from the
-    # boxes of this and all later nodes.
+    # Depth of the first light node on the path, or 0 if there is none. The distances from the boxes
+    # of this node and of all later nodes.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
 
 
 class Branch(rec.Record):
-    """A side, not yet followed, of a cut in a dimension in which the sample lacks a value."""
+    """An unvisited side of a cut, in whose dimension the sample's value is missing."""
 
     ref: rec.Int64
     depth: rec.Int64

@@ -232,8 +232,8 @@ def go_on(forest: F) -> int:
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
-    If a tree has no room for more rows, the forest is closed until the owner has completed all
-    walks and the renewal's work for the owed samples.
+    If a tree has no room for more rows, the forest is closed. Then the owner completes all walks
+    and the renewal's work for the owed samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -252,10 +252,10 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 LOOKED_AT = 256
 MEASURED = 1024
 
-# A width is invalid if the measured width differs by more than the factor FACTOR, and the
-# interquartile range by more than the factor FACTOR_OF_SPREAD. Both conditions are needed. With
-# long tails, a few values determine the width. The interquartile range of integers is an integer,
-# and may double by chance.
+# A width is invalid if the measured width differs by a factor above FACTOR, and the interquartile
+# range by a factor above FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few
+# values determine the width. The interquartile range of integers is an integer, and may double by
+# chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # FENCE for a feature whose interquartile range has shrunk, so that earlier values do not set the
@@ -265,7 +265,7 @@ NEAR_FENCE = 10.0
 # (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
-# bits of the largest width since the start, which is at most 4,096 times the present width.
+# bits of the largest earlier width, which is at most 4,096 times the present width.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
@@ -353,7 +353,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             values.reshape(2, -1) for values in found
         )
         least = EVIDENCE * max(len(places), LOOKED_AT)
-        # Two spreads of 0 cannot be compared.
+        # Two interquartile ranges of 0 cannot be compared.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
@@ -389,7 +389,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to redraw all trees with another scaling."""
-        # Kernels that move points need this memory.
+        # The kernel `scaling.move` needs this memory.
         self.remainders.reserve(0, self.points.capacities[0])
         self.remainders.show(0, self.forest.remainders)
         self._show_renewal()

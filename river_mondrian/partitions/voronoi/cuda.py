@@ -198,7 +198,7 @@ class VoronoiCells:
 
     def _measure(self, points: Float32) -> None:
         """Set the origin, the points' squared norms, and bounds on the errors of scores."""
-        # The origin is a value of the data, so that whole numbers remain whole.
+        # Each coordinate of the origin is a value of a point, so that whole numbers remain whole.
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
         squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
@@ -329,7 +329,7 @@ def nearest_cells(
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
     The partitions are copied to the device once, and stay there as long as the array `members`
-    exists. So `members` and the pool must not change in place.
+    exists. So `members` and the pool must not be changed in place.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
 
 
 def groups_of(builder: Any, n: Any) -> Any:
-    """Return the number of vectors that hold `n` values, a multiple of `VECTOR`."""
+    """Return the number of vectors that hold `n` values, where `n` is a multiple of `VECTOR`."""
     return builder.lshr(n, INT64(VECTOR.bit_length() - 1))
 
 
@@ -350,7 +350,7 @@ def tree_slack(
         Number of coordinates of a point: one per axis and, with fewer axes than features, the norm
         of the remainder.
     deviation
-        Distance of the axes from orthonormal axes, as measured by `deviation`.
+        Distance of the axes from orthonormal axes (see the function `deviation`).
 
     Returns
     -------

@@ -10,9 +10,9 @@ Cells. Let D(x, p) be the result of `distances.squared_distance` for the scaled 
 and a point p in single precision. All searches compute D with the same order of summation. The cell
 of x in a diagram belongs to the centre p with the least D(x, p). Among centres at equal distances,
 the first centre in the pool is chosen. Every search compares candidates by D alone and keeps the
-first of equal candidates. So a search is exact if it excludes no point with the least D. A search
-that filters computes an approximation A(x, p) for each point. The bounds below limit the rounding
-error of A.
+first of equal candidates. So a search is exact if it excludes no point with the least D. A
+filtering search computes an approximation A(x, p) for each point. The bounds below limit the
+rounding error of A.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
 gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
@@ -21,10 +21,10 @@ that underflow are off by at most 2^-150. The compared values are at most 1e30 i
 (`limits.FARTHEST`). `FARTHEST_SQUARE` prevents overflow of squares in single precision.
 
 D and the true distance. Let S = |x - p|^2 for the d values in single precision, computed without
-rounding. D squares differences that are rounded to single precision: a factor within (1 +- u)^2.
-The squares are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3
-additions in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is
-below 5/2 u for any d up to 2^30.
+rounding. Differences are rounded to single precision before they are squared: a factor within (1 +-
+u)^2. The squares are exact in double precision, with 48 bits. Each square passes through at most
+d/8 + 3 additions in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v),
+which is below 5/2 u for any d up to 2^30.
 
 Filters by approximate distances (`nearest.filter_nearest`). Let |A(x, p) - S(x, p)| <= e for all
 points p of a diagram, up to a term that all points share. Let q be the point with the least A, and
@@ -78,9 +78,9 @@ For any m > 0,
     B <= (1 + m) (1 + b)^2 S + (1 + 1 / m) (2 b |w(x)|)^2.
 
 B is computed in single precision from n coordinates. The result has a factor within 1 +-
-gamma_(n+3)(u), since all terms are positive, and is off by 2^-150 n by underflow. B of a box is at
-most B of a point within, and needs no more operations. Finally S <= D (1 + 3 u). Hence the computed
-bound of any p with D(x, p) <= D, or of a box around p, is at most
+gamma_(n+3)(u), since all terms are positive, and is off by 2^-150 n by underflow. The B of a box is
+at most the B of a point within the box, and needs no more operations. Finally S <= D (1 + 3 u).
+Hence the computed bound of any p with D(x, p) <= D, or of a box around p, is at most
 
     D (1 + relative) + absolute |w(x)|^2 + least.
 
@@ -182,9 +182,9 @@ class Voronoi(MapRecord):
 
     # Factor of each feature.
     factors: rec.Float64s
-    # Point numbers of each diagram, shape (cells, diagrams), in the order of the pool.
+    # Numbers of the centres of each diagram, shape (cells, diagrams), in the order of the pool.
     members: rec.Int32s
-    # Number of points of a diagram.
+    # Number of centres of a diagram, one for each cell.
     n_cells: rec.Int64
     # Number of points that are in any diagram.
     n_points: rec.Int64

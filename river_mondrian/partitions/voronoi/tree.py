@@ -51,7 +51,7 @@ def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s
 def project_rows(
     tree: PointTreeRecord, rows: Float32s, n: int, width: int, n_features: int, out: Float32s
 ) -> None:
-    """Write coordinates of `n` points, in rows of `width`, to rows of the tree's width."""
+    """Write coordinates of `n` points, in rows of `width` values, to rows of the tree's width."""
     for i in range(n):
         row, target = rows.part(width * i, width), out.part(tree.width * i, tree.width)
         project(tree, row, n_features, target)
@@ -59,7 +59,7 @@ def project_rows(
 
 @exact_inlined
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
-    """Compare the points of a leaf, and return the largest of the diagrams' nearest distances."""
+    """Compare a leaf's points, and return the largest of the diagrams' nearest distances."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
     size = LEAF * n_coordinates
@@ -140,7 +140,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 @exact_separate
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by the tree, or by a scan if its squares would overflow single precision."""
+    """Map a vector by the tree, or by a scan if the squares would overflow single precision."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad >= 0:
