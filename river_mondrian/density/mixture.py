@@ -200,7 +200,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
 
 @exact_inlined
 def learn_weights(forest: PivotForest) -> None:
-    """Update the levels' weights by their densities at a sample."""
+    """Update the weight of each level by the level's density at a sample."""
     weights, largest = forest.log_weights, -math.inf
     for g in range(forest.n_shares):
         weights[g] = MEMORY * weights[g] + forest.log_levels[g]
@@ -526,8 +526,8 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     """Return the log density or score of a sample of `n_inputs` values; NaN if a value is bad.
 
-    NaN values are missing. `FLOORED` replaces the density 0: each tree's last cell with samples
-    then counts as if it held one sample.
+    NaN values are missing. `FLOORED` replaces the density 0: in each tree, the last cell with
+    samples counts as a cell with one sample.
     """
     if read_sample(forest, x) != DONE:
         return math.nan

@@ -80,14 +80,15 @@ class Cut(rec.Record):
     time: rec.Float64 = rec.transient()
     key: rec.Int64 = rec.transient()
     dim: rec.Int64 = rec.transient()
-    # Whether the cut is above the pivot, and its distance from the pivot in units of 1 / rate.
+    # Whether the cut is above the pivot, and the cut's distance from the pivot in units of 1 /
+    # rate.
     is_above: rec.Int64 = rec.transient()
     reach: rec.Float64 = rec.transient()
     exists: rec.Int64 = rec.transient()
 
 
 class PathStep(rec.Record):
-    """A region on a path to a point, and the time until which its pivot shares the point's cell."""
+    """A region on a path to a point, and the time until which the point shares the pivot's cell."""
 
     key: rec.Int64
     pivot: rec.Int64

@@ -29,7 +29,7 @@ from .walks import room_for_faces
 
 # Largest absolute value of restored features, with a tolerance for rounding.
 _MOST = 1.001 * LARGEST
-# For each array: the name of the field with its length, and the bounds of its numbers.
+# For each array: the name of the field with the array's length, and the bounds of its numbers.
 _ARRAYS = {
     "means": ("n_inputs", -_MOST, _MOST),
     "n_values": ("n_inputs", 0.0, 1e300),
@@ -163,9 +163,9 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The most units of work of one kernel call, which takes some tenths of a second. In each tree, a
-# row costs `ROW_WORK` units plus one unit for each value. The volume of an oblique cell costs
-# `VOLUME_WORK` units.
+# The largest number of units of work in one kernel call. This call takes some tenths of a second.
+# In each tree, a row costs `ROW_WORK` units plus one unit for each value. The volume of an oblique
+# cell costs `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000

@@ -29,7 +29,7 @@ class Pair(Record):
     other: Int64
 
 
-# The number that a walk adds to the numbers of samples on its path.
+# The number that a walk adds to the number of samples of each region on the path.
 ASK = 0
 ADD = 1
 REMOVE = -1
@@ -271,7 +271,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the current cell by all cuts of a region before a time, on all sides of its pivot."""
+    """Cut the current cell by a region's cuts before a time, on all sides of the region's pivot."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):

@@ -105,8 +105,8 @@ N_DISCRIMINANTS = 3
 # Learning rates of the two regressions.
 SMALL_RATE = 0.1
 LARGE_RATE = 0.8
-# Largest standardized value, and largest squared distance from a class's mean in one input, in
-# variances within classes.
+# Bound on standardized values, and bound on the squared distance from a class's mean in one input,
+# in variances within classes.
 LARGEST = 3.0
 FARTHEST = 100.0
 # Least variance within classes, as a fraction of the input's variance.
@@ -144,8 +144,8 @@ class Discriminants(Record):
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
     within: Float64s = sized(1, "columns")
-    # Weights of the regressions with small and with large steps, and the sums of their squared
-    # gradients.
+    # Weights of the regressions with small and with large steps, and each regression's sum of
+    # squared gradients.
     small_weights: Float64s = sized("width", "columns")
     large_weights: Float64s = sized("width", "columns")
     small_squares: Float64
@@ -162,8 +162,8 @@ class Discriminants(Record):
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # For the last sample, if there are categories: its inputs (NaN for categories), and the start
-    # of each level's row (-1 if missing).
+    # For the last sample, if there are categorical inputs: all inputs (NaN for categories), and the
+    # start of each level's row (-1 if missing).
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
     # For each level of the last sample: total weight of the samples with the level.

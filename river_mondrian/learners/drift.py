@@ -2,8 +2,8 @@
 
 ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram.
 ADWIN drops the oldest values while some cut splits the window into two parts whose means differ by
-more than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the window
-is empty after a drift.
+more than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the first
+value after a drift begins a new window.
 """
 
 import math

@@ -14,7 +14,7 @@ The sum is 1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
-multiplied by w / W, because the share's bound assumes weights of at most 1.
+multiplied by w / W, because the loss bound of the fixed share assumes weights of at most 1.
 """
 
 import math
@@ -54,7 +54,7 @@ class Experts(Record):
     n_classes: Int64
     # Number of classes for which a row has room.
     width: Int64 = stored(Bounds(0, LARGEST_WIDTH))
-    # Exponent of each expert, and the sum of its squared gradients.
+    # Exponent of each expert, and the sum of the exponent's squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
     # Weight of each expert but the last in the fixed share; the weights add up to 1.

@@ -55,7 +55,7 @@ def step(steering: Steering, n: int, delay: int) -> float:
 
 
 def moves(p: float) -> tuple[float, float]:
-    """Return how far the threshold of a quantile moves after a score within it, and beyond it.
+    """Return the move of a quantile's threshold for a score within it, and for a score beyond it.
 
     The moves are subgradients of the pinball loss, divided by their standard deviation. So
     thresholds of large coverages move as fast as other thresholds. For the median, moves are -1 and
@@ -108,7 +108,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
 class Interval:
     """A prediction of a target, and the thresholds at the time of the prediction.
 
-    Unless `remembered` is None, it is passed to the model when the target arrives.
+    If `remembered` is not None, it is passed to the model when the target arrives.
     """
 
     n_learned: int

@@ -306,7 +306,7 @@ def squared_gradients(learner: GradientDescent) -> float:
 
 @exact_inlined
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
-    """Add a column's squared derivative to its sum, and return the learning rate of its step.
+    """Add a column's squared derivative to the column's sum, and return the step's learning rate.
 
     This is AdaGrad for groups of weights: the step depends on the norm of a group's derivatives.
     """

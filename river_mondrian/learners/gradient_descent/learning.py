@@ -32,18 +32,18 @@ LEAST_COMPLEMENT = 1e-16
 # Words: the features of a text, which have weights in addition to those of the map's cells.
 #
 # A text's score is the score of a linear model on its words plus the score of a kernel machine on
-# its cells. Words are updated with the loss of the words' score, as in a linear model alone. Cells
-# are updated with the loss of the sum, so cells learn the remaining error.
+# its cells. Words are updated with the loss of the words' score, as in a linear model without
+# cells. Cells are updated with the loss of the sum, so cells learn the remaining error.
 #
 # Words that first occur in the same sample have equal weights up to a factor. These words share a
 # slot, like columns with the same first sample. A word leaves the shared slot when another sample
 # updates the word. So the many words that occur once need almost no memory.
 #
-# A word's value is its rarity times the square root of its entry, which is usually its count. The
-# root is used because a word that occurs four times is hardly more informative than a word that
-# occurs once. If m of n learned texts contain a word, the word's rarity is log((1 + n) / (1 + m)) +
-# 1. All values of a text are then divided by their norm, because a longer text is not more
-# informative about its topic.
+# The value of a word is its rarity times the square root of its entry. The entry is usually the
+# word's count in the text. The root is used because a word that occurs four times is hardly more
+# informative than a word that occurs once. If m of n learned texts contain a word, the word's
+# rarity is log((1 + n) / (1 + m)) + 1. All values of a text are then divided by their norm, because
+# a longer text is not more informative about its topic.
 
 
 @exact_inlined

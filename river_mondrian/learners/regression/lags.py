@@ -24,7 +24,7 @@ N_COLUMNS = 2 * N_LAGS
 # Forgetting factor of each regression.
 KEPT = (1.0, 0.99)
 N_REGRESSIONS = len(KEPT)
-# Predictions: one by each regression, and the last target.
+# Predictions: the prediction of each regression, and the last target.
 N_PREDICTIONS = N_REGRESSIONS + 1
 NAMES = ("targets and errors of late", "latest targets and errors", "last target")
 

@@ -14,8 +14,8 @@ prediction, the *point*. If the loss is the squared error, the last share and th
 squared errors. In this case, the second regression uses squared errors over a longer time.
 
 Results do not depend on the units of targets. A sample of weight w counts as w in sums. In fixed
-shares, the sample counts as w divided by the largest recent weight, because the bound of a fixed
-share assumes weights of at most 1.
+shares, the sample counts as w divided by the largest recent weight. The reason is that the loss
+bound of a fixed share assumes weights of at most 1.
 """
 
 import math
@@ -63,8 +63,8 @@ LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
 # Likelihoods by squared errors: largest difference of squared errors, in units of the squared
-# narrowest width, and its factor in the exponent. Regressions by absolute errors: the least error,
-# in units of the mean error.
+# narrowest width, and the factor of the difference in the exponent. Regressions by absolute errors:
+# the least error, in units of the mean error.
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
@@ -104,7 +104,7 @@ class TargetMixture(Record):
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # For the last sample: the experts' predictions, these predictions minus the fixed share's
+    # For the last sample: the experts' predictions, their deviations from the fixed share's
     # prediction, the finalists, the point, and the experts' mean distance from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")

@@ -242,7 +242,8 @@ def add_row(
 ) -> None:
     """Add a row to the sums of number `which`, or to all sums if `which` is negative.
 
-    The row is `age` samples old. Sums are multiplied by their factors only if `which` is negative.
+    The row is `age` samples old. If `which` is negative, the old sums are multiplied by their
+    factors in `FORGETTING`.
     """
     for s in range(records.N_SUMS):
         fades = which < 0

@@ -205,7 +205,7 @@ class Posterior(Weights):
 
     @functools.cached_property
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The kernels that learn one sample, and the rows of a batch."""
+        """The kernel that learns one sample, and the kernel that learns the rows of a batch."""
         learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
         set_entries(self.numbers.record, learn=learn)
         return windows.learn_one.of(), windows.learn_rows
@@ -331,9 +331,9 @@ class Posterior(Weights):
 # The posterior given the samples of two posteriors.
 #
 # Both posteriors have the same prior, whose precision delta2 I counts once. Let A = T' T and T w =
-# z, as in `rotations`. Then A = A1 + A2 - delta2 I, and T' z = T1' z1 + T2' z2. Let r1 and r2 be
-# the residuals. The residual at the joint mean w is r1 + r2 + |T1 w - z1|^2 + |T2 w - z2|^2 -
-# delta2 |w|^2. No large numbers cancel in this sum.
+# z, as in `rotations`, with indices 1 and 2 for the two posteriors. Then A = A1 + A2 - delta2 I,
+# and T' z = T1' z1 + T2' z2. Let r1 and r2 be the residuals. The residual at the joint mean w is r1
+# + r2 + |T1 w - z1|^2 + |T2 w - z2|^2 - delta2 |w|^2. No large numbers cancel in this sum.
 
 
 class _Part(NamedTuple):
