@@ -186,8 +186,8 @@ def _kinds(
 
     For an unknown feature, the second result is None, and the first value determines the kind. The
     third result is a function that checks a value. `may_be` is whether the column has a type for
-    levels, such as a categorical type. Truth values are numbers if the known feature is not a
-    category.
+    levels, such as a categorical type. If a known feature is not a category, truth values are read
+    as numbers.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -243,7 +243,7 @@ def _one_by_one(
 def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
     """Turn a series, an array or a sequence of `n` values into a list.
 
-    `like` is the frame of the rows, if it is known.
+    `like` is the frame of the rows, or None if the frame is unknown.
     """
     _check_list(values, what)
     _check_order(values, what, like)

@@ -65,7 +65,7 @@ def call_first(model: Any) -> None:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Make a model learn and predict single samples and rows, at the beginning and later.
+    """Make a model learn and predict single samples at several times, and rows.
 
     Also pickle and load the model, to compile the checks of restored models.
     """

@@ -115,7 +115,7 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return a mapping's entries.
+        """Return the places and values of a mapping, in the order of the keys.
 
         `places` maps keys to places. If `places` is None, keys have the places of their features.
         """
@@ -139,7 +139,7 @@ class SampleReader:
         return room.sample
 
     def _shift(self, places: NDArray[np.int32], values: Floats) -> None:
-        """Subtract origins from the values at these places; unknown features have the place -1."""
+        """Subtract origins from the values of features; unknown features have the place -1."""
         known = (places >= 0) & (places < len(self.origins))
         values[known] -= self.origins[places[known]]
 

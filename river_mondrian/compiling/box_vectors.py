@@ -1,4 +1,4 @@
-"""Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
+"""Vector instructions for boxes, in blocks of dimensions (see `partitions.mondrian.boxes`).
 
 If the dimensions do not fill whole blocks, the last block overlaps the block before it. LLVM's
 vectorizer would handle the dimensions after the last whole block in a loop over single dimensions.
@@ -41,8 +41,8 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
-    `repeated` is the number of dimensions that the last block shares with the block before, or
-    None.
+    For an overlapping last block, `repeated` is the number of dimensions that this block shares
+    with the block before. For other blocks, `repeated` is None.
     """
     size = n.type(BLOCK)
     with cgutils.for_range(builder, builder.udiv(n, size)) as loop:

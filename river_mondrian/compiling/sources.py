@@ -62,7 +62,7 @@ class Sources:
         Parameters
         ----------
         known
-            File of the digests of bytecode by the digests of sources, because compiling the package
+            File with the digest of each source and of its bytecode, because compiling the package
             to bytecode takes 0.3 s. The file is written if a source is new.
         """
         if self._key is None:

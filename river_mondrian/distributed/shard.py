@@ -118,7 +118,7 @@ class Known:
         """Return the first row whose random numbers are drawn jointly for all trees.
 
         This is the row with the first category or, if directions are random, the first row with a
-        new feature. If there is no such row, return the number of rows.
+        new feature. If no row needs joint draws, return the number of rows.
         """
         new = self.features.first_rows(block.names, block.columns)
         if isinstance(self.model.directions, int):
@@ -164,7 +164,7 @@ class Shard:
         self._model, extra = load(path, with_extra=True, **code)
         # Numbers of the last block learned and of the last block saved.
         self._position = self._saved = int(extra["position"])
-        # By number of a block, the densities that the calling process may not have.
+        # The densities that the calling process may not have received, by the number of the block.
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
 

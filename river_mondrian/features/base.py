@@ -71,7 +71,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool = False) -> None:
     """Refuse a stored object that is not a map, or a map that reads more features than `features`.
 
-    A map may be unfinished only if `may_grow`.
+    If `may_grow` is False, an unfinished map is refused too.
     """
     if not isinstance(compiled, features._MAPS) or not (compiled.ready or may_grow):
         checks.refuse(owner, "a map", compiled, "but it is unfinished, or of another kind")
@@ -199,7 +199,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Update the map with the rows of a frame that a learner is about to learn.
 
-        Learners call this method only if `_is_final`. Otherwise, they pass the rows one by one.
+        If `_is_final` is True, learners call this method. Otherwise, they pass the rows one by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:

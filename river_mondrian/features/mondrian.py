@@ -28,8 +28,8 @@ from . import base, kinds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# For lifetime "auto": the number of lifetimes, and the first and the last lifetime times the median
-# distance of two samples. The first START samples determine the median.
+# For lifetime "auto": the number of lifetimes, and the products of the first and the last lifetime
+# with the median distance of two samples. The first START samples determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256

@@ -159,8 +159,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # By id of each encoded object: the object's number, and the object, which keeps the id in
-        # use.
+        # By id of each encoded object: the object's number, and the object. The object is kept so
+        # that Python does not reuse the id.
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:

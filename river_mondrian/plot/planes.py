@@ -31,9 +31,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
 
     Time runs downwards from 0. A branch shows the samples of a node. The branch begins when a cut
     separates these samples from other samples, and forks when a cut splits these samples. A leaf is
-    a dot. A triangle is an omitted subtree; the text below has its numbers of leaves and samples.
-    The colour of dots and triangles shows a classifier's most frequent class, or a regressor's
-    mean.
+    a dot. A triangle is an omitted subtree. The text below the triangle has the subtree's numbers
+    of leaves and samples. The colour of dots and triangles shows a classifier's most frequent
+    class, or a regressor's mean.
 
     Parameters
     ----------

@@ -187,8 +187,8 @@ def reliability(
 
     Probabilities of all labels are sorted into bins of equal width. Each bin has a marker at the
     mean of the bin's probabilities and the share of these labels that were true. The area of a
-    marker grows with the number of probabilities. Calibrated probabilities are on the diagonal;
-    overconfident probabilities are below it.
+    marker grows with the number of probabilities. Calibrated probabilities are on the diagonal.
+    Probabilities below the diagonal are too high.
 
     Parameters
     ----------
