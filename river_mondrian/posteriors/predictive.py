@@ -1,4 +1,4 @@
-"""Predictive distributions, which all regressors return.
+"""Predictive distributions of the regressors.
 
 A prediction is a mixture of normal and Student's t distributions. For mixtures of normal
 distributions, `crps` computes the continuous ranked probability score in closed form.
@@ -87,8 +87,9 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
 class PredictiveDistribution:
     """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
-    All regressors return a `PredictiveDistribution` from `predict_one(x, with_dist=True)`. This
-    distribution counts as a `ContinuousDistribution` of River, but cannot be updated.
+    The forests for targets and `RidgeRegressor` return a `PredictiveDistribution` from
+    `predict_one(x, with_dist=True)`. This distribution counts as a `ContinuousDistribution` of
+    River, but cannot be updated.
 
     Parameters
     ----------
