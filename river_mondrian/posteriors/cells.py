@@ -119,7 +119,7 @@ class CellView(reading.NodeView):
 class CellTrees(MondrianTrees[CellForest, CellView]):
     """Mondrian trees of numbered cells.
 
-    A point is stored only if it opens a cell, so memory grows with the number of cells.
+    Only points that open a cell are stored, so memory grows with the number of cells.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     lifetimes
         Lifetimes whose cells are numbered, in ascending order. Trees are cut up to the last
-        lifetime. None means one lifetime, which is the lifetime of the tree.
+        lifetime. None means that the cells of each tree are numbered at the lifetime of the tree.
 
     """
 
@@ -214,11 +214,11 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.open()
 
     def make_rows(self, t: int) -> None:
-        """Reserve memory for the rows that a tree needs to continue."""
+        """Reserve memory for the rows that a tree needs to continue a walk."""
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep a change. Kernels refuse samples until all walks that have begun are complete."""
+        """Keep a begun change. Kernels refuse samples until all begun walks are complete."""
         self._before = None
         self.enter()
 
@@ -436,7 +436,8 @@ class MondrianMap(CompiledMap):
     def add_inputs(self, names: Sequence[Hashable], first_values: rec.Floats) -> None:
         """Add features with their first values.
 
-        Afterwards `complete` keeps the features, or `trees.settle` removes them from the trees.
+        The caller then calls `complete` to keep the features, or `trees.settle` to remove the
+        features.
         """
         self.trees.begin_change()
         self.trees.add_inputs(names, first_values)
@@ -455,7 +456,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # If the sample opens no cell, learning does not change its cells.
+            # If the sample opens no cell, learning does not change the sample's cells.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
@@ -471,7 +472,7 @@ class MondrianMap(CompiledMap):
         return self._complete_walks()
 
     def _complete_walks(self) -> int:
-        """Complete the walks of a sample, if there are any, and return DONE."""
+        """Complete the walks of a sample, if walks have begun, and return DONE."""
         trees = self.trees
         while (needy := complete_walks(self.record, self.outputs)) >= 0:
             trees.make_rows(needy)
@@ -498,7 +499,7 @@ class MondrianMap(CompiledMap):
         return found if self.n_lifetimes > 1 else []
 
     def transform_stored(self, pool: Any, start: int, stop: int) -> NDArray[Any]:
-        """Map samples `start` to `stop` - 1 of a pool."""
+        """Map samples `start` to `stop` - 1 of a pool of stored samples."""
         rows = np.full((stop - start, max(1, self.n_inputs)), np.nan)
         for row, values in zip(rows, pool.rows[start:stop], strict=True):
             known = values[: len(row)]

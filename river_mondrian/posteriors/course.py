@@ -53,8 +53,8 @@ class Course(Record):
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # The next sample: its values, the score of each detector, and the relative excess of each value
-    # over the range of its feature.
+    # The next sample: its values, the score of each detector, and the excess of each value (see
+    # `_compare`).
     inputs: Float64s
     given: Float64s
     beyond: Float64s
@@ -67,7 +67,7 @@ class Course(Record):
 @inlined
 def _surprise(course: Course, view: int) -> int:
     chance = 1.0 - course.given[view]
-    # The negation also catches NaN.
+    # With `not`, the condition is true for NaN.
     if not chance > LEAST_CHANCE:
         chance = LEAST_CHANCE
     return int(-math.log(min(chance, 1.0)) * UNIT)
@@ -113,8 +113,8 @@ def _is_number(value: float) -> bool:
 def _compare(course: Course) -> float:
     """Write each feature's excess and whether all features are constant; return the largest excess.
 
-    An excess is the distance of a value from the range of its feature, divided by the width of the
-    range. An excess below the tolerance is set to 0.
+    An excess is the distance of a value from the range of its feature, divided by the range's width
+    (or by `_size`, if larger). An excess below the tolerance is set to 0.
     """
     most, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):
@@ -138,7 +138,7 @@ def _compare(course: Course) -> float:
 
 @kernel
 def look(course: Course) -> int:
-    """Write the next sample's score, whether it is novel, and whether all features are constant.
+    """Write the score of the next sample, and set `is_novel` and `is_flat` (see `Course`).
 
     Returns DONE, or the index of an input that is too large.
     """

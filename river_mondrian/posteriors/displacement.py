@@ -3,7 +3,7 @@
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
 alone. The dimension of a cut is drawn in proportion to the sides. The position of a cut is uniform
 within the side. So the tree is a Mondrian tree without a lifetime (`partitions.mondrian`). Nodes
-store no statistics besides their number of samples.
+store no statistics besides the number of samples.
 
 If the trees are full, each new sample enters only with the probability `entering`. The trees then
 hold a random subset of a longer section of the stream. The draws that decide which samples enter do
@@ -158,7 +158,7 @@ class CutForest(SampledForest):
     noted_at: rec.Int64 = rec.transient()
 
     def passes(self) -> bool:
-        """Return whether the trees are full and the next sample does not enter them.
+        """Return whether the trees are full and the next sample does not enter the trees.
 
         Repeated calls have the same result until the next sample has been learned.
         """
@@ -192,9 +192,9 @@ C = TypeVar("C", bound=CutForest)
 # the probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
-# leaf of x has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and
-# its sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, x has no sibling. The maximum is
-# then over the siblings of the path's nodes.
+# leaf of x has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples. The
+# sibling of this node has n_(i-1) - n_i samples. If x ends in a leaf of equal samples, x has no
+# sibling. The maximum is then over the siblings of the path's nodes.
 
 
 # Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.
@@ -212,8 +212,8 @@ N_READINGS = 5
 # every sample would be anomalous.
 LEAST_HELD = 32
 
-# Let the cell of a sample x be at this lifetime. The expected share of the samples y in the cell is
-# the mean of exp(-2 |x - y|_1) over y.
+# The share DENSITY is for the cells at this lifetime. The expected share of the samples y in the
+# cell of x is the mean of exp(-2 |x - y|_1) over y.
 DENSITY_LIFETIME = 2.0
 
 
@@ -374,14 +374,14 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
-        # The draws are independent of the draws of the trees.
+        # The draws for entering are independent of the draws of the trees.
         seeds = np.random.SeedSequence(partitions.seed, spawn_key=(arguments.ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
         super()._finish()
         forest = self.forest
-        # The record's version, which is the trees' version unless the trees are closed.
+        # The version in the record: the trees' version, or CLOSED during a change.
         self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
@@ -390,7 +390,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         self.out = np.empty(N_READINGS)
         self.memory = rec.Memory(Scores)
         self.memory.own("readings", self.out)
-        # A direct reference is faster for each sample than a look-up in the memory.
+        # A direct reference is faster for each sample than the look-up `memory[0]`.
         self._own = self.memory[0]
 
     def _show(self) -> None:

@@ -15,9 +15,9 @@ from ..partitions.mondrian.reading import TreeTable
 # the n earlier samples be in class k of K classes. Jeffreys' prior gives the probability (n_k +
 # 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k
 # [G(n_k + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the
-# order of the samples, and is also defined for sums of weights. The gain of a cut is log E_left +
-# log E_right - log E. This is the reduction of the node's log loss, in nats. The gain is negative
-# if the two children predict the classes worse than the node.
+# order of the samples, and is defined even if each n_k is a sum of weights. The gain of a cut is
+# log E_left + log E_right - log E. The gain is the reduction of the node's log loss, in nats. The
+# gain is negative if the two children predict the classes worse than the node.
 #
 # Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
 # probability that the tree is not pruned at or above the cut. A priori, a pruning that reaches an
@@ -95,10 +95,10 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # At a node, each target is predicted by the mean that the node would have without this target. Let
 # S be the weighted sum of the squared errors. The gain of a cut is S - S_left - S_right.
 #
-# With the Gaussian posterior, leave-one-out predictions are exact. Let m_j and v_j be the posterior
-# mean and variance of node j's mean. Let c_j be the posterior covariance of this mean with the mean
-# of the leaf of a target y. Let R be the noise variance divided by the weight of y. Without y, the
-# mean of node j has the posterior mean
+# With the Gaussian posterior, leave-one-out predictions have a closed form. Let m_j and v_j be the
+# posterior mean and variance of node j's mean. Let c_j be the posterior covariance of this mean
+# with the mean of the leaf of a target y. Let R be the noise variance divided by the weight of y.
+# Without y, the mean of node j has the posterior mean
 #
 #     m_j - c_j (y - m_leaf) / (R - v_leaf).
 #
@@ -109,7 +109,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # With plain means, a target is predicted by the mean of the other targets at the same node. If a
 # node has a single target, this target is predicted by the mean of the other targets at the parent.
 #
-# Leaves store the mean of their targets but not the scatter, the sum of squared deviations from the
+# A leaf stores the mean of the targets but not the scatter, the sum of squared deviations from the
 # mean. The total scatter within leaves follows from the scatter of all targets. The total within
 # leaves is divided among the leaves in proportion to the number of samples of each leaf minus 1.
 # Each target in a leaf counts with the leaf's mean weight.
@@ -215,7 +215,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
     table, blocks
         The tree and its targets.
     priors
-        The prior variance of each node's mean given its parent's mean, in units of gamma1, shape
+        The prior variance of each node's mean given the parent's mean, in units of gamma1, shape
         (nodes,).
     noise
         The noise variance, in units of gamma1.

@@ -3,8 +3,8 @@
 Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n held samples. Let each held
 sample be in a random subset with probability q. The r-th nearest sample is the nearest in the
 subset if it is in the subset and the r - 1 nearer samples are not. The probability of this event is
-q (1 - q)^(r - 1). Given that the subset is not empty, the expected distance to its nearest sample
-is
+q (1 - q)^(r - 1). Given that the subset is not empty, the expected distance of x to the nearest
+sample in the subset is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
@@ -17,12 +17,12 @@ While n <= 2 k samples are held, q is min(1/2, 2/n).
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
 The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` counts
-as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of its held values. For
-the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles. Two different
-levels of a category have the distance 1. The width of a category is sqrt(P / 2), where P is the
-share of pairs of samples with different levels. Likewise, the variance of a numeric feature is half
-the mean squared difference of two values. A feature that is missing in x or y adds the mean of the
-other features' terms.
+as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of the feature's held
+values. For the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles.
+Two different levels of a category have the distance 1. The width of a category is sqrt(P / 2),
+where P is the share of pairs of samples with different levels. Likewise, the variance of a numeric
+feature is half the mean squared difference of two values. A feature that is missing in x or y adds
+the mean of the other features' terms.
 
 A shingle is a sample together with the samples before it. The columns of a shingle are the features
 of the sample, then the features of the previous sample, and so on.
@@ -97,8 +97,8 @@ class Neighbors(rec.Record):
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
-    # The latest samples, with the next sample in the last row. The last scored sample, its score,
-    # and the number of learned samples when it was scored.
+    # The latest samples, with the next sample in the last row. The last scored sample, the score of
+    # this sample, and the number of learned samples at the scoring.
     recent: rec.Float64s = rec.sized("shingle", "n_inputs")
     noted_inputs: rec.Float64s = rec.transient("n_inputs")
     noted_score: rec.Float64 = rec.transient()
@@ -157,7 +157,7 @@ def _add_terms(table: Neighbors, ago: int, j: int) -> None:
         return
     for i in range(n):
         term = abs(value - own[i]) * rate
-        # The negation also catches NaN.
+        # With `not`, the condition is true for NaN.
         is_beyond = not term <= CAP
         distances[i] += CAP if is_beyond else term
         n_beyond += 1 if is_beyond else 0

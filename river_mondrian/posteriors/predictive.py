@@ -202,8 +202,8 @@ class PredictiveDistribution:
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
             found: Floats = logs + np.log(self.weights) - np.log(self.scales)
-        # A component of scale 0 has no density outside its centre, and a component of weight 0 has
-        # no density.
+        # A component of scale 0 has no density outside the centre. A component of weight 0 has no
+        # density anywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
 

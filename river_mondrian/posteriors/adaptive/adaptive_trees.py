@@ -157,7 +157,7 @@ class Explanation:
         self.contributions = experts.parts_of_mixture(mixture, start, end, whole)
 
     def _mean_of(self, role: int) -> tuple[Floats, Floats] | None:
-        """Return the mean predictions at the roots of a role's trees, and the mean contributions.
+        """Return the means over the trees of a role: predictions at the roots, and contributions.
 
         The arrays have the shapes (posteriors, classes) and (posteriors, features, classes). If the
         role has no tree, return None.
@@ -378,7 +378,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return [shared, *rest, mixture, discriminants]
 
     def _reserve_points(self, n: int) -> None:
-        # Reserve the buffer of ages before kernels can use the larger capacity for points.
+        # Enlarge the buffer for ages first, since kernels can use new capacity for points
+        # immediately.
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.ages.length:
             self.shared.own("ages", np.empty(capacity, dtype=np.int32))
@@ -498,7 +499,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
+        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())

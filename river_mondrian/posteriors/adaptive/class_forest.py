@@ -2,9 +2,9 @@
 
 `learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 
-If counts are discounted at roots too (`root_forgets`), the class weights of a node equal the
-weights after a replay of its samples in order. A node that is inserted above another node copies
-the other node's statistics.
+With `root_forgets`, class counts are discounted at roots too. The counts of a node then equal the
+counts after a replay of the node's samples in order. A node that is inserted above another node
+copies the other node's statistics.
 """
 
 from ...compiling.kernels import inlined, separate
@@ -26,7 +26,7 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 # (Lakshminarayanan, Roy and Teh 2014, Algorithm 2, lines 6 and 7). The dimension is drawn in
 # proportion to the sides of the box, and the position uniformly within the side. The cut with the
 # largest reduction of the Gini impurity is kept. With one candidate, the tree is distributed like
-# any other Mondrian tree. A side may be weighted with the gains of earlier cuts in the same
+# any other Mondrian tree. The weight of a side may depend on the gains of earlier cuts in the same
 # dimension.
 
 
@@ -148,7 +148,7 @@ class ClassForest(AdaptiveForest):
         self.accepted_is_new = int(is_new)
 
     def error(self) -> float:
-        """Return 1 if another class was predicted, else 0; -1 for the first sample."""
+        """Return 1 for a wrong prediction, 0 for a right prediction, -1 for the first sample."""
         # No model could have predicted the first class.
         if self.n_classes == 1 and self.accepted_is_new == 1:
             return -1.0
@@ -291,7 +291,7 @@ class ClassForest(AdaptiveForest):
                         add_side(self, tree, statistics, labels[i], side)
 
     def replays(self) -> bool:
-        """Return True: a tree that has been split replays its points in order."""
+        """Return True: after the splits of a build, the tree's points are replayed in order."""
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:

@@ -18,9 +18,9 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 # A node stores three counts of each class, which are sums of sample weights.
 #
 # The first count is over all samples that have passed the node. The other two counts are
-# discounted: each sample that passes the node multiplies the weights of earlier samples by 1 /
-# `GROWTHS`. Discounting does not change stored counts. Instead, the unit by which the weight of a
-# new sample is multiplied grows.
+# discounted: with each sample, the weights of earlier samples are divided by the factor in
+# `GROWTHS`. Discounting does not change stored counts. Instead, the weight of each new sample is
+# multiplied by a unit, which grows.
 #
 # With few classes, a row has all classes, in blocks of `BLOCK`. The weights of a block are
 # contiguous, since predictions read block by block. With many classes, a node has only the classes
@@ -102,8 +102,8 @@ class ClassNumbers(NamedTuple):
 class Statistics(rec.Record):
     """The head of a row of statistics.
 
-    With few classes, the blocks of all classes and the sides follow. With many classes, the first
-    seen classes and the links follow (see `seen`).
+    With few classes, the blocks of all classes and the words of `sides` follow the head. With many
+    classes, the first seen classes and the links follow the head (see `seen`).
     """
 
     # Probability to stop at the node, for each weighting.
@@ -264,7 +264,7 @@ Entries = rec.Array[StatisticsEntry]
 
 
 class Step(rec.Record):
-    """Values at a node on the path, which the walk down computes for the pass up."""
+    """Values at a node on the path, from the walk down, for the pass up (see `prediction`)."""
 
     # Rate of branching off, probabilities of reaching the node and of not branching off there, and
     # discount (see `labels.hnsp`).
@@ -343,14 +343,14 @@ class AdaptiveForest(RebuiltForest):
     # The empty record of an unseen class. Buffer for the classes of a node.
     nothing: rec.Array[SeenClass]
     seen_labels: rec.Int64s
-    # Buffer for rows of nodes that are not yet read.
+    # Buffer for rows that are not yet read, each with the number of the row's node.
     found: rec.Array[FoundRow]
     # Steps of a path. Sums of the trees' posteriors (see `prediction`): first for trees of all
     # samples, then for recent trees.
     steps: rec.Array[Step]
     posterior_sums: rec.Float32s
-    # For each class, if samples have weights other than 1: c of the HNSP at a node of a path, and
-    # the weight at the node below.
+    # For samples with weights other than 1. `node_c` has c of the HNSP (see `labels.hnsp`) for each
+    # class at a node of a path. `below` has the weight of each class at the node below.
     node_c: rec.Float32s
     below: rec.Float32s
     # Buffers for drawing a cut. `class_sides` has the weights of a leaf's classes on the sides of
@@ -383,7 +383,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return the number of sums for the posteriors of one role's trees."""
+        """Return the number of sums for the posteriors of the trees of one role."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

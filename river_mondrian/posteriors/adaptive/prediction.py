@@ -9,7 +9,7 @@ path computes the weights. A pass up the path adds the weighted statistics.
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
 has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
-The cost of a node depends only on the number of its seen classes.
+The cost of a node depends only on the node's number of seen classes.
 """
 
 import math
@@ -225,8 +225,7 @@ def predict_tree(
     """
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
-        # At each node, only `below` of the seen classes is written, so all classes are cleared
-        # first.
+        # `count_tables` writes `below` only for seen classes, so all classes are cleared first.
         forest.clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
@@ -340,7 +339,7 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
     trees' version is not `version`. The forest's `inputs` do not change, since another thread may
-    store its next sample there.
+    store a sample in `inputs`.
     """
     if version != forest.version:
         return WAITS

@@ -226,7 +226,7 @@ def copy_statistics(
     n, labels = list_seen(forest, tree, below), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
-        # Skip a class with count 0, which is only recorded on sides.
+        # A class with count 0 is skipped, since only the sides of this class are recorded.
         if numbers.words[0] > 0.0:
             if is_sparse:
                 copied = forest.find(forest, tree, target, labels[i], True).numbers()
@@ -259,7 +259,7 @@ def _blocks_in(rows: Rows, n_classes: int) -> Singles:
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
-    # The sizes are explicit, since there may be no rows.
+    # The sizes are explicit, since NumPy cannot infer a size if there are no rows.
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     found = np.moveaxis(blocks.reshape(shape), -3, -2)
     return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
@@ -274,7 +274,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield each row's node and classes, for the nodes' rows and then for each depth of links."""
+    """Yield each row's node and classes, first for the nodes' own rows, then for linked rows."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST

@@ -1,15 +1,15 @@
 """Context-tree weighting (Willems, Shtarkov and Tjalkens 1995) along the paths of samples.
 
-A pruning of a tree predicts a sample's class from the earlier samples in the sample's leaf. The
-weighted prediction averages over all prunings. The weight of a pruning is its prior times its
-likelihood on earlier samples. Let E be the likelihood of a node's samples under the node's own
+A pruned tree predicts a sample's class from the earlier samples in the sample's leaf. The weighted
+prediction averages over all prunings. The weight of a pruning is the prior of the pruning times the
+likelihood of earlier samples. Let E be the likelihood of a node's samples under the node's own
 predictions. Let P_w be the likelihood under the weighted prunings of the node's subtree, and D the
 product of P_w over the node's children. With the prior probability s to stop at the node,
 
     P_w = s E + (1 - s) D.
 
-A sample multiplies E by p_own, the node's own prediction of the sample's class. The sample
-multiplies D by p_child, the prediction of the child's subtree on the sample's path. So P_w is
+With each sample, E is multiplied by p_own, the node's own prediction of the sample's class. D is
+multiplied by p_child, the prediction of the child's subtree on the sample's path. So P_w is
 multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
@@ -27,11 +27,11 @@ Aggregated Mondrian forests (AMF, Mourtada, Gaiffas and Scornet 2021) predict by
 with s = 1/2 and the Dirichlet prior 1/2. AMF stores log E and log P_w. This module differs from
 AMF:
 
-- There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
-  priors of AMF. The second weighting relies more on deep nodes. In the second weighting, p_own is a
-  mixture of the estimates from three counts (see `nodes`).
+- There are two weightings (`PRIORS`, `STOP_PRIORS`). The predictions of both are mixed as experts.
+  The first weighting has the priors of AMF. The second weighting relies more on deep nodes. In the
+  second weighting, p_own is a mixture of the estimates from three counts (see `nodes`).
 
-- The labels that update b have also guided the cuts, so deep nodes look better than they are.
+- The labels that update b have guided the cuts before, so the likelihood of deep nodes is too high.
 
 - b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
 
@@ -55,7 +55,7 @@ from . import nodes
 from .nodes import A, AdaptiveTree, Entries, Factors, Statistics
 from .seen import follow, numbers_of, seen_at
 
-# Addition of a node's class statistics to the posteriors of its tree.
+# Addition of a node's class statistics to the posteriors of the node's tree.
 #
 # Vector instructions are used, since the addition takes most of the time of a prediction. With few
 # classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
@@ -277,7 +277,7 @@ LEAST_STOP = 1e-4
 
 @inlined
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
-    """Update a weighting's probability to stop with the predictions of a node and its child.
+    """Update a weighting's probability to stop with predictions of a node and the node's child.
 
     `stopped` is the probability to stop times the node's prediction. Returns the prediction of the
     node's subtree.
@@ -364,7 +364,7 @@ def update_weights(
 
 @inlined
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
-    """Update a probability to stop with the log likelihoods of a node and its child.
+    """Update a probability to stop with log likelihoods of a node and the node's child.
 
     Returns the logarithm of the likelihood of the node's subtree.
     """

@@ -34,7 +34,7 @@ N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """The target of a tree, whether points outside boxes add cuts, and the tree's age."""
+    """A tree's target, extension outside boxes (0 or 1), and restriction to recent samples."""
 
     learns: int
     extends: int
@@ -78,7 +78,7 @@ def purposes_of(n: int) -> list[Purpose]:
 
 @dataclass
 class TargetsView(NodeView):
-    """A node with the weight and the means of the targets of its samples."""
+    """A node with the weight and the means of the targets at the node."""
 
     weight: float
     mean: float
@@ -313,7 +313,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
+        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
         table = self.table(t)
         if not len(table):
             return table, np.empty(0), 0.0

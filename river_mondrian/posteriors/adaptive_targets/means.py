@@ -35,7 +35,7 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the mean of all targets and the mean of recent targets of its samples."""
+    """A node with the mean of all targets and the mean of recent targets at the node."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
     # multiplied by KEPT before each new target is added.
@@ -67,7 +67,7 @@ class TargetsTree(RebuiltTree):
 
     nodes: rec.Table[TargetsNode]
     # The target that the tree learns, and whether points outside boxes add cuts above the boxes. If
-    # they add no cuts, a point always walks down to a leaf.
+    # points add no cuts, each point is added to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 
@@ -129,8 +129,8 @@ class AdaptiveTargetForest(RebuiltForest):
 T = TypeVar("T", bound=AdaptiveTargetForest)
 
 
-# Readings of a tree for a sample: means along the sample's path, each shrunk towards the node
-# above.
+# Readings of a tree for a sample: means along the sample's path, each shrunk towards the reading of
+# the node above.
 #
 # Let n be the weight and m the mean of a node, and v the reading of the node above. The reading of
 # the node is
@@ -253,7 +253,7 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
     rebuilt.walk_all(forest)
     read_trees(forest)
     regressions.predict(forest.ridges, inputs)
-    # The ridges have already written their predictions to `first`.
+    # `regressions.predict` has already written the predictions of the regressions to `first`.
     first, second = forest.first.predicted, forest.second.predicted
     regressed = first[RESIDUAL_OF]
     for g in range(N_FIRST_GROUPS):
@@ -286,7 +286,7 @@ def predict(forest: T) -> int:
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
     """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
 
-    The forest's `inputs` do not change, since another thread may store its next sample there.
+    The forest's `inputs` do not change, since another thread may store a sample in `inputs`.
     """
     if version != forest.version:
         return WAITS

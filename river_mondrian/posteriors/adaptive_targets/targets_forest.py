@@ -110,8 +110,8 @@ def make_means(forest: T, t: int, j: int) -> bool:
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
     """Return whether a node is a leaf that is large enough for a split and not yet queued.
 
-    In a tree of many samples, small leaves add little accuracy, and their splits would need most of
-    the memory.
+    In a tree of many samples, small leaves add little accuracy, and splits of small leaves would
+    need most of the memory.
     """
     n = tree.nodes.row(tree.root).n_samples
     is_large = node.n_samples >= SMALLEST_BLOCK + n // SAMPLES_OF_ONE
@@ -320,8 +320,8 @@ class TargetsForest(AdaptiveTargetForest):
         if left == 0.0 or right == 0.0:
             return 0.0
         a, b = sides.sums[0], sides.sums[1]
-        # With the sums S and the weights n, the gain is S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 /
-        # (n_l + n_r).
+        # Let S be the sums and n the weights. The gain is S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2
+        # / (n_l + n_r).
         gap = a / left - b / right
         return gap * gap * (left * right / (left + right))
 

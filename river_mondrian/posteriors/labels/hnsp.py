@@ -1,19 +1,20 @@
 """Label posterior of a Mondrian tree: the hierarchical normalized stable process (HNSP).
 
 The counts of the HNSP are interpolated Kneser-Ney counts (`records`). Equation 4 of
-Lakshminarayanan et al. 2014 is linear in the parent's distribution: G_j = b_j + a_j G_parent. A
-prediction is a weighted sum of the terms b_j along the path (Equations 5 and 6). So a walk down
-computes only the probabilities of branching off (see `partitions.mondrian.walks`). One pass from
-the leaf up adds the weighted term of each node to the probabilities of the classes. The pass ends
-when the weight that is passed up is negligible.
+Lakshminarayanan, Roy and Teh (2014) is linear in the parent's distribution: G_j = b_j + a_j
+G_parent. All equations and algorithms named in this module are from this paper. A prediction is a
+weighted sum of the terms b_j along the path (Equations 5 and 6). So a walk down computes only the
+probabilities of branching off (see `partitions.mondrian.walks`). One pass from the leaf up adds the
+weighted term of each node to the probabilities of the classes. The pass ends when the weight that
+is passed up is negligible.
 
 Suppose that the sample has not branched off above node j, which has the counts c and the tables
 tab. Then Equation 4 is G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount
 d = exp(-gamma span). The span of node j is the time from the parent's cut to the cut of node j.
 
 Suppose that the sample branches off at node j with the rate eta. The time from the parent's cut is
-Delta ~ Exp(eta), truncated to the span. Then the new parent has the counts c = tab = min(c_j, 1)
-(Algorithm 8, line 10). The expected discount (line 9) is
+Delta ~ Exp(eta), truncated to the span. Then node j gets a new parent with the counts c = tab =
+min(c_j, 1) (Algorithm 8, line 10). The expected discount (line 9) is
 
     E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span))
 
@@ -60,7 +61,7 @@ _room_of_prediction = room_of_array(LabelPrediction, 1)
 
 @inlined
 def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
-    """Add a weight to each class in a word of a set."""
+    """Add a weight to `out` for each class in a word of a set."""
     while word != 0:
         k = first + lowest_bit(word)
         out[k] = out[k] + weight
@@ -101,7 +102,8 @@ def branching(
 ) -> tuple[float, float]:
     """Return the weights that branching off gives to a node's tables and the parent's distribution.
 
-    The function computes Algorithm 8, lines 6 to 12, without the sums over classes.
+    The function computes Algorithm 8, lines 6 to 12, of Lakshminarayanan, Roy and Teh (2014),
+    without the sums over classes.
     """
     if not eta > 0.0:
         return 0.0, 0.0
@@ -138,7 +140,7 @@ def _add_weights(
 
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
-    """Add a walk's prediction, from the leaf up to the base distribution (Algorithm 8)."""
+    """Add a walk's prediction, from the leaf up to the uniform base distribution."""
     tree = forest.trees[t]
     gamma, n_classes = forest.gamma, forest.n_classes
     n_words = records.n_words_of(n_classes)
@@ -165,7 +167,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             left = node.classes(forest, 0)
             right = left if node.dim < 0 else node.classes(forest, 1)
             n_below, n_in_both = records.count_classes(left, right, n_words)
-            # In Equation 4, tab of each class below is 1.
+            # Without weights, tab is 1 for each class below the node.
             if i == depth:
                 # At a leaf, c of a class is the number of samples of the class.
                 total = np.float64(node.n_samples)
@@ -208,7 +210,7 @@ def _begin(out: Float64s, size: int) -> None:
 
 @inlined
 def _average(forest: L, out: Float64s, size: int) -> None:
-    """Divide sums over trees by the number of trees (Equation 6 over all trees)."""
+    """Divide sums over trees by the number of trees, to get the forest's prediction."""
     for k in range(size):
         # Rounded sums may exceed 1 by some units in the last place.
         out[k] = min(out[k] / forest.n_trees, 1.0)

@@ -85,7 +85,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         forest.count_width = FIRST_COUNTS
 
     def _kept_parts(self) -> tuple[Part, ...]:
-        # The classes below each child, and their weights.
+        # The classes below each child, and the weights of these classes.
         n_words, n_weights = self.forest.n_set_words, self.forest.weight_capacity
         sets = Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
         if n_weights == 0:
@@ -177,7 +177,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
         """Return a function that learns a sample, given packed inputs, a class and a weight.
 
-        The function returns the result of `hnsp.learn_one` for this version of the trees, by
+        The function returns the result of `hnsp.learn_one` for the trees' version `version`, by
         default the current version.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
@@ -185,7 +185,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
     def make_room(self) -> bool:
-        """Reserve memory for the next sample's point; return False if this is not sufficient."""
+        """Reserve memory for the next sample's point; return False if more steps are needed."""
         if self.is_changing or self.doubles:
             return False
         self.close()
@@ -239,7 +239,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return found
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
+        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         if not self.split_pure:
@@ -250,7 +250,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def _smoothed(
         self, t: int, ref: int, span: float, above: Floats
     ) -> tuple[Floats, Floats, float]:
-        """Return a node's distribution (Equation 4, see `hnsp`), the node's tables and discount."""
+        """Return a node's distribution (see `hnsp`), the node's tables, and the discount."""
         place = place_of(self.forest, self.trees[t], ref)
         counts = self._kept(t, False)(ref, place)[2][0]
         tables = np.minimum(counts, 1.0)

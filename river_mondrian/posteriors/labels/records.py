@@ -3,13 +3,13 @@
 The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k
 (Lakshminarayanan, Roy and Teh 2014, Algorithm 5). While all samples have weight 1, each table is 0
 or 1. So the sets of classes below each child determine the counts. A leaf of one class needs only
-its number of samples. A leaf of several classes has a row of counts, or its list of points.
+its number of samples. A leaf of several classes has a row of counts or a list of the leaf's points.
 
-After the first sample with another weight, each node also stores the weight of each class below
-each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
+After the first sample with another weight, each node stores the weight of each class below each
+child, too. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
 k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. The
-table of a class at a node is min(W, 1), with the weight W of the class below the node. This follows
-from min(min(a, 1) + min(b, 1), 1) = min(a + b, 1).
+table of a class at a node is min(W, 1), with the weight W of the class below the node. This value
+follows from min(min(a, 1) + min(b, 1), 1) = min(a + b, 1).
 """
 
 from __future__ import annotations
@@ -208,13 +208,19 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf is paused because its points have one class (Algorithm 9)."""
+        """Return whether a leaf is paused because the samples in the leaf have one class.
+
+        The condition is line 3 of Algorithm 9 in Lakshminarayanan, Roy and Teh (2014).
+        """
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether a point's class is not a paused leaf's class (Algorithm 10, line 4)."""
+        """Return whether a point's class differs from the class of the samples in a paused leaf.
+
+        The condition is line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014).
+        """
         labels = LabelForest(forest)
         own = first_class(self.classes(labels, 0), labels.n_set_words)
         return LabelPoint(point).label != own
@@ -228,8 +234,8 @@ class LabelNode(mondrian.LightNode):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf before the point is added.
 
-        If the leaf then has several classes, a new row of counts is computed from the leaf's only
-        class or from the leaf's points. In a forest with weights, no leaf has a row of counts.
+        If the leaf then has several classes but no row of counts, a row is computed from the leaf's
+        class or points. In a forest with weights, no leaf has a row of counts.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():

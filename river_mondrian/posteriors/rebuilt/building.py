@@ -14,9 +14,9 @@ from .schedule import BUILD_EVERY
 
 # Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
-# Algorithm 2 of Lakshminarayanan, Roy and Teh (2014) draws the dimension of a cut in proportion to
-# the sides of the box (lines 6 and 7). The position is then uniform within the side. A side may be
-# weighted with the gains of earlier cuts in the same dimension.
+# The dimension of a cut is drawn in proportion to the box's sides (Lakshminarayanan, Roy and Teh
+# 2014, Algorithm 2, lines 6 and 7). The position is then uniform within the side. The weight of a
+# side may depend on the gains of earlier cuts in the same dimension.
 
 
 # Approximate number of a leaf's points on which candidates are compared.
@@ -36,9 +36,9 @@ def draw_candidates(
 ) -> None:
     """Draw `m` cuts, each from the Mondrian distribution of a box with weighted sides.
 
-    Dimensions are drawn by systematic sampling: a dimension's share of the cuts is its share of the
-    weighted sides, rounded up or down. The index of the first cut in `candidates` is random, since
-    the first of equally good cuts is kept. `sums` is a buffer with an element per dimension.
+    Dimensions are drawn by systematic sampling: a dimension has the same share of the cuts as of
+    the weighted sides, rounded up or down. The index of the first cut in `candidates` is random,
+    since the first of equally good cuts is kept. `sums` is a buffer with an element per dimension.
     """
     total = 0.0
     for d in range(n_dims):
@@ -126,7 +126,6 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             node.lower(forest, tree), node.upper(forest, tree), forest.n_dims
         )
         if rate > 0.0:
-            # Draw the time from the parent's cut to the new cut first.
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
@@ -198,7 +197,7 @@ def _update_trees(forest: R, p: int) -> None:
 
 @separate
 def learn_sample(forest: R) -> None:
-    """Learn the accepted sample, which has been predicted, and count it.
+    """Learn the accepted sample, which has been predicted, and count the sample.
 
     Each tree must have room for `ROOM` more rows. If a build must continue now, the forest's
     version becomes CLOSED.
@@ -236,7 +235,7 @@ def error_of(forest: R) -> float:
 
 @kernel
 def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
-    """Learn the label or the target of the sample in the forest's `inputs`, and count it.
+    """Learn the label or the target of the sample in `inputs`, and count the sample.
 
     Weights below LEAST_WEIGHT are raised to LEAST_WEIGHT. If an external detector has detected a
     drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
@@ -268,10 +267,10 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 def learn_accepted(forest: R) -> int:
     """Learn the accepted sample.
 
-    If the sample doubles the number of samples, only the mixture learns it. Returns DONE,
+    If the sample doubles the number of samples, only the mixture learns the sample. Returns DONE,
     NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room, nothing has been
-    learned. Since an allocation may move rows that the last prediction refers to, the sample may
-    be predicted again.
+    learned. Since an allocation may move rows that the last prediction refers to, the sample may be
+    predicted again.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)
@@ -309,7 +308,7 @@ PART = 1 << 17
 
 @kernel
 def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
-    """Clear a tree, and begin to build it with the samples from `first` on.
+    """Clear a tree, and begin a build of the tree with the samples from `first` on.
 
     `dim_weights` are the weights of the dimensions for draws of cuts.
     """

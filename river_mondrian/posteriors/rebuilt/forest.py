@@ -1,4 +1,4 @@
-"""The records of a forest that is rebuilt from a window of the stream, and paths down its trees."""
+"""Records of a forest that is rebuilt from a window of the stream, and paths down the trees."""
 
 import math
 from typing import Any, TypeVar
@@ -58,9 +58,9 @@ WAITING = rec.Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
 
 
 class RebuiltNode(Node):
-    """A node. A leaf may be in the queue of leaves that wait for their split."""
+    """A node. A leaf may be in the queue of leaves that wait for a split."""
 
-    # For a leaf in its tree's queue: the row of the next leaf, or LAST. NONE for other leaves.
+    # For a leaf in the tree's queue: the row of the next leaf, or LAST. NONE for other leaves.
     next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
@@ -77,7 +77,7 @@ class RebuiltTree(Tree):
 
     nodes: rec.Table[RebuiltNode]
     role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
-    # First leaf in the queue of leaves that wait for their split, or NONE.
+    # First leaf in the queue of leaves that wait for a split, or NONE.
     queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
     # Length of the last predicted sample's path, 0 if the tree does not predict. Number of the
     # tree's rows before the last walk.
@@ -185,8 +185,7 @@ class RebuiltForest(Forest):
     def begin_walk(self, t: int, p: int) -> None:
         """Update a tree's path with the accepted sample, point `p`, before the tree is extended.
 
-        The method may also set where the walk that extends the tree begins. The default is the
-        root.
+        The method may change where the walk that extends the tree begins. The default is the root.
         """
 
     def update_tree(self, t: int, p: int, n: int) -> None:
@@ -321,7 +320,7 @@ def path_of_grown(
     """Write the path of a tree's newest point, and return the path's number of nodes.
 
     `path` has the `n` nodes of the path before the tree was extended. These nodes are still valid
-    down to the end of the walk.
+    down to the node where the walk of the point ended.
     """
     parent = tree.walk_parent
     while parent != constants.NONE and n > 0:
@@ -346,7 +345,7 @@ def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
 
 @inlined
 def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
-    """Predict a sample, unless the current trees have just predicted it.
+    """Predict a sample, unless the current trees have just predicted the sample.
 
     Returns the result of `predict_anew`.
     """

@@ -101,8 +101,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
-        # For each drift: the number of samples when it was detected, and the number of samples
-        # kept.
+        # For each drift: the number of samples at the detection, and the number of samples kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
@@ -283,7 +282,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             else:
                 tables = self.trees[needy].nodes, self.trees[needy].side_rows
             if min(table.capacity for table in tables) < CHUNK_ROWS:
-                # Rows of a first chunk may move, and the last prediction refers to them.
+                # Rows of a first chunk may move, and the last prediction refers to these rows.
                 self._forget_predicted()
             if needy == NO_POINT_ROOM:
                 self._reserve_points(self.n_samples % self.schedule.capacity + 1)
@@ -326,7 +325,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and schedule a rebuild of all trees from these samples.
 
-        The trees must be closed. Recent trees that contain earlier samples are dropped.
+        The forest's version must be CLOSED. Recent trees that contain earlier samples are dropped.
         """
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
@@ -379,7 +378,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._forget_predicted()
 
     def _renew_widths(self, most: int) -> None:
-        """Continue a renewal of widths: convert at most `most` points, then the trees.
+        """Continue a renewal of widths: convert at most `most` points, then rebuild the trees.
 
         The call sets `owed`, the number of points that may be converted, to 0. A call that is
         interrupted may be repeated.
@@ -475,7 +474,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _put_in_place(self) -> None:
         """Replace the oldest tree of a role by the tree that has been built for this role."""
         slot = self.schedule.slot
-        # The tables may still have the size of a larger tree.
+        # The tables of the tree may still have the size of an earlier, larger tree.
         tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
             rows.trim(slot, table.n_rows + GROWTH)
@@ -503,13 +502,14 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     ) -> Floats:
         """Predict rows of checked inputs, and return an array, shape (n, width).
 
-        `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or a copy of it.
+        `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or with a copy of
+        this record.
         """
         out = np.empty((len(inputs), width))
 
         def part(first: int, last: int) -> None:
             # Each thread has its own copy. One thread may use the forest's own record, since no
-            # other thread writes to it while the forest is closed.
+            # other thread writes to this record while the forest's version is CLOSED.
             is_free = first == 0 and self.forest.version == CLOSED
             copies = [self.shared] if is_free else self._reader()
             for block in range(first, last):

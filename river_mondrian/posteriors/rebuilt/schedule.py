@@ -36,12 +36,12 @@ class Schedule(NamedTuple):
     n_long: int
     n_recent: int
     # Number of samples at which the window is halved, and largest number of stored samples. Samples
-    # before the window are stored until all trees have been rebuilt without them.
+    # before the window are stored until all trees have been rebuilt without these samples.
     max_samples: int
     capacity: int
     # The spare tree, in whose place the next tree is built.
     slot: int
-    # For each tree: the number of samples when it was built, and its first sample.
+    # For each tree: the number of samples at the build of the tree, and the tree's first sample.
     ages: tuple[int, ...]
     starts: tuple[int, ...]
     # For each tree: its role. A tree that is being built gets a role when the tree is complete.
@@ -106,12 +106,12 @@ class Schedule(NamedTuple):
         return cls(**found, roles=kept, recent_samples=recent_samples)
 
     def check(self, forest: RebuiltForest, roles: list[int]) -> None:
-        """Refuse a restored schedule that does not fit the forest and the roles of its trees.
+        """Refuse a restored schedule that does not fit the forest and the roles of the trees.
 
         Raises
         ------
         ModelFormatError
-            If a number is out of its range, or roles of trees are impossible.
+            If a number is out of range, or roles of trees are impossible.
 
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
@@ -216,8 +216,8 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        Trees are due if the window has doubled or is full. Recent trees are due in turn. Planning
-        the returned schedule again does not change it.
+        Trees are due if the window has doubled or is full. Recent trees are due in turn. A second
+        call for `n` samples returns the same schedule.
         """
         found, kept = self, n - self.first
         if kept >= self.max_samples:
@@ -228,7 +228,7 @@ class Schedule(NamedTuple):
         since = n * self.n_recent % self.recent_samples
         due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
         if due and RECENT not in found.jobs:
-            # The recent tree is built first, since it would not be recent after a wait for large
+            # Recent trees are built first, since a tree would not be recent after a wait for large
             # trees.
             found = found._replace(jobs=(RECENT, *found.jobs))
         return found
@@ -264,7 +264,7 @@ class Schedule(NamedTuple):
         return self._replace(role=role, jobs=tuple(jobs), starts=starts)
 
     def placed(self, n: int) -> Schedule:
-        """Return a schedule in which the built tree has replaced the oldest tree of its role."""
+        """Return a schedule in which the built tree replaces the oldest tree of the same role."""
         same, slot = self.of_role(self.role), self.slot
         roles = _put(self.roles, [slot], self.role)
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):
@@ -279,7 +279,7 @@ class Schedule(NamedTuple):
         )
 
 
-# Fields that are not stored, since the owner or the trees' records have these fields.
+# Fields that are not stored, since `RebuiltTrees` or the trees' records have these fields.
 NOT_STORED = ("roles", "at_once", "recent_samples")
 STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 

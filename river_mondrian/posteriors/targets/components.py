@@ -311,7 +311,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
     plain_means: bool
 
     def cut_gains(self, t: int) -> tuple[reading.TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
+        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
         table, tree = self.table(t), self.trees[t]
         counted = np.maximum(self.column("points", "weight"), 0.0)
         rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))

@@ -64,7 +64,7 @@ class PathStep(Record):
 
 @merged
 def _find_leaf(forest: T, t: int, p: int) -> int:
-    """Return the leaf of a point, or EMPTY if a walk with missing values does not find it."""
+    """Return the leaf of a point, or EMPTY if a walk with missing values misses the leaf."""
     tree = forest.trees[t]
     ref = tree.root
     while not messages.is_leaf(tree, ref):
@@ -85,7 +85,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
     """Remove a point's target from its leaves in `n_trees` trees from `start` on.
 
     `kept` saves the state, with a record for each tree and a record for the point. A target that is
-    set aside is in no leaf.
+    set aside as an outlier is in no leaf.
     """
     own = kept[n_trees]
     own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY

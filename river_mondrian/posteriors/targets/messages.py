@@ -22,13 +22,13 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # messages do not depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
-# side. The likelihood is normal, and a message consists of its precision and its mean. After a walk
-# has passed a side, the side's message is unknown and has a negative precision. `update_messages`
-# updates only unknown messages, so learning a sample costs one pass along the sample's path. With
-# plain means, a message is a weight and a mean.
+# side. The likelihood is normal, and a message consists of the precision and the mean of the
+# likelihood. After a walk has passed a side, the side's message is unknown and has a negative
+# precision. `update_messages` updates only unknown messages, so learning a sample costs one pass
+# along the sample's path. With plain means, a message is a weight and a mean.
 
 
-# `y_squares` is recomputed once the sum has shrunk to this fraction of the largest sum.
+# `y_squares` is recomputed once the sum has shrunk to this fraction of the largest sum (`y_most`).
 KEPT = 1e-6
 
 # In leaves of at most this many samples, the mean is recomputed whenever a sample is removed.
@@ -62,7 +62,7 @@ class TargetPoint(Point):
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:
-        """Return whether two points have the same target and weight. Either may be set aside."""
+        """Return whether two points have the same target and weight, even if set aside."""
         sample = TargetPoint(other)
         return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
@@ -128,7 +128,7 @@ class TargetNode(LightNode):
             self.refill(targets, TargetTree(tree))
 
     def refill(self, forest: TargetForest, tree: TargetTree) -> None:
-        """Recompute a leaf's weight and mean from the points in its list."""
+        """Recompute a leaf's weight and mean from the leaf's list of points."""
         self.messages[0].precision = 0.0
         self.messages[0].mean = 0.0
         self.messages[1].precision = 0.0
@@ -299,7 +299,7 @@ def prior_variance_over(decay: float, span: float) -> float:
 
 @inlined
 def passed_on(precision: float, prior_variance: float) -> float:
-    """Return the precision of a node's message when the message is passed to the parent's mean."""
+    """Return a message's precision about the parent's mean, from the precision at the node."""
     return 1.0 / (1.0 / precision + prior_variance)
 
 
@@ -352,7 +352,7 @@ def time_of(node: TargetNode) -> float:
 
 @inlined
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
-    """Return the prior variance of an internal node, after computing an unknown prior variance."""
+    """Return an internal node's prior variance. An unknown prior variance is computed first."""
     if node.prior_variance < 0.0:
         gamma2, above = tree.gamma2, time_of(parent)
         found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
@@ -397,7 +397,7 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
 
 @separate
 def update_messages(forest: T, first: int, last: int) -> None:
-    """Update the unknown messages of trees `first` to `last` - 1, by a walk over their nodes.
+    """Update the unknown messages of trees `first` to `last` - 1, by a walk over the nodes.
 
     On the way down, the mean of an unknown message stores the row of the node above. So the walk
     back needs no stack.
@@ -414,8 +414,8 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            # Pass the node's joint message to its parent, if there is a parent. Predictions also
-            # need the prior variance of the root.
+            # Pass the node's joint message to the node's parent, if there is a parent. Predictions
+            # need the prior variance of the root, too.
             following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)

@@ -4,7 +4,7 @@ A component of a forest's prediction is normal. With a learned distribution, eac
 a mixture over `SCALES`. All components share the weights of the scales. At scale 1, a component has
 its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
 targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
-prediction far from the data keeps the variance of all targets at such a scale.
+prediction far from the data keeps the variance of all targets at scales below 1.
 
 The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
 posterior uses each target's density before the target is learned. Only some targets update the
@@ -96,7 +96,7 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 @inlined
 def is_used(n: int) -> bool:
-    """Return whether the target after `n` earlier targets is used.
+    """Return whether the target after `n` earlier targets updates the learned distribution.
 
     The choice is a hash of `n`, so that cycles of the targets do not affect the choice.
     """
@@ -105,7 +105,7 @@ def is_used(n: int) -> bool:
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return the number of used targets among `size` targets after `n` earlier targets."""
+    """Return how many of the `size` targets after `n` earlier targets are used (`is_used`)."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)
@@ -206,11 +206,11 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
-    """Return used targets and the densities under a shard's trees, shape (targets, 1 + scales).
+    """Return used targets (`is_used`) and their densities under a shard's trees.
 
-    A row begins with the target, or NaN if the distribution does not learn from the target. The
-    other columns have the target's density at each scale, summed over trees. The sums of several
-    shards can be added.
+    The result has the shape (targets, 1 + scales). A row begins with the target, or NaN if the
+    distribution does not learn from the target. The other columns have the target's density at each
+    scale, summed over trees. The sums of several shards can be added.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]

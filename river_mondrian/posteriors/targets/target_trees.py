@@ -18,8 +18,8 @@ from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# Numbers of samples at which hyperparameters are chosen by likelihood. Between these numbers,
-# hyperparameters are adapted at each doubling of the number of samples.
+# Numbers of samples at which hyperparameters are chosen by likelihood. At other powers of 2 up to
+# the last number, hyperparameters are adapted to the number of samples.
 CHOICES = (64, 256, 1024, 4096)
 
 # A side of the root's box counts as at most this many robust ranges (see `partitions.ranges`). The
@@ -83,8 +83,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
-    # In a shard of a forest: the used targets and their densities under the shard's trees. The
-    # distribution of targets is learned from the lists of all shards.
+    # In a shard of a forest: the targets that update the learned distribution (`is_used`), and the
+    # densities of these targets under the shard's trees. The distribution of targets is learned
+    # from the lists of all shards.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "law"),
@@ -105,7 +106,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
         # Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b
-        # times its reference value.
+        # times its reference value (see `_hyperparameters`).
         self.choice: Choice = (0, 0)
         # The unfinished change of hyperparameters.
         self.change: Change | None = None
@@ -132,12 +133,12 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, which is the trees' version unless the trees are closed.
+        # The version in the record: the trees' version, or CLOSED during a change.
         self.version_now = self.shared.word("version")
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
-        # A direct reference is faster for each sample than a look-up in the memory.
+        # A direct reference is faster for each sample than the look-up `moments[0]`.
         self._moments = self.moments[0]
         # The rows that are being learned. The number of samples at the last hill climbing, and the
         # result of this hill climbing.
@@ -264,7 +265,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._learn_rows(inputs, put, learn, n_jobs)
 
     def _block(self, n_jobs: int) -> int:
-        # A block ends when fences and hyperparameters are renewed.
+        # A block of rows ends when fences and hyperparameters are renewed.
         return min(super()._block(n_jobs), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
@@ -328,8 +329,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Return `_extent` under the scaling `other` relative to `_extent` under the scaling `one`.
 
         The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
-        The side of a direction is the weighted sum of the sides of its inputs. Random directions
-        weigh all inputs equally. The side of a category is 1.
+        The side of a direction is the weighted sum of the sides of the direction's inputs. Random
+        directions weigh all inputs equally. The side of a category is 1.
         """
         n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
@@ -351,7 +352,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1.
 
-        `n` and `variance` are the number of samples and the variance of their targets. The defaults
+        `n` and `variance` are the number of samples and the variance of the targets. The defaults
         are the values for the held samples.
         """
         n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
@@ -423,7 +424,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._renew_next()
 
     def _change_hyperparameters(self, chooses: bool) -> None:
-        """Adapt the hyperparameters to the number of samples, and choose them if `chooses`."""
+        """Adapt hyperparameters to the number of samples; if `chooses`, choose new exponents."""
         n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
         # A change cannot be spread if points move in a window, or if not all samples are stored.
         if n >= SPREAD_FROM and not (self.has_window or self.bounded):
@@ -541,7 +542,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
-        """Return the result of `predict`, and the mixture for the sample in `inputs` or None."""
+        """Return the status of `predict`, and the mixture for `inputs` or None for a bad input."""
         bad, found = components.components_of(self.forest)
         if bad >= 0:
             return bad, None
@@ -580,7 +581,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return kept
 
     def read(self, t: int, hidden: bool = False) -> list[TargetView]:
-        """Read a tree's nodes in preorder, with their posteriors."""
+        """Read a tree's nodes and the posteriors of the nodes in preorder."""
         nodes = super().read(t, hidden)
         gamma2 = float(self.trees[t].gamma2)
         scale = components.scale_of_first(self.forest)
