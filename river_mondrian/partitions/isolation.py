@@ -218,7 +218,8 @@ class IsolationTrees(MapRecord):
     n_cells: rec.Int64
     # Nodes of all trees, max(1, n_cells - 1) for each tree.
     nodes: rec.Array[Cut]
-    # Buffer for the scaled sample. For a sparse sample, only its entries are written and cleared.
+    # Buffer for the scaled sample. For a sparse sample, only the elements of the sample's entries
+    # are written and cleared.
     row: rec.Float32s = rec.transient()
 
 
@@ -274,7 +275,7 @@ class Growth(rec.Record):
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write to `met` the features in which a part's points differ, and return their number."""
+    """Write to `met` the features in which a part's points differ, and return the feature count."""
     size = end - begin
     if size <= 1:
         return 0
@@ -365,7 +366,7 @@ def grow(growth: Growth) -> None:
         begin, end, parent, side = part.begin, part.end, part.parent, part.side
         n_varying = find_varying(growth, begin, end)
         if n_varying == 0:
-            # Equal points get the cell of their first point.
+            # Equal points get the cell of the first of these points.
             leaf = ~(growth.first_column + growth.order[begin])
             link(growth, parent, side, leaf)
             if parent < 0:

@@ -219,8 +219,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 def extend_end(forest: F, t: int) -> bool:
     """Extend a tree by the walk's point at the end of the walk: an empty tree, a point or a leaf.
 
-    Returns False if the tree has no room for `rows_needed` more rows. The tree is then unchanged,
-    and the call can be repeated.
+    Returns False if the tree has no room for `rows_needed` more rows. In this case the tree is
+    unchanged, and the call can be repeated.
     """
     tree = forest.trees[t]
     ref, p = tree.walk_ref, tree.walk_point
@@ -254,7 +254,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 
 @merged
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
-    """Return the distance from a point to the box of its current node, which may be light."""
+    """Return the distance of a walk's point from the current node's box; the node may be light."""
     x = forest.values_in(tree, lane.point)
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)

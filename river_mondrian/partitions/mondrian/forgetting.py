@@ -561,7 +561,7 @@ def forget_equal(forest: F) -> int:
     Returns 1, or 0 if there is no equal point. Another point gets the free number, so that numbers
     have no gaps. While trees are redrawn, points in the spare tree have the first numbers. The
     other points that `scaling.move` has converted have the next numbers. The last point of each
-    group gets the free number, and its previous number becomes free.
+    group gets the free number, and the previous number of this point becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)

@@ -119,7 +119,7 @@ class Node(rec.Record):
         rec.Int32s(self, side, 1)[0] = ref
 
     def begin_waiting(self, start: float, following: int) -> None:
-        """Queue a leaf for its first cut: store its parent's time, and the next leaf in the queue.
+        """Queue a leaf for its first cut: store the time of the parent's cut, and the next leaf.
 
         Until `end_waiting`, the fields `right`, `cut` and `delta` store the next leaf and the time.
         """
@@ -127,7 +127,7 @@ class Node(rec.Record):
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
 
     def waiting_start(self) -> float:
-        """Return the time of the parent of a leaf in the queue."""
+        """Return the time of the cut of a queued leaf's parent."""
         return rec.Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
@@ -172,7 +172,7 @@ class Node(rec.Record):
         """Count the class of a point before a complete leaf gets the point."""
 
     def end_time(self, start: float) -> float:
-        """Return the time of an internal node's cut, given its parent's time `start`."""
+        """Return the time of an internal node's cut, given the time `start` of the parent's cut."""
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
@@ -188,7 +188,7 @@ class Node(rec.Record):
     # Methods for the removal of points (see `forgetting`).
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Update a leaf's fields after a point was removed from its list."""
+        """Update a leaf's fields after a point was removed from the leaf's list."""
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Recompute the fields for a side of an internal node from the child on this side."""
@@ -201,7 +201,7 @@ class Node(rec.Record):
         return self.n_samples <= forest.hide_limit and self.hides(forest)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free a leaf's row in another table, if it has one."""
+        """Free a leaf's row in another table, if there is one."""
 
 
 class BoxRow(rec.Record):

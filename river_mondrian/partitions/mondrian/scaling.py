@@ -104,11 +104,10 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 
 # While widths are renewed, points have values in two frames.
 #
-# A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
-# c = float32((x - offset) * factor). While all trees use one frame, the other column has the
-# *remainders* (x - offset) * factor - c instead. A value and its remainder determine the input to
-# about 48 bits, and so the value in another frame. Before, during and after a redraw, the columns
-# contain:
+# A point has a column of values in each frame, c = float32((x - offset) * factor). While all trees
+# use one frame, the other column has the *remainders* (x - offset) * factor - c instead. A value
+# and its remainder determine the input to about 48 bits, and so the value in another frame. Before,
+# during and after a redraw, the columns contain:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other frame; remainders in a separate row

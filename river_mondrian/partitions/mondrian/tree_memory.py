@@ -262,7 +262,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[rec.Part, ...]:
-        """Return the parts of a box."""
+        """Return the parts of a row's layout that a box needs."""
         n_dims = self.forest.dim_capacity
         return rec.Part("lower", rec.FLOAT32, n_dims), rec.Part("upper", rec.FLOAT32, n_dims)
 

@@ -347,7 +347,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """Call `work(first, last)` on parts of range(n) in `n_jobs` threads; -1 means all cores."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # This thread works on the last part, since a thread that only waits may lose its processor.
+        # The calling thread works on the last part, since a thread that only waits may lose its
+        # processor.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
         self._end_jobs()
@@ -594,7 +595,8 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
 
         The kernel returns the most probable class, or `TOO_LARGE - i` if packed input i is too
         large. The kernel returns WAITS if the trees' version differs from `version` (by default the
-        current version). It also returns WAITS if the sample needs another kernel (see `predict`).
+        current version). The kernel also returns WAITS if the sample needs another kernel (see
+        `predict`).
         """
         kernel = self._predict_one or self._PREDICT.of(self._FOREST)
         return functools.partial(kernel, self.forest, self.version if version is None else version)

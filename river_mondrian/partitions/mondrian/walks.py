@@ -138,7 +138,7 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
 
 @merged
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
-    """Return the distance from a sample to the box of its current node, which may be light."""
+    """Return the distance of the sample from the current node's box; the node may be light."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)

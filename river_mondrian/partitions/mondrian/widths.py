@@ -140,7 +140,8 @@ def _take_points(forest: F) -> int:
     """Extend the spare tree by some points for each owed sample (see `Forest.owed`).
 
     While another part's tree is redrawn, these points are only counted. Returns DONE, or the spare
-    tree's index if the tree has no room for more rows. The next call then continues.
+    tree's index if the tree has no room for more rows. After the caller has reserved room, the next
+    call continues the walk.
     """
     if forest.phase != DRAWING:
         return DONE

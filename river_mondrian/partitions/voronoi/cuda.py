@@ -106,11 +106,10 @@ def owners_by_tile(
     Returns
     -------
     starts
-        The start of the owners of each tile and partition, tile by tile, and the end of the last
-        owners.
+        For each tile and partition, tile by tile, the start in `owners`; then the end of `owners`.
     owners
-        The place within the tile plus `POINTS` times the column. The owners of a tile and partition
-        are in ascending order of columns.
+        For each centre, the place of the point within the tile plus `POINTS` times the column.
+        Centres of a tile and partition are in ascending order of columns.
 
     """
     t = len(members)

@@ -97,7 +97,7 @@ class VoronoiMap(PointPartitions):
             self.trials = np.vstack([pool.dense(i, i + 1, self.n_inputs) for i in chosen])
 
     def _arrange(self, points: scipy.sparse.csr_matrix) -> None:
-        """Store the points as rows or in an index, or begin to grow a tree of them."""
+        """Store the points as rows or in an index, or begin to grow a tree of the points."""
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
