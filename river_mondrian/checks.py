@@ -50,8 +50,8 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from None
 
 
-# Largest count that a stored model may have. Real counts are far smaller, and sums of counts stay
-# within 64 bits.
+# Largest count that a stored model may have. Counts of models in use are far smaller, and sums of
+# counts stay within 64 bits.
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.

@@ -177,7 +177,7 @@ def _equals_itself(key: Hashable) -> bool:
     try:
         return bool(key == key)
     except (TypeError, ValueError):
-        # pandas.NA is neither equal to itself nor different.
+        # The comparison of pandas.NA with itself is neither True nor False.
         return False
 
 

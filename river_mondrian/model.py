@@ -297,8 +297,8 @@ class Model(ClonesWhole):
         memo[id(self)] = made
         with self._lock:
             self._enter()
-            # Attributes are set one by one, because attributes that are written to `__dict__` take
-            # longer to read.
+            # Attributes are set one by one. After an update of `__dict__`, reading attributes would
+            # take longer.
             for name, value in copy.deepcopy(self._state(), memo).items():
                 setattr(made, name, value)
             self._leave()

@@ -65,7 +65,7 @@ def call_first(model: Any) -> None:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Make a model learn and predict single samples at several times, and rows.
+    """Make a model learn single samples and rows of an array, and predict samples and rows.
 
     Also pickle and load the model, to compile the checks of restored models.
     """

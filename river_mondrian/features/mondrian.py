@@ -150,9 +150,10 @@ class MondrianFeatures(kinds.CellFeatures):
     weight. Random directions are uniform on the sphere of the first sample's d features. The norm
     of a direction is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in
     d dimensions. With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of
-    directions grows. A later feature gets normal coefficients of mean size 1 / n. A missing value
-    counts as the mean of the learned values. Before its first appearance, a feature counts as its
-    first value. A direction is missing if all its features are missing.
+    directions grows. A feature that appears later gets normally distributed coefficients with the
+    mean absolute value 1 / n. A missing value counts as the mean of the learned values. Before its
+    first appearance, a feature counts as its first value. A direction is missing if all its
+    features are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
     these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /

@@ -112,7 +112,7 @@ def hatch(k: int) -> str:
 
 
 def text(name: Any) -> str:
-    """Return a name that the user has given as text that matplotlib shows unchanged.
+    """Return the text by which matplotlib shows a name without changes.
 
     Matplotlib typesets text between two dollar signs as a formula, and omits labels that begin with
     an underscore from legends.

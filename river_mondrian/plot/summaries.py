@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the `most` largest numbers with names (and values in `x`); sum up the others."""
+    """Return the `most` largest numbers and the others' sum, with names (and values in `x`)."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -185,8 +185,8 @@ def reliability(
 ) -> Axes:
     """Draw a reliability diagram: observed frequencies against predicted probabilities.
 
-    Probabilities of all labels are sorted into bins of equal width. Each bin has a marker at the
-    mean of the bin's probabilities and the share of these labels that were true. The area of a
+    Probabilities of all labels are sorted into bins of equal width. The marker of a bin shows the
+    mean of the bin's probabilities and the share of the bin's labels that were true. The area of a
     marker grows with the number of probabilities. Calibrated probabilities are on the diagonal.
     Probabilities below the diagonal are too high.
 

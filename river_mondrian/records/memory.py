@@ -230,7 +230,7 @@ def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8
 
 
 def state_words(kind: type[Record]) -> list[str]:
-    """Return the names of the number fields of a record that are state."""
+    """Return the names of those number fields of a record that are state."""
     return [f.name for f in kind.words() if f.role is Role.STATE]
 
 
