@@ -1,8 +1,8 @@
 """Density estimates over trees of regions: at one lifetime, or mixed over several.
 
-A mixture uses the estimator `KERNEL` at several levels g. Level g has a share of the lifetime, and
-levels go from coarse to fine. In the density of level g, the level before has the weight of one
-sample:
+A mixture uses the estimator `KERNEL` at several levels g. The lifetime of level g is a share of the
+largest lifetime, and levels go from coarse to fine. In the density of level g, the level before has
+the weight of one sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 

@@ -35,9 +35,9 @@ from .learned import Learned, keep
 # A value more than 32 standard deviations from the mean is an outlier. An outlier does not count in
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
-# outliers, as after a change of units, the variance grows until the values are no longer outliers.
-# While the number of values doubles, the variance grows by a factor of up to 2^29. If a value of a
-# binary input occurs once in 100 values, it is not an outlier.
+# outliers, for example after a change of units, the variance grows until the values are no longer
+# outliers. In this case, the variance grows by a factor of up to 2^29 while the number of values
+# doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
@@ -111,14 +111,14 @@ LARGEST = 3.0
 FARTHEST = 100.0
 # Least variance within classes, as a fraction of the input's variance.
 LEAST_WITHIN = 0.01
-# Pseudo-count of a class.
+# Pseudo-count of samples in each class, for the frequencies of classes.
 PRIOR = 0.5
 # Number of rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
 # Least divisor of a share, smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
-# Pseudo-count of samples in each class. The levels of these samples are distributed as in all
-# classes.
+# Pseudo-count of samples in each class, for the frequencies of levels. The pseudo-samples have the
+# level frequencies of all classes together.
 LEVEL_PRIOR = 1.0
 
 
@@ -356,7 +356,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for i in range(1, n_inputs + 1):
         sizes += standardized[i] * standardized[i]
     for c in range(discriminants.n_categories):
-        # A level that is not missing is an input of 1.
+        # A level that is not missing counts as an input of value 1.
         sizes += 1.0 if discriminants.level_places[c] >= 0 else 0.0
     errors = 0.0
     for k in range(n_classes):

@@ -203,7 +203,7 @@ def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
     recent = errors.recent + FAST * (error - errors.recent)
     kept = found
     if errors.detector == ADWIN:
-        # Keep the samples of the shrunken window.
+        # Keep the samples in ADWIN's window, which has become shorter.
         kept = int(errors.width) if update(errors, error) else 0
     is_drift = kept > 0 and recent > mean
     errors.mean = recent if is_drift else mean

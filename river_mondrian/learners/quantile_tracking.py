@@ -175,7 +175,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels; thresholds of never empty sets, and of exact sets, which may be empty."""
+    """Number of labels; thresholds of sets that are never empty and of sets that may be empty."""
 
     n: int
     never_empty: Thresholds

@@ -44,7 +44,7 @@ class Slot(Record):
 
 
 class GradientDescent(Record):
-    """A learner on one feature map."""
+    """The state of gradient descent on one feature map."""
 
     # Number of samples learned, on which the learning rate may depend.
     n_steps: Int64 = derived()
@@ -143,7 +143,7 @@ def derivative(learner: GradientDescent, score: float, target: float) -> float:
         weight = learner.positive_weight if target > 0.5 else learner.negative_weight
         product = sign * score
         if product > 0.0:
-            # The form below would overflow.
+            # The expression below may overflow for a large product.
             small = math.exp(-product)
             return -sign * weight * small / (1.0 + small)
         return -sign * weight / (1.0 + math.exp(product))
@@ -257,7 +257,7 @@ def best_score(learner: GradientDescent) -> int:
 
 # A step against the gradients: w = w - rate * gradient * Phi(x) (Ting et al. 2021, Algorithm 2).
 #
-# The step is line 6 of the algorithm, with alpha c = -rate times the derivative of the loss by
+# The step is line 6 of Algorithm 2. There, alpha c is -rate times the derivative of the loss by
 # f(x).
 
 
@@ -291,7 +291,7 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
     for k in range(n_scores):
         slope = value * gradients[k]
         squares[k] += slope * slope
-        # Without `eps`, the first step may be 0 / 0.
+        # If `eps` is 0, the first step may be 0 / 0.
         weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
@@ -312,7 +312,7 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
     """
     squares[i] += square
     total = squares[i] + eps
-    # Without `eps`, the sum may be 0, because small squares underflow.
+    # If `eps` is 0, the sum may be 0, because small squares underflow.
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
@@ -343,8 +343,8 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # Columns that no earlier sample has updated share a slot: the slot, the last of these columns,
-    # and their number.
+    # The common slot of columns that no earlier sample has updated, the last of these columns, and
+    # their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

@@ -20,11 +20,11 @@ MEAN_OVER = 1000.0
 # The rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
-# Largest exponent, so that no share vanishes.
+# A share is multiplied by at least exp(-LARGEST_LOSS), so that no share becomes 0.
 LARGEST_LOSS = 50.0
 
-# Smaller probabilities, and smaller complements of probabilities, are raised to these before a
-# logarithm is computed.
+# Smaller probabilities, and smaller complements of probabilities, are raised to these bounds before
+# a logarithm is computed.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
@@ -99,7 +99,7 @@ def descend_words(learner: GradientDescent) -> None:
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # Words that no earlier sample has updated share a slot: the slot, the last of these words, and
+    # The common slot of words that no earlier sample has updated, the last of these words, and
     # their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
@@ -182,7 +182,7 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 
 @exact_inlined
 def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
-    """Write the scores of the mixture. Each lifetime has `n` cells.
+    """Write the scores of the mixture. The sample has `n` cells at each lifetime.
 
     Lifetimes whose share is below `SPREAD` are skipped.
     """
@@ -196,7 +196,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
             continue
         kept += share
         descent.score_cells(learner, value, cells.part(n * k, n), n)
-        # Mix probabilities if the loss has probabilities, otherwise scores.
+        # Mix probabilities if the loss depends on probabilities, and otherwise mix scores.
         if loss == Loss.SOFTMAX:
             share /= descent.exponentiate(scores, n_scores, scores)
         for c in range(n_scores):

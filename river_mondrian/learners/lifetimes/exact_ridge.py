@@ -304,8 +304,8 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-# Bounds on residuals of the normal equations, divided by the largest target. Above REFINE, a
-# refinement step follows. Above REBUILD, the inverse is recomputed.
+# Bounds on residuals of the normal equations, divided by the largest target. If a residual is above
+# REFINE, a refinement step follows. If a residual is above REBUILD, the inverse is recomputed.
 REFINE = 1e-11
 REBUILD = 1e-8
 
@@ -319,7 +319,7 @@ def invert(A: Floats) -> tuple[Floats, float]:
 
 
 class Primal:
-    """The inverse of the cells' second moments, computed for the current cells and then updated."""
+    """The inverse of the cells' second moments, computed for the current cells, updated at cuts."""
 
     def __init__(self, learner: SweepLearner) -> None:
         self.learner, self.sweep = learner, learner.sweep
@@ -368,7 +368,7 @@ class Primal:
 
 
 class Dual:
-    """The inverse of the points' kernels, computed for the current cells and then updated."""
+    """The inverse of the points' kernels, computed for the current cells, updated at cuts."""
 
     is_full = False
 

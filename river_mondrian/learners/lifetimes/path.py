@@ -50,8 +50,8 @@ class LifetimePath:
     cuts
         Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
         A point of the cell moves to a new cell if its value of "feature" is above "place". The new
-        cell has the next unused number. At lifetime 0, cells 0 to M - 1 are the whole space in each
-        of the M partitions.
+        cell has the next unused number. At lifetime 0, each of the M partitions has one cell, the
+        whole space. These cells have the numbers 0 to M - 1.
     weights
         For each learner, each cell's prediction of the centred target, at the terminal lifetime. A
         prediction is the mean over a row's M cells.
@@ -369,9 +369,9 @@ def lifetime_path(
         With a rate of 1 and without a ridge, a visit to a row sets the row's prediction to its
         target.
     cuts_per_step
-        Number of cuts in a step. After a step, learners predict and are evaluated, and gradient
-        descent visits the training rows. More cuts per step give results at fewer lifetimes, in
-        less time.
+        Number of cuts in a step. After each step, gradient descent visits the training rows, and
+        all learners predict and are evaluated. More cuts per step give results at fewer lifetimes,
+        in less time.
     prior
         Prior of the lifetime: a frozen distribution of `scipy.stats`, truncated at `lifetime_max`.
         Predictions of the test rows are averaged over the posterior (Supplement B).

@@ -13,7 +13,7 @@ from ...records.record import derived, sized, stored, transient
 # columns. Additive regressions also have bends (hinge functions) and products. The other
 # regressions also have waves (random Fourier features).
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
-# The regression `WAVES` for the logarithms of targets.
+# The same regression as `WAVES`, but for the logarithms of targets.
 LOG_WAVES = 7
 N_PLAIN, N_RIDGES = 7, 8
 NAMES = (
@@ -117,7 +117,8 @@ class Design(Record):
     knots: Float64s = sized("capacity")
     means: Float64s = sized("capacity")
     factors: Float64s = sized("capacity")
-    # Triangles of the three sums. For each regression, sums of products of columns and targets.
+    # Triangles of the sums `ALL`, `LATE` and `LATEST`. For each regression, sums of products of
+    # columns and targets.
     all_gram: Float64s = sized("n_pairs")
     late_gram: Float64s = sized("n_pairs")
     latest_gram: Float64s = sized("n_linear_pairs")
@@ -178,8 +179,9 @@ class Ridges(Record):
     # The design in use, and the stage of the other design.
     active: Int64 = stored(Bounds(0, 1))
     stage: Int64 = stored(Bounds(IDLE, REPLAYING))
-    # Progress in this stage: inputs measured, waves drawn, or rows replayed. Number of samples, and
-    # of rows of the whole stream, at the start of measuring or replaying. Random state.
+    # Progress in the current stage: inputs measured, waves drawn, or rows replayed. Number of
+    # samples, and of rows of the whole stream, at the start of measuring or replaying. Random
+    # state.
     cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64

@@ -146,7 +146,7 @@ def output(
 def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
-    Return False if there is no room. The posterior is then unchanged.
+    Return False if there is no room for the rows. In this case, the posterior is unchanged.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out

@@ -21,8 +21,8 @@ outlier is removed, and otherwise once in many windows.
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
 This update propagates errors of T to z. These errors are as large as if targets were measured from
-a fixed value (`origin`) close to the shift at the last refit. `rotate_back` counts the errors with
-this size.
+a fixed value (`origin`) close to the shift at the last refit. `rotate_back` uses this size of the
+errors.
 
 Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
 that begins at `head`. The list has the slots of the held samples in order of arrival, then free
@@ -132,7 +132,7 @@ def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, f
     """Remove the sample in `work` from rows `last` to 0.
 
     Return whether rows are exact enough, the remainder of the sample's target, and the largest
-    number in the calculation. If rows are not exact enough, they are invalid.
+    number in the calculation. If rows are not exact enough, all rows are invalid after the call.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
@@ -223,7 +223,8 @@ def learn_held(
 ) -> bool:
     """Learn a mapped sample and hold it. If the window is full, remove the oldest sample.
 
-    Return False if there is no room. In this case, only rows with the prior may have been added.
+    Return False if there is no room for the sample. In this case, rows that contain only the prior
+    may have been added.
     """
     held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
