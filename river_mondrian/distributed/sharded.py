@@ -156,7 +156,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def _known(self) -> Known:
-        """The state of the forest, for reading samples."""
+        """The state of the forest, by which samples are read and checked."""
         with self._lock:
             return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
 

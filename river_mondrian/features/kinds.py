@@ -248,7 +248,7 @@ class Pooled(FeatureMap):
             start = stop
 
     def _build_on(self) -> None:
-        """Begin the next build if it is due, and do a part of it."""
+        """Begin the next build if the build is due, and do a part of the build."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)

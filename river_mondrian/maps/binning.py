@@ -108,7 +108,7 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 @exact_inlined
 def column_of(record: BinningRecord, code: Code) -> int:
-    """Return a cell's column, or the next column if the cell is new. The table must have room."""
+    """Return a cell's column. A new cell gets the next column, and the table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
     if slot.column == UNKNOWN:
         slot.code_first, slot.code_second = code.first, code.second

@@ -347,7 +347,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return True
 
     def _finish(self) -> None:
-        """Set derived attributes; call again whenever arrays move."""
+        """Set derived attributes. The method must be called again whenever arrays move."""
         set_entries(self.record, transform=self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)

@@ -381,7 +381,7 @@ class ChunkedRows:
         return np.concatenate(parts)[:n_rows]
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
-        """Copy rows to a table after its first `n_rows` rows, which must fill whole chunks."""
+        """Copy rows to a table after the first `n_rows` rows; `n_rows` must fill whole chunks."""
         self.reserve(table, n_rows + len(rows))
         start = 0
         for chunk in self.chunks[table][n_rows // CHUNK_ROWS :]:
@@ -428,7 +428,7 @@ class ChunkedRows:
         return made
 
     def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
-        """Write `bits` to all words `start + place`, for `starts` and `places`, in all rows."""
+        """Write `bits` to the word `start + place` of all rows, for each start and each place."""
         words = np.add.outer(np.array(starts, dtype=np.int64), places).reshape(-1)
         for chunks, _, _ in self._tables if len(words) else ():
             for chunk in chunks:
