@@ -333,8 +333,8 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one more leaf than cuts. If fewer leaves have numbers, the sample has opened a
-        # cell.
+        # A tree has one more leaf than cuts. If not all leaves have numbers, the sample has opened
+        # a cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)

@@ -146,8 +146,8 @@ class CutForest(SampledForest):
     # Ranks of relative displacements.
     ranks: Ranks
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Probability with which a sample enters full trees, random state of the draws that decide this,
-    # and number of samples that have not entered.
+    # Probability with which a sample enters full trees, random state of the draws for entering, and
+    # number of samples that have not entered.
     entering: rec.Float64
     entry_state: rec.Int64
     n_passed: rec.Int64

@@ -100,8 +100,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # c of the HNSP. The weight of a class that is not in the node below on the path is
-                # in the other child.
+                # Compute c of the HNSP (see `labels.hnsp`). The weight of a class that is not in
+                # the node below on the path is in the other child.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count

@@ -108,8 +108,9 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
 def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
     """Add a point of the tree to the statistics on the point's path.
 
-    If `grown`, the tree has just been extended by the point, so rows may be new. Otherwise points
-    are replayed in order, and the statistics of a row begin with the row's first point.
+    If `grown`, the tree has just been extended by the point, so new rows may have no statistics
+    yet. Otherwise points are replayed in order, and the statistics of a row begin with the row's
+    first point.
     """
     tree = forest.trees[t]
     label, weight = forest.label_of(p), forest.weight_of(p)
@@ -167,7 +168,7 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update probabilities to stop and shares on the sample's path with the sample's class."""
+        """Update `stops` and `shares` on the sample's path with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
@@ -208,8 +209,8 @@ class ClassForest(AdaptiveForest):
         """Sum weights by candidate, class and side over a subset of a leaf's points.
 
         Returns the number of classes, and the leaf's number of points per point of the subset. Each
-        candidate has a table of classes. The classes of the leaf are numbered from 1 on, since most
-        leaves have few classes.
+        candidate has a table of classes. Classes are numbered within the leaf, since most leaves
+        have few of all classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)

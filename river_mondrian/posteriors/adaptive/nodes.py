@@ -22,13 +22,13 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 # `GROWTHS`. Discounting does not change stored counts. Instead, the weight of each new sample is
 # multiplied by a unit, which grows.
 #
-# With few classes, a row has all classes, in blocks of `BLOCK`. The weights of a block are
+# With few classes, a row has all classes, in blocks of `BLOCK`. The counts of a block are
 # contiguous, since predictions read block by block. With many classes, a node has only the classes
 # that it has seen (`seen`).
 #
-# Sums of weights are in single precision. Sums of integer weights are exact up to 2^24. A sample
-# whose weight is less than 2^-24 of the sum adds nothing. Weights from 1e-30 to 1e30 neither vanish
-# nor overflow.
+# Counts are in single precision. Sums of integer weights are exact up to 2^24. A sample whose
+# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30
+# neither vanish nor overflow.
 
 
 N_MEMORIES = 3
@@ -64,21 +64,21 @@ CLASSES_OF_WORD = 32 // SIDE_BITS
 
 
 class ClassBlock(rec.Record):
-    """Weights of `BLOCK` consecutive classes at a node."""
+    """Counts of `BLOCK` consecutive classes at a node."""
 
-    # Weight of the samples of each class.
+    # The count of each class over all samples.
     counts: rec.Float32s = rec.inline(BLOCK)
     # The two discounted counts of each class, `BLOCK` classes for each count.
     weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
 class SeenClass(rec.Record):
-    """The weights of a seen class at a node of a forest with many classes."""
+    """The counts of a seen class at a node of a forest with many classes."""
 
     # (class + 1) * 4 plus the bits of the class's sides (see `Statistics.sides`); 0 for a free
     # record.
     key: rec.Int32
-    # The same weights as in `ClassBlock`.
+    # The same three counts as in `ClassBlock`.
     count: rec.Float32
     weights: rec.Float32s = rec.inline(N_FORGETTING)
 
@@ -121,7 +121,7 @@ class Statistics(rec.Record):
     n_sides: rec.Int32
 
     def numbers_of(self, label: int) -> ClassNumbers:
-        """Return the weights of a class in a forest with few classes."""
+        """Return the counts of a class in a forest with few classes."""
         place = HEAD_WORDS + label // BLOCK * BLOCK_WORDS + label % BLOCK
         return ClassNumbers(rec.Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
@@ -277,7 +277,8 @@ class Step(rec.Record):
     # Sums over all classes of c and of tab of the HNSP (see `labels.hnsp`).
     sum_of_c: rec.Float64
     sum_of_tables: rec.Float64
-    # Factor of a sample's weight in the first weighting, and in each count of the second weighting.
+    # Factors of a class's counts: of the first count in the first weighting, and of each count in
+    # the second weighting.
     noisy: rec.Float64
     of_all: rec.Float64
     of_late: rec.Float64
@@ -287,8 +288,8 @@ class Step(rec.Record):
 class Factors(rec.Record):
     """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
-    `by_weight` multiplies the weight of a class. In the HNSP, `by_first` multiplies tab of the
-    class, min(weight, 1), and `by_second` multiplies the number of sides with samples of the class.
+    `by_weight` multiplies the first count of a class. In the HNSP, `by_first` multiplies tab of the
+    class, min(count, 1), and `by_second` multiplies the number of sides with samples of the class.
     In the second weighting, `by_first` and `by_second` multiply the two discounted counts of the
     class. The weightings add `constants` to all classes.
     """
@@ -332,7 +333,8 @@ class AdaptiveForest(RebuiltForest):
     root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
     is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # The accepted sample: its class, its weight, and whether the class is new.
+    # The accepted sample, which is being learned: its class, its weight, and whether the class is
+    # new.
     accepted: rec.Int64 = rec.transient()
     accepted_weight: rec.Float64 = rec.transient()
     accepted_is_new: rec.Int64 = rec.transient()
@@ -349,8 +351,8 @@ class AdaptiveForest(RebuiltForest):
     # samples, then for recent trees.
     steps: rec.Array[Step]
     posterior_sums: rec.Float32s
-    # For samples with weights other than 1. `node_c` has c of the HNSP (see `labels.hnsp`) for each
-    # class at a node of a path. `below` has the weight of each class at the node below.
+    # Buffers for samples with weights other than 1. At a node of a path, `node_c` has c of the HNSP
+    # (see `labels.hnsp`) for each class. `below` has the weight of each class at the node below.
     node_c: rec.Float32s
     below: rec.Float32s
     # Buffers for drawing a cut. `class_sides` has the weights of a leaf's classes on the sides of

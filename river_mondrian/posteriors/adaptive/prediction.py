@@ -109,7 +109,7 @@ def _walk_down(
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
             stops, shares, units = statistics.stops, statistics.shares, statistics.units
-            # The weight of the node in each weighting, then the factor of a sample's weight.
+            # First, the weight of the node in each weighting. Then, the factors of the counts.
             stopped = noisy if ends else noisy * stops[nodes.NOISY]
             step.noisy = stopped / (statistics.weight + of_noisy * n_classes)
             noisy -= stopped

@@ -72,7 +72,7 @@ def find(
 
 @inlined
 def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> ClassNumbers:
-    """Return the weights of a class at a node."""
+    """Return the three counts of a class at a node."""
     if forest.is_sparse == 1:
         return forest.find(forest, tree, statistics, label, False).numbers()
     return statistics.numbers_of(label)
@@ -90,7 +90,7 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
     """Append the rows linked by `row` to the `n` rows in `found`, and return the new `n`.
 
-    `owner` is the index of the rows' node.
+    `owner` is the index of the rows' node (see `FoundRow`).
     """
     links = row.links()
     for bit in range(nodes.N_LINKS):
@@ -239,7 +239,7 @@ def copy_statistics(
 def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
     """Write `n` seen classes to rows of nodes.
 
-    `found` has the row, the number and the sides of each class, and `numbers` has the weights of
+    `found` has the row, the number and the sides of each class, and `numbers` has the counts of
     each class.
     """
     tree = forest.trees[t]
@@ -255,7 +255,7 @@ Rows = NDArray[np.int32]
 
 
 def _blocks_in(rows: Rows, n_classes: int) -> Singles:
-    """Return the class weights in rows of all classes, shape (..., 1 + N_FORGETTING, n_classes)."""
+    """Return the counts in rows of all classes, shape (..., 1 + N_FORGETTING, n_classes)."""
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
@@ -287,9 +287,9 @@ def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
 
 
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
-    """Return the class weights in an array of a tree's rows, shape (rows, n_classes).
+    """Return the first count of each class in an array of a tree's rows, shape (rows, n_classes).
 
-    With many classes, the result has all weights of a node in the node's own row, and 0 in linked
+    With many classes, the result has all counts of a node in the node's own row, and 0 in linked
     rows.
     """
     if not is_sparse:
@@ -328,7 +328,7 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
     """Return the seen classes in an array of rows of all classes, as arguments of `put_seen`.
 
-    The results are the row, the number and the sides of each class, the weights of each class, and
+    The results are the row, the number and the sides of each class, the counts of each class, and
     the number of classes. `capacity` is the rows' capacity for classes.
     """
     numbers = _blocks_in(rows, n_classes)

@@ -61,7 +61,7 @@ from .seen import follow, numbers_of, seen_at
 # classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
 # first check for overlapping addresses, which takes longer than the sums. With many classes, a
 # class is added for all posteriors at once. The sums of the posteriors are contiguous, and so are
-# the weights of a seen class.
+# the counts of a seen class.
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
@@ -317,7 +317,7 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Update stops and shares on a sample's path with the sample's class, from the leaf up.
+    """Update `stops` and `shares` on a sample's path with the sample's class, from the leaf up.
 
     `own` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
     consists of this point has seen no sample.
@@ -381,7 +381,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 def update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> int:
-    """Update stops and shares on a path as `update_weights` does, for any weight of the sample."""
+    """Update `stops` and `shares` as `update_weights` does, for any weight of the sample."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     # Log likelihoods of the child's subtree, times the sample's weight.

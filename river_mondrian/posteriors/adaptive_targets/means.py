@@ -85,7 +85,7 @@ class AdaptiveTargetForest(RebuiltForest):
 
     trees: rec.Array[TargetsTree]
     points: rec.Table[TargetsPoint]
-    # The accepted sample: its targets and its weight.
+    # The accepted sample, which is being learned: its targets and its weight.
     accepted: rec.Float64s
     accepted_weight: rec.Float64 = rec.transient()
     # Targets beyond the fences are clipped, unless many recent targets were beyond the fences.

@@ -27,10 +27,11 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# Stages of an accepted sample. LEARNED: the sample has been learned. ACCEPTED: the sample waits to
-# be learned. A sample that doubles the number of samples has two more stages. MIXED_IN: the mixture
-# has learned the sample, but the sample is not stored and the ranges are not fitted. RESCALED: the
-# sample's point is stored, and the trees must be rebuilt.
+# Stages of the accepted sample, which is the sample that is being learned. LEARNED: the sample has
+# been learned. ACCEPTED: the sample waits to be learned. A sample that doubles the number of
+# samples has two more stages. MIXED_IN: the mixture has learned the sample, but the sample is not
+# stored and the ranges are not fitted. RESCALED: the sample's point is stored, and the trees must
+# be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2

@@ -118,7 +118,8 @@ def put_fences(forest: T, low: float, high: float) -> None:
             point.weight = weight
             has_changed = True
     if has_changed or forest.n_forgotten > 0:
-        # Recompute the moments, since removed targets have left rounding errors.
+        # Recompute the moments for the new weights, or to drop the rounding errors of removed
+        # targets.
         forest.add_up(NONE)
     if not has_changed:
         return

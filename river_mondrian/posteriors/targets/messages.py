@@ -211,7 +211,7 @@ class TargetForest(SampledForest):
     high_fence: rec.Float64
     # Number of samples at the next renewal of fences and hyperparameters.
     renewed_at: rec.Int64 = rec.transient()
-    # The horizon after the next learned sample or block of rows.
+    # The `horizon` after the next learned sample or block of rows.
     next_horizon: rec.Float64 = rec.transient()
     # Buffer for the densities of a target under all trees.
     densities: rec.Array[TargetDensity] = rec.derived()

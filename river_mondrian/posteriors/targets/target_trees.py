@@ -238,7 +238,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up.
 
-        `horizons` has the horizon after each row, or is None if the horizon does not change.
+        `horizons` has the time up to which trees are read after each row, or is None if this time
+        does not change.
         """
 
         def put(start: int, n: int, first: int) -> None:
