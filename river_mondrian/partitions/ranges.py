@@ -176,7 +176,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floa
     columns = rows.tocsc()
     columns.eliminate_zeros()
     counts = np.diff(columns.indptr).astype(np.int64)
-    # With so few nonzero values, more than half of the values are 0.
+    # In these columns, more than half of the values are 0.
     few = counts <= (rows.shape[0] - 1) // 2
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))

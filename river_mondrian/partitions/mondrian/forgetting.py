@@ -12,9 +12,9 @@ so, the cuts at and below the node are dropped. Conditionally on all visible nod
 distributed as a Mondrian tree of the node's points from the time of the parent's cut on. The cuts
 that are sampled when the pause ends have the same distribution.
 
-Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
-reference to the parent (`UP`). The way up restores the references. No memory is allocated, so no
-step can fail.
+Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
+replaced by a reference to the parent (`UP`). The way up restores the references. No memory is
+allocated, so no step can fail.
 
 A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
 later. At a cut on the missing value, each side is searched if its box contains the point's known
@@ -235,7 +235,8 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
     """Replace point `p` by `following` in the list of a leaf.
 
-    In a window, the oldest point is the first. Any other point is found by following the list.
+    In a window, the oldest point is the first point of the list. Any other point is found by
+    following the list.
     """
     if node.list_end == p + 1:
         node.list_end = 0
@@ -445,11 +446,11 @@ def forget_in_trees(forest: F, p: int) -> None:
 
 @inlined
 def next_point(forest: F, inputs: rec.Float64s) -> int:
-    """Return the number of the point that will store a sample of checked size.
+    """Return the number of the point that will store a sample.
 
-    In a full window, the call forgets the oldest sample and returns its number. Otherwise the call
-    returns the next free number. If input i is too large, returns `TOO_LARGE - i` and forgets no
-    sample.
+    If the window is not full, the call returns the next free number. In a full window, the call
+    forgets the oldest sample and returns its number. If input i is too large, the call returns
+    `TOO_LARGE - i` in a full window, and forgets no sample.
     """
     if forest.n_points < forest.window:
         return forest.n_points

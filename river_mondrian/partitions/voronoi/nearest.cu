@@ -14,9 +14,9 @@
 // origin. The score is the squared distance without |c|^2, which all points share.
 //
 // Arrays: each row and point has `width` floats, a multiple of 8, padded with zeros. `starts` and
-// `owners` list the partitions that own the points of a tile (`cuda.owners_by_tile`). `members` has
-// the points of each partition. `minima` has a minimum for each split, partition and row. `cells`
-// has a column for each row and partition.
+// `owners` list the partitions that have the points of a tile as centres (`cuda.owners_by_tile`).
+// `members` has the centres of each partition. `minima` has a minimum for each split, partition and
+// row. `cells` has a column for each row and partition.
 
 const int THREADS = 256;
 const int WARP = 32;
@@ -66,8 +66,8 @@ struct __align__(8) Minimum {
     unsigned column;
 };
 
-// A tile's least and second least score among a partition's points, and the owner of the first: its
-// place in the tile plus `POINTS` times its column.
+// A tile's least and second least score among a partition's points. The owner is the place in the
+// tile of the point with the least score, plus `POINTS` times the point's column.
 struct Lowest {
     float score;
     float second;
@@ -218,10 +218,9 @@ __device__ __forceinline__ void take(Lowest &lowest, float score, unsigned owner
     lowest.score = fminf(lowest.score, score);
 }
 
-// Add a tile's lowest score to a minimum. The minimum is contested if any other score so far is
-// within the limit. The limit grows with the least score. So a score beyond an earlier limit is
-// also beyond the present limit. A contested minimum is no longer contested once it is beyond the
-// present limit.
+// Add a tile's lowest score to a minimum. The minimum is contested if another score is within the
+// limit. The limit grows with the least score. So a score beyond an earlier limit is also beyond
+// the present limit. A contested minimum is no longer contested once it is beyond the present limit.
 __device__ __forceinline__ void merge(
     Minimum &minimum, const Lowest &lowest, float factor, float slack) {
     const bool less = lowest.score < minimum.score;
@@ -402,7 +401,7 @@ __device__ __forceinline__ void keep_nearer(
 
 // There is a warp for each pending pair. In a split whose minimum is not contested, only the
 // minimum's point may be the nearest. In another split, any point of the partition in the split's
-// tiles may be.
+// tiles may be the nearest.
 extern "C" __global__ void settle(
     const Minimum *__restrict__ minima, int n_splits, int n_partitions, int n,
     const Bound *__restrict__ bounds, const float *__restrict__ rows,
