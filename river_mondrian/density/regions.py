@@ -172,7 +172,7 @@ def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
 
 @exact_inlined
 def start_at_origin(partition: P, t: int) -> None:
-    """Set the current pivot to the origin, if there is one."""
+    """Set the current pivot to the origin, if the trees have an origin."""
     if partition.origin:
         around = partition.around
         found = lift(partition, t, partition.origin, around)
@@ -266,8 +266,8 @@ NEXT_KEY = 7
 PER_SIDE = 8
 
 # Length of the first block times the time at which the region began. Most samples of a region are
-# several times farther from the pivot than this length. A longer block wastes draws of cuts beyond
-# a sample. A shorter block wastes draws of blocks without cuts.
+# several times farther from the pivot than this length. With longer blocks, more cuts that are
+# farther than a sample are drawn. With shorter blocks, more blocks without cuts are drawn.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -295,7 +295,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @exact_inlined
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step; at least a number just above the value."""
+    """Return the value plus a positive step; despite rounding, the result exceeds the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 

@@ -39,7 +39,7 @@ REMOVE = -1
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
     """Store a region and return its row; there must be room.
 
-    The pivot is the only sample of the region. If `pivot` is `NONE`, the region has no sample.
+    The region has one sample, the pivot. If `pivot` is `NONE`, the region begins without samples.
     """
     row = partition.unused_region
     if row == NONE:

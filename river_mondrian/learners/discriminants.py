@@ -309,7 +309,7 @@ def squared_distance(
 
 @kernel
 def predict(discriminants: Discriminants, values: Float64s) -> None:
-    """Predict the class of a sample's raw inputs."""
+    """Predict the class of a sample from its raw inputs."""
     if discriminants.n_categories > 0:
         values = discriminants.take_apart(discriminants, values)
     discriminants.standardize(values)
@@ -399,7 +399,8 @@ def update_moments(
             continue
         mean = means[i] if counts[i] > 0.0 else value
         if count_value(counts, means, squares, i, value, weight):
-            # A class begins with one value of weight 1 at the mean over all classes.
+            # The first value of a class comes with a pseudo-value of weight 1 at the mean over all
+            # classes.
             is_known = class_counts[i] > 0.0
             class_n = (class_counts[i] if is_known else 1.0) + weight
             class_mean = class_means[i] if is_known else mean

@@ -239,8 +239,8 @@ def learn_lifetimes(
 ) -> None:
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
-    `before` has the sample's cells before the map learned the sample. The losses are the losses of
-    predictions from these cells. If `before` is empty, the shares do not change.
+    `before` has the sample's cells before the map learned the sample. The losses are computed from
+    predictions for these cells. If `before` is empty, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0

@@ -359,7 +359,7 @@ class DescentWeights(Weights):
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
     ) -> Floats:
-        """Write the gradients of a mapped sample, and return the gradients of its words alone."""
+        """Write the gradients of a mapped sample; return the gradients for its words alone."""
         if self.has_words:
             learning.score_words(self.record)
             self._differentiate(target, weight, is_again)

@@ -271,8 +271,8 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     """Update the inverse for the cut of cell `number`, and return the change of ln det K.
 
-    The kernel of two points in different parts of the cell decreases by 1 / M. With the indicators
-    e and f of both parts, K becomes K - (e f^T + f e^T) / M.
+    The kernel of two points in different parts of the cell decreases by 1 / M. With the indicator
+    vectors e and f of the points in each part, K becomes K - (e f^T + f e^T) / M.
     """
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     lower, upper = sweep.ranges[number], sweep.ranges[sweep.n_cells - 1]

@@ -25,7 +25,7 @@ from .records import Candidate, Design, Ridges
 # linear columns.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-# Largest number of columns beyond the linear columns, and of waves, for each measured row.
+# Largest number of bends and products, and largest number of waves, for each measured row.
 COLUMNS_PER_ROW = 0.25
 # Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3

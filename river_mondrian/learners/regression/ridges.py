@@ -36,7 +36,7 @@ MOST_DOUBLINGS = 30
 
 @exact_separate
 def predict(ridges: Ridges, inputs: Float64s) -> None:
-    """Predict the target of a sample's raw inputs with each regression."""
+    """Predict the target of a sample from its raw inputs, with each regression."""
     design, predicted = ridges.designs[ridges.active], ridges.predicted
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     make_columns(ridges, design, inputs, columns)
