@@ -135,9 +135,10 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Insert a cut between a point and a leaf, if within the lifetime (Algorithm 4, lines 1 to 9).
+    """Draw a cut between a point and a leaf, and insert the cut if it is within the lifetime.
 
-    Returns whether a cut was inserted.
+    The function implements lines 1 to 9 of Algorithm 4 at a leaf. Returns whether the cut was
+    inserted.
     """
     rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
     if rate > 0.0:

@@ -327,7 +327,7 @@ class Tree(rec.Record):
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
     # and the time of the parent's cut. The last fields are the walk's point, the end of the points
-    # to add, and the number of rows and boxes that the tree needs.
+    # to add, and the number of rows that the tree needs.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()

@@ -1,8 +1,8 @@
 """Walks of samples down trees, for predictions with any posterior.
 
-At each node a walk records the sample's distance from the box, and the probability that the walk
-has branched off above (Equations 5 and 6 of Lakshminarayanan et al. 2014). At the end,
-`Prediction.add_walk` applies the posterior to the walk. Each posterior has a subclass of
+At each node a walk records the sample's distance from the box, and the probability of having
+branched off above. The formulas are Equations 5 and 6 of Lakshminarayanan et al. (2014). At the
+end, `Prediction.add_walk` applies the posterior to the walk. Each posterior has a subclass of
 `Prediction`.
 """
 

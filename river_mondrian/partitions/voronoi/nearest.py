@@ -162,7 +162,7 @@ LARGEST_SCORE_ERROR = 1.0 / 64.0
 
 
 def index_error(n_features: int) -> float:
-    """Return 3 e for an index (see the module's docstring), divided by the squared norms."""
+    """Return 3 e for an index (see the module's docstring), divided by the sum of squared norms."""
     return 3.0 * 4.0 * gamma(n_features + 1, DOUBLE)
 
 
