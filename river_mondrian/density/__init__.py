@@ -1,12 +1,12 @@
-"""Mondrian trees of the whole space, which store only the regions that separate samples.
+"""Mondrian trees of the whole space, which store only regions with samples.
 
-The first sample of a region is its *pivot*. On each side of the pivot in each dimension, cuts occur
-independently, at the rate of one per unit of length and time. So, in D dimensions, each of the 2 D
-sides has an independent process of cuts, drawn from the region's key (`regions`). The time from the
-region's beginning to the first cut between a sample x and the pivot is exponentially distributed
-with rate |x - pivot|_1. The space that this cut separates from the pivot's cell is a new region.
-The new region begins at the time of the cut, and its partition is an independent Mondrian process.
-At time 0 the whole space is the region of the first sample.
+The first sample of a region is the *pivot* of the region. On each side of the pivot in each
+dimension, cuts occur independently, at the rate of one per unit of length and time. So, in D
+dimensions, each of the 2 D sides has an independent process of cuts, drawn from the region's key
+(`regions`). The time from the region's beginning to the first cut between a sample x and the pivot
+is exponentially distributed with rate |x - pivot|_1. The space that this cut separates from the
+pivot's cell is a new region. The new region begins at the time of the cut, and its partition is an
+independent Mondrian process. At time 0 the whole space is the region of the first sample.
 
 A tree stores 32 bytes for each region, regardless of the number of features. A tree stores nothing
 for samples that are not pivots, or for cells without samples. A cell's sides are computed on

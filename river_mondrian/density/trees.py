@@ -331,7 +331,7 @@ class PivotTrees(rec.OwnsArrays):
     # Learning.
 
     def learn(self, lifetime: float = math.nan) -> int:
-        """Learn the sample in `vector` at a lifetime; NaN means each tree's lifetime.
+        """Learn the sample in `vector` at a lifetime; with NaN, each tree keeps its lifetime.
 
         Returns `DONE`. If the sample is not learned, returns the place of the first bad input, or
         `WAITS` if the trees must be renewed first.
@@ -509,8 +509,8 @@ class PivotTrees(rec.OwnsArrays):
 def _rate_of(values: rec.Floats) -> float:
     """Return the rate of cuts of a feature: 1 / width, with the width between the quantiles `ENDS`.
 
-    If both quantiles are equal, the width is the mean distance of the other values from the median.
-    The rate is 0 for a feature whose values are all equal.
+    If both quantiles are equal, the width is the mean distance from the median of all values that
+    differ from the median. The rate is 0 for a feature whose values are all equal.
     """
     low, high = np.quantile(values, ENDS)
     width = float(high - low)

@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
-    """A growing list of samples under a kernel; `S` is the type of a stored sample."""
+    """Stored samples with a kernel; `S` is the type of a stored sample."""
 
     # Number of support vectors.
     n = 0
@@ -267,7 +267,7 @@ class SparseSupports(SupportVectors[Values]):
         self._refer()
 
     def _size(self, sample: Values) -> float:
-        # Exact sums, so that the order of the keys does not matter.
+        # The sums are exact, so that the order of the keys does not matter.
         if self.kind == LAPLACE:
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())

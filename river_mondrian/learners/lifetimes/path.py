@@ -357,8 +357,8 @@ def lifetime_path(
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise in the marginal likelihood, in squared units of the target (delta^2 in
-        the paper, for weights of prior variance 1). None integrates the variance out under the
-        prior 1 / variance.
+        the paper, for weights of prior variance 1). If None, the variance is integrated out under
+        the prior 1 / variance.
     learners
         The learners to run.
     sgd_passes
@@ -374,7 +374,8 @@ def lifetime_path(
         in less time.
     prior
         Prior of the lifetime: a frozen distribution of `scipy.stats`, truncated at `lifetime_max`.
-        Predictions of the test rows are averaged over the posterior (Supplement B).
+        Predictions of the test rows are averaged over the posterior of the lifetime (Supplement B
+        of the paper).
     progress
         Whether to show the progress of the sweep on stderr, by tqdm or, without tqdm, as lines of
         text.
@@ -383,7 +384,7 @@ def lifetime_path(
 
     Returns
     -------
-    Lifetimes, errors and log marginal likelihoods.
+    The lifetimes, and the errors and log marginal likelihoods at these lifetimes.
 
     Raises
     ------
@@ -395,8 +396,8 @@ def lifetime_path(
 
     Notes
     -----
-    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time. The memory
-    of ridge regression is of the same order. An evaluation of any learner costs O(M) per row.
+    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time. Ridge
+    regression needs O(min(C, n)^2) memory. An evaluation of any learner costs O(M) time per row.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """Construction of designs from stored rows while the stream continues.
 
-A design is a set of columns computed from the inputs (`records.py`). Its construction is spread
-over several calls of bounded time. First, inputs are measured and columns are chosen. Then random
-waves (random Fourier features) are drawn, and stored rows are added to the sums, the latest rows
-first. Finally, the new design replaces the design in use. Designs are made after 8, 16, 32 samples
-and so on. After rows have been dropped, no design is made unless inputs are new or have new centres
-or units.
+A design is a set of columns computed from the inputs (`records.py`). The construction of a design
+is spread over several calls, whose time is bounded. First, inputs are measured and columns are
+chosen. Then random waves (random Fourier features) are drawn, and stored rows are added to the
+sums, the latest rows first. Finally, the new design replaces the design in use. Designs are made
+after 8, 16, 32 samples and so on. After rows have been dropped, no design is made unless inputs are
+new or have new centres or units.
 
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
 regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For

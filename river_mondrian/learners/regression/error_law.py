@@ -64,7 +64,7 @@ N_TERMS = 4
 N_PAIRS = N_TERMS * (N_TERMS + 1) // 2
 KEPT = 0.999
 PRIOR = 20.0
-# Least guess, as a fraction of the size of the point.
+# Least guess, as a fraction of the absolute value of the predicted point.
 LEAST_PART = 1e-12
 
 

@@ -58,7 +58,7 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     freedom
         Number of residuals.
     noise_variance
-        Variance of the noise; None integrates the variance out under the prior 1 / variance.
+        Variance of the noise; if None, the variance is integrated out under the prior 1 / variance.
 
     """
     if noise_variance is not None:
@@ -370,7 +370,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
     Parameters
     ----------
     posterior
-        The posterior that is updated. Its map has the columns of both maps.
+        The posterior that is updated. The map of this posterior has the columns of both maps.
     other
         The other posterior, with the same prior.
     columns

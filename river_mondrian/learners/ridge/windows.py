@@ -43,7 +43,7 @@ from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
 # Largest relative error, and the fraction of this error that one rounding adds. Predictions should
-# equal the predictions of a refit to 1e-8.
+# equal the predictions of a refit up to about 1e-8.
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
@@ -296,7 +296,7 @@ def learn_rows(
 
 
 class HeldSamples(Learned[Held]):
-    """The samples that can be removed from a posterior, in slots.
+    """Slots with the samples that can be removed from a posterior.
 
     The number of slots is fixed. `resized` returns a copy with another number of slots.
 
