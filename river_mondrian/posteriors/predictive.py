@@ -158,7 +158,7 @@ class PredictiveDistribution:
 
     @property
     def var(self) -> float:
-        """Variance; infinite with a component of at most 2 degrees of freedom."""
+        """Variance, which is infinite if a component has at most 2 degrees of freedom."""
         used = self.weights > 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(self.freedoms > 2.0, 1.0 + 2.0 / (self.freedoms - 2.0), np.inf)
@@ -262,7 +262,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The probability of values up to this value.
+        The probability that the target is at most `y`.
 
         """
         return float(self._tails(np.array([y]), 1.0)[0])
@@ -277,7 +277,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The value, in units of the target.
+        The quantile, in units of the target.
 
         Raises
         ------
@@ -359,8 +359,9 @@ class PredictiveDistribution:
         For mixtures of normal distributions, the score has a closed form. The time to compute the
         score grows with the square of the number of components. If a component is a Student's t
         distribution, all components have the same centre c. Let G(u) = P(Y > c + u). The score is
-        then the integral of 2 G(u)^2 over u > 0, plus the integral of 1 - 2 G(u) over 0 < u < |y -
-        c|. Both integrals are computed by Gauss-Legendre quadrature with growing steps.
+        then the sum of two integrals. The integral over u > 0 is of 2 G(u)^2. The integral over 0 <
+        u < |y - c| is of 1 - 2 G(u). Both integrals are computed by Gauss-Legendre quadrature with
+        growing steps.
 
         """
         if np.isinf(self.scales).any():
@@ -393,7 +394,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The value.
+        The drawn value, in units of the target.
 
         """
         rng = np.random.default_rng(seed)

@@ -284,8 +284,8 @@ Moments = tuple[float, float]
 def logistic_rise(decay: float, span: float) -> float:
     """Return sigma(a + span) - sigma(a) without cancellation, with decay = exp(-a).
 
-    sigma is the logistic function. With e = exp(-span), the difference is 1 / (1 + decay e) - 1 /
-    (1 + decay) = decay (1 - e) / ((1 + decay) (1 + decay e)).
+    sigma is the logistic function. Let e = exp(-span). The difference is 1 / (1 + decay e) - 1 / (1
+    + decay) = decay (1 - e) / ((1 + decay) (1 + decay e)).
     """
     lost = -math.expm1(-span)
     return decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
