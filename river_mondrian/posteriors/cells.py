@@ -218,7 +218,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep a begun change. Kernels refuse samples until all begun walks are complete."""
+        """Keep the current change. Kernels refuse samples until all started walks are complete."""
         self._before = None
         self.enter()
 

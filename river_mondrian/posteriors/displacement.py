@@ -151,8 +151,8 @@ class CutForest(SampledForest):
     entering: rec.Float64
     entry_state: rec.Int64
     n_passed: rec.Int64
-    # The last scored sample, the score of this sample, and the result of `n_changes` at the
-    # scoring.
+    # The last scored sample, the score of this sample, and the result of `n_changes` when this
+    # sample was scored.
     noted_inputs: rec.Float64s
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
@@ -212,8 +212,8 @@ N_READINGS = 5
 # every sample would be anomalous.
 LEAST_HELD = 32
 
-# The share DENSITY is for the cells at this lifetime. The expected share of the samples y in the
-# cell of x is the mean of exp(-2 |x - y|_1) over y.
+# DENSITY is the share of samples in the cell at this lifetime. The expected share of the samples y
+# in the cell of x is the mean of exp(-2 |x - y|_1) over y.
 DENSITY_LIFETIME = 2.0
 
 

@@ -189,7 +189,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return W / (W - w) of each node: a leave-one-out error per deviation from the mean.
+    """Return W / (W - w) of each node: a leave-one-out error over the deviation from the mean.
 
     W is the weight of the node's targets, and w the mean weight of a target.
     """

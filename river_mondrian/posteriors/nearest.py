@@ -9,10 +9,10 @@ sample in the subset is
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
 In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), the samples of a random
-subset are the centres of Voronoi cells. With subsets as above, (1) is the mean distance of x to the
-centre of the cell of x over infinitely many partitions. So (1) has no sampling error. With q = 1/k,
-the mean of r is about k. So about k nearest neighbours count, and nearer neighbours count more.
-While n <= 2 k samples are held, q is min(1/2, 2/n).
+subset are the centres of Voronoi cells. With subsets drawn as above, (1) is the mean distance of x
+to the centre of the cell of x over infinitely many partitions. So (1) has no sampling error. With q
+= 1/k, the mean of r is about k. So about k nearest neighbours count, and nearer neighbours count
+more. While n <= 2 k samples are held, q is min(1/2, 2/n).
 
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
@@ -98,7 +98,7 @@ class Neighbors(rec.Record):
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     # The latest samples, with the next sample in the last row. The last scored sample, the score of
-    # this sample, and the number of learned samples at the scoring.
+    # this sample, and the number of learned samples when this sample was scored.
     recent: rec.Float64s = rec.sized("shingle", "n_inputs")
     noted_inputs: rec.Float64s = rec.transient("n_inputs")
     noted_score: rec.Float64 = rec.transient()

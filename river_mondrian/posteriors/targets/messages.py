@@ -62,7 +62,7 @@ class TargetPoint(Point):
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:
-        """Return whether two points have the same target and weight, even if set aside."""
+        """Return whether two points have the same target and the same absolute weight."""
         sample = TargetPoint(other)
         return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
@@ -98,7 +98,7 @@ class TargetNode(LightNode):
         return self.n_samples < TargetForest(forest).min_split
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether a paused leaf has enough samples to be cut with one more point."""
+        """Return whether one more point gives a paused leaf enough samples to be cut."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
@@ -299,7 +299,7 @@ def prior_variance_over(decay: float, span: float) -> float:
 
 @inlined
 def passed_on(precision: float, prior_variance: float) -> float:
-    """Return a message's precision about the parent's mean, from the precision at the node."""
+    """Return the precision of a message to the parent, given the precision at the node."""
     return 1.0 / (1.0 / precision + prior_variance)
 
 
