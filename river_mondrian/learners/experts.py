@@ -14,7 +14,7 @@ The sum is 1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
-multiplied by w / W, because the loss bound of the fixed share assumes weights of at most 1.
+multiplied by w / W. The loss bound of the fixed share assumes weights of at most 1.
 """
 
 import math
