@@ -62,9 +62,9 @@ KEPT = 0.998
 LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
-# Likelihoods by squared errors: largest difference of squared errors, in units of the squared
-# narrowest width, and its factor in the exponent. Regressions by absolute errors: the least error,
-# in units of the mean error.
+# Likelihoods by squared errors, in units of the squared narrowest width: largest difference of two
+# squared errors, and factor of this difference in the exponent. Regressions by absolute errors: the
+# least error, in units of the mean error.
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
@@ -104,8 +104,8 @@ class TargetMixture(Record):
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # For the last sample: the experts' predictions, their deviations from the fixed share's
-    # prediction, the finalists, the point, and the experts' mean distance from it.
+    # For the last sample: the experts' predictions, their deviations from the fixed share, the
+    # finalists, the point, and the experts' mean distance from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
