@@ -67,7 +67,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to twice as many samples are stored until all trees have been rebuilt. With
+        removed. Up to `2 * window` samples are stored until all trees have been rebuilt. With
         `window=1000`, there are no trees of recent samples.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least

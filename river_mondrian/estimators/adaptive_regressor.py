@@ -75,7 +75,7 @@ class AdaptiveMondrianForestRegressor(
         targets come late, these experts use older targets.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to twice as many samples are stored until all trees have been rebuilt.
+        removed. Up to `2 * window` samples are stored until all trees have been rebuilt.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
         512. None sets no limit. Features are never removed, so an endless stream of new features

@@ -4,7 +4,8 @@ Experts are mixed in four ways:
 
 - A fixed share (Herbster and Warmuth 1998) uses Student densities around the experts' predictions.
   The width of a density is the mean size of the expert's recent errors.
-- A product update (Cesa-Bianchi, Mansour and Stoltz 2007) uses the gradient of the absolute error.
+- A product update, the algorithm Prod (Cesa-Bianchi, Mansour and Stoltz 2007), uses the gradient
+  of the absolute error.
 - Two regressions of the targets on the predictions are shrunk towards the fixed share. The first
   minimizes squared errors. The second minimizes absolute errors: it divides each squared error by
   the error's size.

@@ -262,8 +262,8 @@ FACTOR_OF_SPREAD = 1.7
 # FENCE for a feature whose interquartile range has shrunk, so that earlier values do not set the
 # range.
 NEAR_FENCE = 10.0
-# Least fraction of the samples that must have a value of a feature, for a new width
-# (`KnownRanges.known`).
+# Least fraction of the samples that must determine the range of a feature (`KnownRanges.known`),
+# for a new width.
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
 # bits of the largest earlier width, which is at most 4,096 times the present width.
