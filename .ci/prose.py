@@ -1,12 +1,10 @@
-"""Check pages, examples and public docstrings for unclear words and long sentences."""
+"""Check pages, docstrings and comments for unclear words and long sentences."""
 
-import pydoc
+import ast
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-from docstrings import paths
 
 ROOT = Path(__file__).parents[1]
 # Patterns of unclear sentences, and plainer words.
@@ -23,25 +21,36 @@ MARKS = {
     r"\bno matter\b|\bthe one side\b": "name the thing",
 }
 # A docstring begins with a plain verb.
-STARTS = re.compile(r"(Tell|Let|Give|What|Say|Put|Take)\b")
-MOST_WORDS = 35
+STARTS = re.compile(r"(Tell|Let|Give|What|Say)\b")
+MOST_WORDS = 28
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the pages and their texts without code, tables and addresses of links."""
-    for path in [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]):
         if path.parent.name != "results":
             text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
-            text = re.sub(r"^(\|.*| {4,}\S.*)$", "", text, flags=re.MULTILINE)
+            text = re.sub(r"^(\|.*|!\[.*| {4,}\S.*)$", "", text, flags=re.MULTILINE)
             yield str(path.relative_to(ROOT)), re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield the public docstrings, and the sources of the examples with their comments."""
-    for path in sorted(set(paths())):
-        text = getattr(pydoc.locate(path), "__doc__", None) or ""
-        # The names of parameters are removed.
-        yield path, re.sub(r"^ *[\w, ]+$", "", text, count=0, flags=re.MULTILINE)
+    """Yield the docstrings of the package and its benchmarks, without names of parameters."""
+    for folder in ("river_mondrian", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    text = ast.get_docstring(node) or ""
+                    name = f"{path.relative_to(ROOT)}, {getattr(node, 'name', 'module')}"
+                    yield name, re.sub(r"^ *[\w, ]+$|`[^`]*`", "", text, flags=re.MULTILINE)
+
+
+def comments() -> Iterator[tuple[str, str]]:
+    """Yield the comments of the package and its benchmarks, and the sources of the examples."""
+    for folder in ("river_mondrian", "benchmarks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = "\n".join(re.findall(r"# .*", path.read_text()))
+            yield str(path.relative_to(ROOT)), re.sub(r"`[^`]*`", "", text)
     for example in sorted((ROOT / "examples").glob("*.py")):
         yield str(example.relative_to(ROOT)), example.read_text()
 
@@ -49,7 +58,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
 def main() -> int:
     """Print the unclear words and long sentences, and return 1 if there are any."""
     found = []
-    for name, text in [*pages(), *docstrings()]:
+    for name, text in [*pages(), *docstrings(), *comments()]:
         for mark, plainer in MARKS.items():
             found += [f"{name}: {part!r}: {plainer}" for part in re.findall(mark, text)]
     for name, text in docstrings():

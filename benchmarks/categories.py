@@ -74,7 +74,7 @@ def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
 
 
 def mushrooms(n: int) -> Samples:
-    """Return mushrooms with 22 categories of 2 to 12 levels, four of which determine the class."""
+    """Return mushrooms with 22 categories of 2 to 12 levels; four of them determine the class."""
     rng = np.random.default_rng(1)
     sizes = [int(k) for k in rng.integers(2, 13, 22)]
     # The class depends on four categories: odour, spores, habitat and population.

@@ -19,7 +19,7 @@ PEERS = ("learn_one", "learn_many", "n_jobs=2", "two processes", "half the trees
 
 
 def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
-    """Let a model learn rows one by one; return the seconds."""
+    """Learn rows one by one with a model, and return the seconds."""
     samples = list(zip(frame.to_dict("records"), labels, strict=True))
     with no_gc():
         started = time.perf_counter()
