@@ -13,7 +13,7 @@ from river_mondrian import Alarms, DensityForest, NearestNeighborDetector, Rando
 
 from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
-from .minutes import DAY, DAYS, KINDS, metric
+from .minutes import DAY, DAYS, KINDS, SEED, metric, usual
 from .nab import PROFILES, Places, at, best, places
 from .pictures import draw_series
 
@@ -191,11 +191,15 @@ THRESHOLDS = (0.98, 0.997)
 # Budgets, and the detectors and the threshold of the runs with a budget.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
-# Settings for at most one alarm a day: the windows of detectors and alarms, and the threshold.
-ONE_A_DAY = {
-    "default": (2048, 8192, 0.999),
-    "two weeks": (14 * DAY, 14 * DAY, 0.99),
-}
+# Settings for at most one alarm a day: a name, the windows of detectors and alarms, a threshold.
+ONE_A_DAY = (
+    ("default", (2048, 8192, 0.999)),
+    ("two weeks", (14 * DAY, 14 * DAY, 0.99)),
+    ("two weeks", (14 * DAY, 14 * DAY, 0.997)),
+    ("two weeks", (14 * DAY, 14 * DAY, 0.999)),
+)
+# Number of series without incidents, and the days of each of three periods.
+N_QUIET, PERIOD = 10, 14
 
 
 def _one_a_day(near: int, window: int, threshold: float) -> Alarms:
@@ -255,7 +259,7 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     report.table([*headers, *KINDS], rows)
 
     rows = []
-    for who, settings in ONE_A_DAY.items():
+    for who, settings in ONE_A_DAY:
         for first in (0, n_series):
             progress(f"{who}, from series {first}")
             series = range(first, first + n_series)
@@ -282,18 +286,42 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     headers = ["windows", "threshold", "series", "alarms a day", "false alarms", "found"]
     report.table([*headers, *KINDS], rows)
 
+    n_quiet = 1 if quick else N_QUIET
+    rows = []
+    for who, settings in ONE_A_DAY:
+        progress(f"{who}, without incidents")
+        counted = np.zeros(3, dtype=int)
+        for number in range(n_quiet):
+            values, _ = usual(np.random.default_rng([SEED + 1, number]), 3 * PERIOD)
+            minutes = np.array(_raised(values, _one_a_day(*settings)), dtype=int)
+            counted += np.bincount(minutes // (PERIOD * DAY), minlength=3)
+        rows.append([who, f"{settings[-1]:g}", *map(str, counted)])
+    report.note(
+        f"The next table has the false alarms of the same settings on {n_quiet} other series "
+        f"without incidents, of {3 * PERIOD} days each."
+    )
+    days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(3)]
+    report.table(["windows", "threshold", *days], rows)
 
-def _judged(number: int, alarms: Alarms) -> tuple[int, int, int, list[int]]:
-    """Return the alarms, the most on one day, the false alarms, and which incidents are found."""
-    made, spread = metric(number), Spread()
+
+def _raised(values: Array, alarms: Alarms) -> list[int]:
+    """Return the minutes of a metric at which alarms are raised."""
+    spread = Spread()
     raised = []
-    for minute, value in enumerate(made.values.tolist()):
+    for minute, value in enumerate(values.tolist()):
         angle = 2.0 * np.pi * minute / DAY
         x = {"value": value, "hour": minute % DAY / 60.0, "spread": spread(value)}
         x |= {"hour_sin": float(np.sin(angle)), "hour_cos": float(np.cos(angle))}
         alarms.learn_one(x)
         if alarms.alarm is not None:
             raised.append(minute)
+    return raised
+
+
+def _judged(number: int, alarms: Alarms) -> tuple[int, int, int, list[int]]:
+    """Return the alarms, the most on one day, the false alarms, and which incidents are found."""
+    made = metric(number)
+    raised = _raised(made.values, alarms)
     days = np.bincount(np.array(raised, dtype=int) // DAY, minlength=DAYS)
     near = {i.kind: {r for r in raised if i.first <= r <= i.last + 30} for i in made.incidents}
     false = set(raised).difference(*near.values())
