@@ -118,7 +118,7 @@ class PointPartitions(maps.CompiledMap):
         """Store the points of all partitions in the form that the subclass needs."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
-        """Return the names of columns: method, build, partition and cell."""
+        """Return the names of columns, made of the method, build, partition and cell."""
         return [f"{self.METHOD}{self.number}_{c // self.psi}_{c % self.psi}" for c in columns]
 
 
@@ -218,8 +218,8 @@ class IsolationTrees(MapRecord):
     n_cells: rec.Int64
     # Nodes of all trees, max(1, n_cells - 1) for each tree.
     nodes: rec.Array[Cut]
-    # Buffer for the scaled sample. For a sparse sample, only the elements of the sample's entries
-    # are written and cleared.
+    # Buffer for the scaled sample. For a sparse sample, kernels write only the elements of the
+    # sample's entries, and zero these elements afterwards.
     row: rec.Float32s = rec.transient()
 
 
@@ -275,7 +275,7 @@ class Growth(rec.Record):
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write to `met` the features in which a part's points differ, and return the feature count."""
+    """Write to `met` the features in which a part's points differ, and return their number."""
     size = end - begin
     if size <= 1:
         return 0
@@ -319,7 +319,7 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before the points above; return the start of the points above."""
+    """Move the points below a cut to the front; return the start of the points above the cut."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -370,7 +370,7 @@ def grow(growth: Growth) -> None:
             leaf = ~(growth.first_column + growth.order[begin])
             link(growth, parent, side, leaf)
             if parent < 0:
-                # Without any cut, both sides of the first node lead to the cell.
+                # If all points are equal, both sides of the first node lead to the only cell.
                 only = growth.nodes[0]
                 only.feature = 0
                 only.cut = 0.0
@@ -386,7 +386,7 @@ def grow(growth: Growth) -> None:
         cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
-        # Rounding may reach the upper end, above which there is no point.
+        # Rounding may move the cut to the upper end, above which there is no point.
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
@@ -397,7 +397,7 @@ def grow(growth: Growth) -> None:
 
 @exact_batch_kernel
 def grow_trees(growth: Growth, first: int, most: int) -> int:
-    """Grow trees from `first` on, until `most` entries or points have been visited.
+    """Grow trees from `first` on, until `most` entries and points in total have been visited.
 
     Returns the index of the first tree that is not grown.
     """

@@ -2,7 +2,7 @@
 
 A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). A cell is
 therefore stored as a set of points. After a cut, the lower part keeps the cell's number, and the
-upper part gets the next number. In section 4.1 of the paper, both parts get new numbers.
+upper part gets the next number. In section 4.1 of Balog et al. (2016), both parts get new numbers.
 """
 
 import heapq
@@ -72,7 +72,8 @@ def draw_cut(
     The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """
     n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
-    # Find the box of the cell's learned points. The rate is the sum of the box's sides.
+    # Find the box of the cell's learned points. The rate of cuts is the sum of the box's side
+    # lengths.
     for d in range(n_dims):
         lower[d] = math.inf
         upper[d] = -math.inf
@@ -99,7 +100,7 @@ def draw_cut(
             if left < 0.0:
                 break
     place = lower[feature] + third * (upper[feature] - lower[feature])
-    # Rounding may reach the upper end, above which there is no point.
+    # Rounding may move the cut to the upper end, above which there is no point.
     if place >= upper[feature]:
         place = lower[feature]
     return -math.log1p(-first) / rate, feature, place

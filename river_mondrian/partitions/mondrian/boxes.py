@@ -72,7 +72,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
-        # A loop would be compiled to masked vectors, which take three times as long.
+        # A loop would be compiled to masked vector instructions, which take three times as long.
         first = gap(x[0], lower[0], upper[0])
         return first + gap(x[1], lower[1], upper[1])
     total = 0.0
@@ -177,8 +177,8 @@ def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int)
 # Boxes of light nodes are not stored, but computed from the points below the nodes.
 #
 # A light node has at most `Forest.light_size` points. Reading these points costs about as much as
-# reading the boxes of the few nodes below. A node that becomes larger gets a box, and loses this
-# box when the node is light again.
+# reading the boxes of the few nodes below. A node that grows beyond this size gets a stored box,
+# which is freed when the node is light again.
 
 
 _room_of_refs = room_of_words(Int64s, BATCH)
@@ -229,7 +229,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # Past samples get this value for new features.
+            # Samples get this value for features that are added later.
             corner[d] = forest.absent
 
 

@@ -24,7 +24,7 @@ from . import constants, transforms
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import IN_USE, F, Forest, Node, Tree
 
-# Largest number of trees whose product with a number of samples fits in an integer of kernels.
+# Largest number of trees. The product with a number of samples then fits in the kernels' integers.
 MOST_TREES = 1 << 24
 
 
@@ -102,7 +102,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
 
 @batch_kernel
 def has_right_boxes(forest: F, check: Check) -> bool:
-    """Return whether all boxes of a tree are correct; otherwise `check.row` is a wrong node."""
+    """Return whether all boxes of a tree are correct; if not, node `check.row` has a wrong box."""
     tree = forest.trees[check.tree]
     for j in range(tree.nodes.n_rows):
         check.row = j
@@ -225,7 +225,7 @@ def _check_arrivals(owner: Any) -> None:
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
-    # `parents` numbers the forest's record as row 0, and arrivals from 1 on.
+    # In `parents`, the forest's record has the number 0, and arrivals have the numbers from 1 on.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
@@ -289,7 +289,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         refuse(owner, "frame", frames, "which is wrong for a tree")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
     if owner._has_sets and owner.keeps_inputs:
-        # A redrawn tree has the column of another tree.
+        # Redraws exchange the columns of trees, so the order of the columns is arbitrary.
         found, columns = sorted(first_values), list(range(owner._n_columns))
     elif owner._has_sets:
         found, columns = first_values[:n], list(range(n))

@@ -334,7 +334,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node. Return 0 after the last point, -1 without room, otherwise 1."""
+    """Move a lane by one node. Return 0 after the last point, -1 for lack of room, else 1."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -396,14 +396,14 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @batch_kernel
 def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Extend trees by their walks with `extend_trees`."""
+    """Call `extend_trees` from Python."""
     return extend_trees(forest, first, last, n_lanes)
 
 
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that gets the points."""
-    # The spare tree also gets the point if it replaces a forgotten point in the spare tree.
+    # The spare tree also gets a point that replaces a forgotten point of the spare tree.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -487,7 +487,7 @@ def lacks_rows(forest: F, n: int) -> int:
 
 @kernel
 def count(forest: F) -> None:
-    """Count samples with `count_walked`."""
+    """Call `count_walked` from Python."""
     count_walked(forest)
 
 

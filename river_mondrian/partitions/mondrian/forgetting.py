@@ -7,10 +7,10 @@ node above, whose cut separates the leaf from the other points. The leaf's sibli
 node, and the node's `delta` is added to the sibling's `delta`. Boxes shrink to the boxes of the
 remaining points. A cut that still separates points is within the smaller box.
 
-The labels and the number of a node's points determine whether the node becomes a paused leaf. If
-so, the cuts at and below the node are dropped. Conditionally on all visible nodes, these cuts are
-distributed as a Mondrian tree of the node's points from the time of the parent's cut on. The cuts
-that are sampled when the pause ends have the same distribution.
+The labels and the number of a node's points determine whether the node becomes a paused leaf. The
+cuts at and below a node that becomes a paused leaf are dropped. Conditionally on all visible nodes,
+these cuts are distributed as a Mondrian tree of the node's points from the time of the parent's cut
+on. The cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
 replaced by a reference to the parent (`UP`). The way up restores the references. No memory is
@@ -449,8 +449,8 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     """Return the number of the point that will store a sample.
 
     If the window is not full, the call returns the next free number. In a full window, the call
-    forgets the oldest sample and returns its number. If input i is too large, the call returns
-    `TOO_LARGE - i` in a full window, and forgets no sample.
+    forgets the oldest sample and returns its number. If the window is full and input i is too
+    large, the call returns `TOO_LARGE - i`, and forgets no sample.
     """
     if forest.n_points < forest.window:
         return forest.n_points
@@ -568,7 +568,8 @@ def forget_equal(forest: F) -> int:
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # Clear the sample's other fields, which the comparison read from the next point's row.
+    # Clear the sample's label or target, and weight, which the comparison read from the next
+    # point's row.
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)

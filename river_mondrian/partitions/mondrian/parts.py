@@ -4,10 +4,10 @@ After the warm-up a tree depends only on the samples and its own random state. S
 the same in a part as in the whole forest. The data that all trees share (points, scaling, features,
 classes) depend only on the samples and are the same in every part. Every part has the same schedule
 of redraws. A part stores the number of trees in the whole forest, and the index of its first tree
-among them. The spare tree belongs to the part whose tree it will replace. Two draws are made for
-all trees together: places of levels when the first category appears, and coefficients of random
-directions for a new feature. Therefore the samples that cause these draws must be learned before a
-forest is split into parts.
+among them. The spare tree belongs to the part whose tree it will replace. Two draws serve all
+trees: places of levels (see `transforms`) when the first category appears, and coefficients of
+random directions for a new feature. Therefore the samples that cause these draws must be learned
+before a forest is split into parts.
 """
 
 import copy
@@ -119,7 +119,7 @@ def part_of(trees: Trees, start: int, stop: int) -> Trees:
 
 
 def joined(parts: Sequence[Trees]) -> Trees:
-    """Return the trees of a forest's parts, in order. The parts have learned the same samples."""
+    """Join the trees of consecutive parts in order. The parts have learned the same samples."""
     first = parts[0]
     n = int(first.forest.first_tree)
     for part in parts:

@@ -12,12 +12,13 @@ A point's row is its record (the fields of the subclass), its values as float32,
 tree. A link is the number of the next point of the same leaf. Trees cut the values: scaled inputs,
 or their projections on cut directions. All trees share one column of values, unless each tree has
 its own directions or places of levels (see `transforms`). In that case each tree has a column. If
-widths are renewed (see `widths`), points have one more column. In this case, points of trees with
-directions or categories also store their inputs (see `scaling`).
+widths are renewed (see `widths`), points have a second column, or a column for the spare tree, if
+any. In this case, points of trees with directions or categories also store their inputs (see
+`scaling`).
 
-A *kind* of forest subclasses each record (`posteriors`, `features`): it overrides the methods that
-partitions call, and adds fields. Kernels over `Forest` are compiled for each subclass that they are
-called with.
+Each *kind* of forest (see `posteriors` and `features`) has a subclass of each record. The
+subclasses add fields, and override the methods that partitions call. Kernels over `Forest` are
+compiled for each subclass that they are called with.
 """
 
 from __future__ import annotations
@@ -221,9 +222,9 @@ class LightNode(Node):
 
     In such a forest `Forest.light_size` is above 0. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
-    all trees share. Light nodes save most of the memory, since half of all nodes have at most four
-    samples. Corners are values of points, so a computed box equals a stored box bit for bit (see
-    `boxes`). In a node's row, the number of the box's row, or NONE, replaces the box.
+    all trees share. Light nodes save most of the memory of boxes, since half of all nodes have at
+    most four samples. Corners are values of points, so a computed box equals a stored box bit for
+    bit (see `boxes`). In a node's row, the number of the box's row, or NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> rec.Int32s:
@@ -388,7 +389,7 @@ class Forest(rec.Record):
     # Number of features, and capacity for features.
     n_inputs: rec.Int64
     input_capacity: rec.Int64
-    # Number of cuts of a full tree.
+    # Largest number of cuts of a tree. A tree with this number of cuts is *full*.
     max_splits: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
     # Largest number of samples of a paused leaf without hidden cuts. A larger leaf gets one hidden
     # cut for each new sample, which bounds the work at the end of a pause.
@@ -418,11 +419,11 @@ class Forest(rec.Record):
     next_fit: rec.Int64 = rec.stored(rec.Bounds(0, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
-    # Number of changes of inputs and classes, or CLOSED during a change that takes more than one
-    # kernel. A kernel for one sample refuses calls for another version.
+    # Number of changes of inputs and classes, or CLOSED during a change that needs several kernel
+    # calls. A kernel for one sample refuses calls for another version.
     version: rec.Int64 = rec.transient()
-    # Two frames, each with offsets and factors of `input_capacity` inputs, and the current frame.
-    # Redrawn trees use the other frame.
+    # Two frames, each with offsets and factors of `input_capacity` inputs, and the index of the
+    # current frame. Redrawn trees use the other frame.
     frames: rec.Float64s
     frame: rec.Int64
     # Whether points have one column per frame, and whether points store their inputs.

@@ -357,8 +357,8 @@ def part_leaf(
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right
         if n <= 1 and halves.n_missing == 0:
-            # A single point gets no row, unless points without a value in the cut dimension may
-            # join the single point.
+            # A single point gets no row, unless points without a value in the cut dimension may be
+            # added.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
             child = new_leaf(forest, tree)

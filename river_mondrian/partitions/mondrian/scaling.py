@@ -92,7 +92,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame: int) -> None:
-    """Compute a stored point's values in set `s` and a frame from the point's inputs."""
+    """Compute a stored point's values in set `s`, scaled by a frame, from the point's inputs."""
     oblique, levels = forest.oblique, forest.levels
     if oblique:
         oblique.prepare(oblique, inputs, frame, 1)
@@ -201,7 +201,7 @@ def rebase(forest: F, p: int) -> None:
 @separate
 @rare
 def bring(forest: F, p: int) -> int:
-    """Call `move` for a new point during a renewal, and `rebase` if this is due. Return 0."""
+    """Call `move` for a new point during a renewal, and `rebase` if necessary. Return 0."""
     if p <= forest.n_moved:
         move(forest, p)
         # In a window, the point may have the number of an older, rebased point.
@@ -462,7 +462,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.nodes.fill([box, box + new], dims, NAN_BITS)
             if self._may_have_light and light_size_for(new) > 0:
                 self._part_boxes(light_size_for(new))
-        # Points: values, links, inputs.
+        # Move the values, links and inputs of points.
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:

@@ -220,7 +220,7 @@ class CutDirections(OfTrees):
 
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A feature that comes later gets a normally
-    distributed coefficient in each direction. The mean absolute value of such a coefficient equals
+    distributed coefficient in each direction. The mean absolute value of this coefficient equals
     the absolute coefficient of a direction with one feature.
 
     Parameters
@@ -352,9 +352,9 @@ class CutDirections(OfTrees):
 #
 # Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
-# over numbers. Such a tree is exact and projective, and a new level may occur at any time. The
-# kernel is compiled only if there are categories, and is called by an address in the forest's
-# record.
+# over numbers. Points can therefore be added and removed exactly, and a new level may occur at any
+# time. The kernel is compiled only if there are categories, and is called by an address in the
+# forest's record.
 
 
 # Factor that converts codes of levels, from LEAST_LEVEL to 2 LEAST_LEVEL, to integers.

@@ -89,7 +89,7 @@ AnyForest = TypeVar("AnyForest", bound=Forest)
 class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over shared points: tables of rows.
 
-    Each subclass sets the classes of its records. During a change that takes more than one kernel,
+    Each subclass sets the classes of its records. During a change that needs several kernel calls,
     the forest's record is `CLOSED` to calls for one sample. The next call that enters the trees
     completes or undoes an interrupted change (see ARCHITECTURE.md).
     """
@@ -113,7 +113,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
     # Number of changes of inputs and classes. The forest's record has the same number unless the
-    # trees are closed: during a change of several kernels, or after an interruption.
+    # trees are closed, during a change that needs several kernel calls or after an interruption.
     version = CLOSED + 1
     # Whether a call of this object has closed the trees.
     is_changing = False
@@ -275,7 +275,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return rec.RowLayout(self._POINT, (*parts, rec.Part("links", rec.INT32, len(self.trees))))
 
     def _side_layout(self) -> rec.RowLayout:
-        """Return the layout of a side row, empty without side rows."""
+        """Return the layout of a side row; the layout is empty if there are no side rows."""
         return rec.RowLayout(rec.Record)
 
     def _layouts(self) -> dict[str, rec.RowLayout]:
@@ -562,7 +562,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return a tree's number of samples, and the least number in a leaf; None if unused."""
+        """Return a tree's number of samples, and the least in a leaf; None for an unused tree."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 

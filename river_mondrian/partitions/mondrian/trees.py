@@ -128,7 +128,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             lacks_rows = extension.lacks_rows.of(self._FOREST)
             while (needy := finish(self.forest)) >= 0:
                 self._reserve_rows(needy, self.trees[needy].rows_needed)
-                # Trees with few free rows also get more rows, so that fewer kernels stop.
+                # Trees with few free rows also get more rows, so that kernels stop less often.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
         self._do_owed()
@@ -279,7 +279,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         start = 0
         while start < len(rows):
             if self.n_points == self.forest.window:
-                # Each sample replaces a forgotten sample.
+                # In a full window, each sample replaces a forgotten sample, so rows are learned
+                # singly.
                 self.vector[:] = rows[start]
                 learn(start)
                 start += 1

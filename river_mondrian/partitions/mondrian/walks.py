@@ -244,8 +244,9 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float3
 def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
     """Continue a walk to its end, and return the new number of waiting branches.
 
-    At a cut on a missing value, the walk follows both sides, each with its share of the weight. If
-    a side has less weight than `LEAST_WEIGHT`, the other side gets all weight.
+    At a cut on a missing value, the walk follows the child with the nearer box. If both boxes are
+    equally near, the children share the walk's weight in proportion to the weights of their
+    samples. If a share is below `LEAST_WEIGHT`, the other child gets all weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)

@@ -13,12 +13,12 @@ Adaptive forests follow the same steps on their own schedule (`RebuiltTrees._ren
 `posteriors/rebuilt/rebuilt_trees.py`): each tree changes to the new frame at its next scheduled
 rebuild.
 
-The trees are redrawn one after another. A spare tree is extended by all stored points in order
-(Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all points, it
-replaces the tree that is being redrawn. A tree extended by points has the distribution of a tree
-sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a renewal depends
-only on inputs and numbers of samples. So each tree always has the exact distribution for its
-widths.
+Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
+order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
+points, it replaces the tree that is being redrawn. A tree extended by points has the distribution
+of a tree sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a
+renewal depends only on inputs and numbers of samples. So each tree always has the exact
+distribution for its widths.
 
 A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
 redrawn, points are counted and converted, but extend no tree.
@@ -58,7 +58,7 @@ REBASED = 64
 
 # Widths are checked again when the number of samples has grown by the factor LOOK_RATIO. After a
 # renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
-# begin only after the last redraw.
+# begin only when the previous renewal has redrawn all trees.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
@@ -185,7 +185,7 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
 
 @helper
 def _finish_owed(forest: F) -> None:
-    """Complete the renewal's work for the owed samples after the spare tree has been extended."""
+    """Complete the renewal's work for `Forest.owed` samples, after the spare tree was extended."""
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
@@ -214,7 +214,7 @@ def _finish_owed(forest: F) -> None:
 
 @separate
 def do_owed(forest: F) -> int:
-    """Proceed with the renewal for the owed samples, and return the result of `_take_points`."""
+    """Proceed with the renewal for `Forest.owed` samples; return the result of `_take_points`."""
     status = _take_points(forest)
     if status == DONE:
         if forest.draws():
@@ -233,8 +233,8 @@ def go_on(forest: F) -> int:
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
-    If a tree has no room for more rows, the forest is closed. Then the owner completes all walks
-    and the renewal's work for the owed samples.
+    If a tree has no room for more rows, the forest is closed. Then the owner completes all walks,
+    and the renewal's work for `Forest.owed` samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -248,8 +248,8 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 
 # Checks of widths.
 
-# Number of samples from which widths are checked, and from which new widths are measured. The
-# second number is larger, since the extreme values of a feature are rare.
+# Numbers of samples on which widths are checked, and on which new widths are measured. The second
+# number is larger, since the extreme values of a feature are rare.
 LOOKED_AT = 256
 MEASURED = 1024
 
@@ -262,8 +262,8 @@ FACTOR_OF_SPREAD = 1.7
 # FENCE for a feature whose interquartile range has shrunk, so that earlier values do not set the
 # range.
 NEAR_FENCE = 10.0
-# Least fraction of the samples that must determine the range of a feature (`KnownRanges.known`),
-# for a new width.
+# A width is renewed only if at least this fraction of the samples determine the range of the
+# feature (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
 # bits of the largest earlier width, which is at most 4,096 times the present width.
@@ -312,7 +312,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             self.look_at_widths()
 
     def look_at_widths(self) -> None:
-        """Measure the widths of past samples, and begin to redraw trees if the widths differ.
+        """Begin to redraw the trees if their widths differ from the widths of past samples.
 
         The decision depends only on inputs and numbers of samples. So the distribution of trees
         that are not redrawn is unchanged.
@@ -374,8 +374,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
 
-        If samples have been forgotten, stored samples are not in order of arrival. The first
-        indices are then evenly spaced and distinct, and there are no second indices.
+        If samples have been forgotten, stored samples are not in order of arrival. The first array
+        then has evenly spaced, distinct indices, and the second array is empty.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
@@ -410,7 +410,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         self.remainders.show(0, self.forest.remainders)
 
     def _do_owed(self) -> None:
-        """Proceed with the renewal for the owed samples, and reserve room if necessary."""
+        """Proceed with the renewal for `Forest.owed` samples, and reserve room if necessary."""
         if self.forest.owed == 0:
             return
         while (needy := go_on.of(self._FOREST)(self.forest)) >= 0:
@@ -440,6 +440,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         rows = self.warm_up[:n, : self.n_inputs]
         found = self.scaling.copy()
         found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
-        # Levels have places in [0, 1].
+        # Places of levels are in (0, 1), so they need no scaling.
         found[:, self.category_places] = [[0.0], [1.0]]
         return Float64s.of(found)

@@ -354,7 +354,7 @@ def tree_slack(
 
     Returns
     -------
-    The error in three terms: a factor of the exact distance, a factor of the sample's squared
+    The excess in three terms: a factor of the exact distance, a factor of the sample's squared
     distance from the mean, and a constant.
 
     """

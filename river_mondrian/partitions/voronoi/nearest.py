@@ -4,7 +4,8 @@ A search finds the nearest centres of all diagrams at once. All centres are poin
 the distance of a point serves every diagram that has the point as a centre. Ties go to the point
 that comes first in the pool, whose order is random.
 
-The search for Voronoi cells (aNNE) is exact for the following reasons.
+The search for Voronoi cells (aNNE of Ting, Wells and Washio 2021) is exact for the following
+reasons.
 
 Cells. Let D(x, p) be the result of `distances.squared_distance` for the scaled values of a sample x
 and a point p in single precision. All searches compute D with the same order of summation. The cell
@@ -130,7 +131,8 @@ is infinite, so that all pairs are compared by D.
 Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
 2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
 Single precision holds these numbers exactly, and also the differences c and k and the differences
-of D. With g = 0, L + a^2 = S = D. The first of the points with the least L is the cell.
+of D. With g = 0, L + a^2 = S = D. The first of the points with the least L is the centre of the
+cell.
 """
 
 import math
