@@ -256,10 +256,10 @@ def add_densities(
     forest
         The forest, whose messages are up to date.
     places
-        The first of the points whose targets are predicted, and the last plus 1. Each target is
+        First point whose target is predicted, and the last such point plus 1. Each target is
         predicted from the earlier targets. The targets of later points are removed temporarily.
     trees
-        The first of the trees, and the last plus 1.
+        First tree, and the last tree plus 1.
     pair
         The hyperparameters: gamma2 and the noise variance in units of gamma1.
     found
