@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .limits import LARGEST, LARGEST_WINDOW
 
-# Spawn keys of random generators (see `numpy.random.SeedSequence`). The trees' generator has none.
+# Spawn keys of random generators (see `numpy.random.SeedSequence`). The generator of the trees has
+# no spawn key.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# Models that draw the samples of a tree draw no lifetimes, so both draws share a key.
+# No model draws both lifetimes and the samples of a tree, so these draws share a spawn key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Longest `repr` of an argument that a message shows.
@@ -79,7 +80,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return 0 if it says "zero" for any feature, otherwise NaN."""
+    """Check `missing`; return 0 if it contains the word "zero", otherwise NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():

@@ -15,7 +15,7 @@ class ModelFormatError(ValueError):
 
     A file may be damaged, incomplete, or in the format of a later version. A pickle may come from
     another version of the package, or from a machine with another byte order. A message about
-    versions names both versions.
+    versions names this version and, if known, the version that stored the model.
     """
 
 
@@ -103,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; refuse arrays of objects, and types whose flags differ from NumPy's."""
+    """Return the array; refuse arrays of objects, and types with other flags than NumPy sets."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but numbers are not stored in this type")

@@ -182,7 +182,7 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether numbers are read at once, whether the column is a category, and a check.
+    """Return whether to read numbers as an array, whether the column is a category, and a check.
 
     For an unknown feature, the second result is None, and the first value determines the kind. The
     third result is a function that checks a value. `may_be` is whether the column has a type for
@@ -310,7 +310,7 @@ def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
 ) -> Floats:
     """Return the checked numbers of the rows, which must be from `least` to `most`."""
-    # Usually all values are floats, which are checked at once.
+    # Usually all values are floats, which are checked together.
     if set(map(type, values)) == {float}:
         found = np.array(values)
         if ((found >= least) & (found <= most)).all():

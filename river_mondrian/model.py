@@ -20,8 +20,8 @@ from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
 
-# How the next call undoes or completes an interrupted call. A `Snapshot` is taken before a change
-# is prepared. The preparation assigns new objects to attributes, or writes to arrays behind the
+# The next call undoes or completes an interrupted call. A `Snapshot` is taken before a change is
+# prepared. The preparation assigns new objects to attributes, or writes to arrays behind the
 # elements in use. The preparation overwrites no data in use. If the preparation is interrupted, the
 # next call restores the snapshot. Changes that cannot be undone come last, as `Steps`. Once the
 # steps are assigned, the next call completes an interrupted change.
@@ -311,8 +311,8 @@ class Model(ClonesWhole):
         if self._is_snapshot:
             return self._state()
         # A copy is pickled, because other threads may learn before the pickle is complete. Inner
-        # models are parts of the copy. Arguments belong to the caller and are not copied, because
-        # some objects cannot be copied.
+        # models are parts of the copy. Arguments are not copied: they belong to the caller, and
+        # some of them cannot be copied.
         memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
         with self._lock:
             self._enter()

@@ -130,7 +130,7 @@ class Edges(NamedTuple):
     name: str
     ref: Ref
     numbers: NDArray[Any]
-    # The rows whose numbers are references; None for all.
+    # The rows in which the field is a reference; None for all rows.
     where: NDArray[np.bool_] | None = None
 
 

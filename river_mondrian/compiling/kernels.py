@@ -8,9 +8,10 @@
 - `inlined`: a small helper that becomes part of the kernels that call it.
 - `merged`: a helper that becomes lines of its caller before type inference.
 
-Most decorators have a twin, `exact_...`, whose sums keep the order of the source. An exact kernel
-calls only exact helpers, because other helpers keep their flags within the kernel. With
-`NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
+Most decorators have a variant, `exact_...`, that compiles sums in the order in which they are
+written. An exact kernel calls only exact helpers, because the sums of other helpers may be
+reordered even within an exact kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run
+as Python.
 """
 
 import contextlib

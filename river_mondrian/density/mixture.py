@@ -425,8 +425,8 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
-    The lifetime is NaN if each tree keeps its lifetime. Returns `DONE`. If the sample is not
-    learned, returns the place of the first bad input, `NO_ROOM`, or `WAITS` if the rates must be
+    The lifetime is NaN if each tree keeps its lifetime. Return `DONE`. If the sample is not
+    learned, return the place of the first bad input, `NO_ROOM`, or `WAITS` if the rates must be
     renewed first.
     """
     for j in range(forest.n_inputs):

@@ -163,9 +163,9 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The largest number of units of work in one kernel call. This call takes some tenths of a second.
-# In each tree, a row costs `ROW_WORK` units plus one unit for each value. The volume of an oblique
-# cell costs `VOLUME_WORK` units.
+# The largest number of units of work in one kernel call. A call with this many units takes some
+# tenths of a second. In each tree, a row costs `ROW_WORK` units plus one unit for each value. The
+# volume of an oblique cell costs `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
@@ -333,7 +333,7 @@ class PivotTrees(rec.OwnsArrays):
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector` at a lifetime; with NaN, each tree keeps its lifetime.
 
-        Returns `DONE`. If the sample is not learned, returns the place of the first bad input, or
+        Return `DONE`. If the sample is not learned, return the place of the first bad input, or
         `WAITS` if the trees must be renewed first.
         """
         learn_one = self._learn_one

@@ -88,10 +88,10 @@ def pass_regions(
 ) -> tuple[int, int, int, int]:
     """Visit the regions that were cut off from a region before the current cut.
 
-    Writes the counts of the sample's cells, and the time of the cut after which no other samples
-    are left. `count` is the region's number of samples, and `child` is the first region that was
-    cut off from it. Returns the index of the next share to be written, the number of samples left,
-    the last visited region, and the region after the last. Both regions may be `NONE`.
+    Write the counts of the sample's cells, and the time of the cut after which no other samples are
+    left. `count` is the region's number of samples, and `child` is the first region that was cut
+    off from it. Return the index of the next share to be written, the number of samples left, the
+    last visited region, and the region after the last. Both regions may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -110,7 +110,7 @@ def pass_regions(
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     """Walk to a sample's region in a tree; count, add or remove the sample.
 
-    Before any change, writes the count of the sample's cell at each share of the lifetime to
+    Before any change, write the count of the sample's cell at each share of the lifetime to
     `partition.counts`.
 
     Parameters
@@ -434,7 +434,7 @@ def triangle_area(
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
     """Replace the matrix U = Q R of the upper faces' normals by Q (Gram-Schmidt).
 
-    Returns minus the logarithm of the determinant of R, or minus infinity if the determinant is 0.
+    Return minus the logarithm of the determinant of R, or minus infinity if the determinant is 0.
     """
     stride, log_unit = 2 * FACE, 0.0
     for k in range(n_inputs):

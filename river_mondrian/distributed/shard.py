@@ -117,8 +117,8 @@ class Known:
     def first_joint_row(self, block: Block) -> int:
         """Return the first row whose random numbers are drawn jointly for all trees.
 
-        This is the row with the first category or, if directions are random, the first row with a
-        new feature. If no row needs joint draws, return the number of rows.
+        This is the row with the forest's first category or, if directions are random, the first row
+        with a new feature. If no row needs joint draws, return the number of rows.
         """
         new = self.features.first_rows(block.names, block.columns)
         if isinstance(self.model.directions, int):
@@ -252,7 +252,8 @@ class Shard:
 # All workers learn the same blocks, each with its shard. A worker that dies is restarted.
 #
 # One assignment accepts a block. All later steps depend only on the numbers of blocks, and can be
-# interrupted and repeated. These steps send blocks, wait for answers and restart workers.
+# interrupted and repeated. In these steps, the calling process sends blocks, waits for answers and
+# restarts workers.
 #
 # - A restarted worker loads its file, and gets the later blocks. A block is kept until every
 #   worker's file includes it.

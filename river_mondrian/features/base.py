@@ -289,7 +289,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
-        """Return a one-dimensional array of the outputs that are cells with a column."""
+        """Return the cells that have a column, as a one-dimensional array."""
         return out.ravel()
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:

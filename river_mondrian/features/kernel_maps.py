@@ -406,7 +406,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         of the pool is used.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
-        faster than Voronoi diagrams, and more accurate on most of the data sets that were measured.
+        faster than Voronoi diagrams, and were more accurate on most of the tested data sets.
     pool_size
         Number of samples from which the final map is built.
     scale

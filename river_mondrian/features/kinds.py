@@ -97,7 +97,7 @@ class CellFeatures(FeatureMap):
 
 
 class ByFeature(FeatureMap):
-    """Base class of maps that draw random numbers for each feature, and learn nothing else."""
+    """Base class of maps that draw random numbers for each feature."""
 
     seed: int | None
 

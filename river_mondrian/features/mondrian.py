@@ -126,10 +126,10 @@ class MondrianFeatures(kinds.CellFeatures):
     the end of the path in each partition. The path ignores that the sample might be separated from
     the cell's samples. The alternative is the expectation: the cell's value times the probability
     that the sample is not separated. Both variants were compared on the first 4,000 samples of the
-    data set letter, scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation made more mistakes:
-    .220, .208 and .220 against .217, .203 and .195. With the expectation, the kernel of a new
-    sample with itself is not 1. The expectation's squared errors were smaller at lifetimes that are
-    too long (on kin8nm at lifetime 3: .40 against .67), and similar at good lifetimes.
+    data set letter, scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation had higher error
+    rates: .220, .208 and .220 against .217, .203 and .195. With the expectation, the kernel of a
+    new sample with itself is not 1. The expectation's squared errors were smaller at lifetimes that
+    are too long (on kin8nm at lifetime 3: .40 against .67), and similar at good lifetimes.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
     passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the median
@@ -146,14 +146,14 @@ class MondrianFeatures(kinds.CellFeatures):
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
-    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its
-    weight. Random directions are uniform on the sphere of the first sample's d features. The norm
-    of a direction is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in
-    d dimensions. With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of
-    directions grows. A feature that appears later gets normally distributed coefficients with the
-    mean absolute value 1 / n. A missing value counts as the mean of the learned values. Before its
-    first appearance, a feature counts as its first value. A direction is missing if all its
-    features are missing.
+    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1). So a direction with a larger
+    norm has a larger weight in the distance. Random directions are uniform on the sphere of the
+    first sample's d features. The norm of a direction is d kappa_d / (2 kappa_(d-1) n), where
+    kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel tends to
+    exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears later gets
+    normally distributed coefficients with the mean absolute value 1 / n. A missing value counts as
+    the mean of the learned values. Before its first appearance, a feature counts as its first
+    value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
     these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /
@@ -277,7 +277,7 @@ class MondrianFeatures(kinds.CellFeatures):
         if n & (n - 1):
             return False
         if self._map is not None:
-            # The learner may still use the old map, but this map learns no more samples.
+            # A learner may still use the old map, but the old map learns no more samples.
             self._map.forget_before()
         self._map = self._begin()
         if n == START:

@@ -82,7 +82,7 @@ def count_value(
 
 @inlined
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
-    """Compare the variances of the later half and of all values, and begin a new later half.
+    """Forget values before the later half if its variance is much smaller; begin a new later half.
 
     The moments of the later half are at index `later`. Return whether the values before the later
     half have been forgotten.

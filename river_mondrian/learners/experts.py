@@ -87,7 +87,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Raise probabilities below `FLOOR / n_classes` in place, and mix the experts."""
+    """Raise smaller probabilities to `FLOOR / n_classes` in place, and mix the experts."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     n_shared = experts.n_shared()

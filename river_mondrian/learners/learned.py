@@ -22,7 +22,7 @@ def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
 
 
 class Declared(NamedTuple):
-    """An array that the `i`-th record of a memory declares."""
+    """An array that the `i`-th record of a `Memory` declares."""
 
     name: str
     i: int
@@ -94,7 +94,7 @@ class Learned(OwnsArrays, Generic[R]):
         return made
 
     def _memories(self) -> list[Memory[Any]]:
-        """Return the memories whose records declare arrays."""
+        """Return the `Memory` objects whose records declare arrays."""
         return [self.memory]
 
     def _declared(self) -> list[Declared]:

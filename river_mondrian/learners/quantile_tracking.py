@@ -32,7 +32,7 @@ N_FIRST = 20
 
 
 class Steering(NamedTuple):
-    """Size of the first steps of thresholds, and bound on the size of scores."""
+    """Size of the first steps of thresholds, and bound on scores (scaled errors or log-odds)."""
 
     first: float
     bound: float

@@ -387,7 +387,7 @@ def weights(
     groups
         A mapping from expert to group, or to None to omit the expert. The weights of a group are
         added up. Experts that are not in the mapping are drawn separately. By default, experts are
-        grouped by kind: trees, lines, ...
+        grouped by kind, for example "trees" and "lines" (linear models).
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 

@@ -82,7 +82,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an array of records: the position of the same numbers in each record.
+    """A column of an array of records: the numbers at the same position in each record.
 
     Parameters
     ----------

@@ -313,7 +313,7 @@ class _Declarations(RegistryLoader):
     """
 
     def new_registrations(self, name: str) -> Any:
-        """Return the declarations since the last call."""
+        """Return the declarations that have been added since the last call."""
         found = super().new_registrations(name)
         return [one for one in found if not hasattr(one, "_get_target_registry")]
 

@@ -141,7 +141,7 @@ class Ref:
     finds
         The rows of `to` to which the field may refer; None for all.
     ends
-        Whether the references of the row are not followed.
+        Whether following references ends at the target row.
     chain
         Name of the field's chain: the fields whose references are followed together. Fields of
         different chains may refer to the same row.
@@ -468,7 +468,7 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     if field.is_entry:
 
         def set_entry(self: Record, value: Any) -> None:
-            # If nothing is compiled, the value is a function.
+            # If nothing is compiled, the value is a Python function instead of an address.
             address = value if isinstance(value, int) else id(value)
             if address is not value:
                 _ENTRIES[address] = value

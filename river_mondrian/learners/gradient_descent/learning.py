@@ -16,8 +16,8 @@ from .descent import GradientDescent, Loss
 SPREAD = 1e-3
 MEAN_OVER = 1000.0
 
-# A loss that exceeds the least loss by 1 / RATE_OF_SHARES times the mean loss divides a share by e.
-# The rate is low, because losses often have heavy tails.
+# If a lifetime's loss exceeds the least loss by the mean loss divided by RATE_OF_SHARES, the
+# lifetime's share is divided by e. The rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
 # A share is multiplied by at least exp(-LARGEST_LOSS), so that no share becomes 0.

@@ -19,7 +19,8 @@ from ..ridge.posterior import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
-# For each of River's losses: the kernels' loss, and River's attribute for each field.
+# For each of River's losses: the kernels' loss, and the names of its parameters in
+# `GradientDescent` and in River.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -127,7 +128,7 @@ class DescentWeights(Weights):
 
     """
 
-    # Compiled kernels, stored at their first use, because direct calls are faster. A cached
+    # Compiled kernels, stored at their first use, so that calls need not look them up. A cached
     # property would read `__dict__`, which slows down each access to an attribute.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None

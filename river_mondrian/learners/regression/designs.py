@@ -262,7 +262,7 @@ def draw(ridges: Ridges) -> float:
 
 @exact_inlined
 def draw_input(ridges: Ridges, design: Design) -> int:
-    """Return a random input that has a unit, drawn in proportion to `interest` or evenly."""
+    """Return a random input that has columns, drawn in proportion to `interest` or evenly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):

@@ -34,7 +34,7 @@ N_SOLVED = N_RIDGES + 1
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
-# For each regression: its sums, and the last group of its columns.
+# For each regression: its sums, and the last group of its columns (inputs, bends or waves).
 SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
 GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)

@@ -7,8 +7,8 @@ past samples slowly or not at all. Inputs are centred, divided by a robust unit 
 column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
-little effect. Regressions follow many outliers in a row, because each outlier increases the maximum
-distance.
+little effect. Regressions follow many successive outliers, because each outlier increases the
+maximum distance.
 """
 
 import math
@@ -62,7 +62,7 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
     else:
         error = most if error > 0.0 else -most
         ridges.n_large[k] += 1
-        # The n-th outlier in a row multiplies the scale by 2^(n - 1).
+        # The n-th successive outlier multiplies the scale by 2^(n - 1).
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
     rate = 1.0 / min(1.0 + ridges.n_samples, N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)

@@ -185,7 +185,7 @@ PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 # For each regression: the regression whose weights are its prior mean, or -1 for a prior mean of 0.
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
-# Order of solutions: each regression comes after the regression that is its prior mean.
+# Order of solutions: each regression comes after the regression whose weights are its prior mean.
 ORDER = (
     records.LINEAR,
     records.ADDITIVE,
@@ -389,7 +389,7 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
     if k == records.WAVES:
-        # `LOG_WAVES` has the same matrix.
+        # `LOG_WAVES` has the same matrix as `WAVES`.
         solve_for(ridges, design, records.LOG_WAVES)
 
 

@@ -126,7 +126,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # A quarter more rows make the triangle about half larger.
+        # With a quarter more rows, the triangle is about 1.6 times as long.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
