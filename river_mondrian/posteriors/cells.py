@@ -45,7 +45,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above this one: the smaller of `time` and the cut's time."""
+        """Return the time of a new cut above the node: the smaller of `time` and `cut_time`."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -223,7 +223,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.enter()
 
     def _complete(self) -> None:
-        """Do nothing: `MondrianMap` completes walks, since it has the array for the cells."""
+        """Do nothing: `MondrianMap` completes walks, since it has the output array."""
 
     # Inspection.
 

@@ -232,9 +232,10 @@ class Scores(Prediction):
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     """Add the readings of a walk: expectations over all nodes where the sample may branch off."""
     tree = forest.trees[t]
-    # Largest displacement at the nodes down to this node, and number of samples of the parent.
+    # Largest displacement at the visited nodes, and number of samples of the parent.
     most, n_above = 0.0, 0
-    # Time at the beginning of the step, and number of samples in the cell at `DENSITY_LIFETIME`.
+    # Time at the beginning of the step, and expected number of samples in the sample's cell at
+    # `DENSITY_LIFETIME`.
     time, n_in_cell = 0.0, 0.0
     displaced, log_displaced, depth = 0.0, 0.0, 0.0
     for i in range(1, walk.depth + 1):
@@ -307,7 +308,8 @@ def score_one(forest: C, scores: Scores) -> int:
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _read(forest, forest.row, 1, scores)
-        # Most samples are scored and then learned. Storing the score saves a third of the time.
+        # Most samples are scored and then learned. Storing the score saves a third of the time for
+        # both.
         for d in range(forest.n_inputs):
             forest.noted_inputs[d] = forest.inputs[d]
         forest.noted_score = scores.readings[RELATIVE]
@@ -409,7 +411,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     # Learning.
 
     def open(self) -> None:
-        """Allow kernels for one sample if the trees hold a sample and no change has begun."""
+        """Allow kernels to process single samples, unless trees are empty or a change has begun."""
         if not self.is_empty:
             super().open()
 

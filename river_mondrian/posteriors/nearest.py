@@ -52,7 +52,7 @@ CAP = 10.0
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
-# Number of entered samples after which widths are renewed.
+# Widths are renewed after this many samples have entered.
 RENEWED_AFTER = 64
 # Scores are stored once this many samples are held. Among fewer samples, every sample is far from
 # the others.
@@ -204,9 +204,10 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 
 @separate
 def score_of(table: Neighbors) -> float:
-    """Return the score of the sample in `row` by equation (1), or 0 without samples to compare.
+    """Return the score of the sample in `row`, or 0 without samples to compare.
 
-    The function is compiled only once, so its sums are rounded equally in all kernels.
+    The score is given by equation (1) of the module. The function is compiled only once, so its
+    sums are rounded equally in all kernels.
     """
     n, n_missing, n_columns = int(table.n_held), 0, table.n_columns
     for i in range(n):
@@ -268,7 +269,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     same, run = 0.0, 0.0
     for i in range(n):
         run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
-        # The square of the run's length is the sum of as many odd numbers, from 1 on.
+        # The square of the length n of a run is the sum of the first n odd numbers.
         same += 2.0 * run - 1.0
     return math.sqrt(0.5 * (1.0 - same / (float(n) * n)))
 
@@ -339,7 +340,7 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 def _is_skipped(table: Neighbors, score: float) -> bool:
     """Return whether the next sample's score is unusual and the previous score was not.
 
-    Successive unusual samples indicate a change of the distribution, so all but the first enter.
+    Successive unusual samples indicate a change of the distribution, so only the first is skipped.
     """
     ranks = table.ranks
     if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:

@@ -25,10 +25,10 @@ FARTHEST = 1e4
 # Largest number of steps towards a mode.
 MOST_STEPS = 1000
 
-# `EXCESS` is E|Z| - z = 2 (phi(z) - z Phi(-z)) for a normal Z with mean z and variance 1, at knots
-# z from 0 to 8. Here phi and Phi are the normal density and distribution function. `SLOPE` is the
-# derivative of `EXCESS`, -2 Phi(-z), times the distance between two knots. Cubics between the knots
-# have an error of at most 2e-9, and are much faster than exponentials.
+# `EXCESS` is E|Z| - z for a normal Z with mean z and variance 1, at knots z from 0 to 8. The
+# difference equals 2 (phi(z) - z Phi(-z)), with the normal density phi and distribution function
+# Phi. `SLOPE` is the derivative of `EXCESS`, -2 Phi(-z), times the distance between two knots.
+# Cubics between the knots have an error of at most 2e-9, and are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -375,7 +375,7 @@ class PredictiveDistribution:
         least = float(self.scales.min())
 
         def integral(end: float, power: int) -> float:
-            """Return the integral of a power of the tail over distances up to least * sinh(end)."""
+            """Return the integral of P(Y > c + u)^power over u from 0 to least * sinh(end)."""
             nodes, weights = _NODES
             t = end * nodes
             tails = self._tails(centre + least * np.sinh(t), -1.0)

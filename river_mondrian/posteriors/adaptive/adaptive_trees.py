@@ -61,9 +61,9 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     """Describe the nodes on the path of the last predicted sample in a tree.
 
     `numbers` gets `STEP_NUMBERS` values per node: whether the node has seen samples or ends the
-    path (1 or 0), and the probabilities to stop. `distributions` gets `STEP_ROWS` rows per node,
-    with a value per class: c and tab of the HNSP (see `labels.hnsp`), then the distributions of the
-    weightings.
+    path (1 or 0), and the probabilities to stop (see `weighting`). `distributions` gets `STEP_ROWS`
+    rows per node, with a value per class: c and tab of the HNSP (see `labels.hnsp`), then the
+    distributions of the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -117,11 +117,11 @@ class Explanation:
     """The features' contributions to the prediction of the last predicted sample.
 
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
-    assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
-    are computed from the contributions to the discriminant's logits. The contributions to an expert
-    add up to the difference of the expert's predictions with and without features. The
-    contributions to the mixture are computed from the contributions to the experts (see
-    `learners.experts`).
+    assigned to the cut's feature (see `reading.contributions`). The contributions to a
+    discriminant's prediction are computed from the contributions to the discriminant's logits. The
+    contributions to an expert add up to the difference of the expert's predictions with and without
+    features. The contributions to the mixture are computed from the contributions to the experts
+    (see `learners.experts`).
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 # (Lakshminarayanan, Roy and Teh 2014, Algorithm 2, lines 6 and 7). The dimension is drawn in
 # proportion to the sides of the box, and the position uniformly within the side. The cut with the
 # largest reduction of the Gini impurity is kept. With one candidate, the tree is distributed like
-# any other Mondrian tree. The weight of a side may depend on the gains of earlier cuts in the same
-# dimension.
+# any other Mondrian tree. With several candidates, the sides may be weighted by the gains of
+# earlier cuts in the same dimension.
 
 
 # Side of a missing value in `ClassSides`. The other sides are LEFT and RIGHT.
@@ -168,7 +168,7 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update `stops` and `shares` on the sample's path with the sample's class."""
+        """Update the path's `stops` and `shares` (see `Statistics`) with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight

@@ -40,7 +40,7 @@ LATEST = 1
 # A discounted count is divided by its unit when the unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
 # The division sets counts up to this number to 0, since they are negligible beside the prior.
-# Subnormal numbers would slow down some processors 100 times.
+# Subnormal numbers would make some processors 100 times slower.
 UNNOTICED = 1e-18
 
 # The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy
@@ -167,7 +167,8 @@ class Statistics(rec.Record):
     ) -> float:
         """Return a factor times the Dirichlet estimate of a class from the first count.
 
-        The product is computed first, so that the compiler cannot choose the order of rounding.
+        The product is computed before the quotient, so that the compiler cannot change the
+        rounding.
         """
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
@@ -264,7 +265,7 @@ Entries = rec.Array[StatisticsEntry]
 
 
 class Step(rec.Record):
-    """Values at a node on the path, from the walk down, for the pass up (see `prediction`)."""
+    """Values at a node that the walk down computes for the pass up (see `prediction`)."""
 
     # Rate of branching off, probabilities of reaching the node and of not branching off there, and
     # discount (see `labels.hnsp`).
@@ -309,7 +310,7 @@ class ClassSides(rec.Record):
 
 
 class FoundRow(rec.Record):
-    """A row of a node, and the node's number."""
+    """A row of statistics, and the index of the row's node."""
 
     row: Statistics
     # Index of the node among the nodes whose rows are read together.
@@ -338,14 +339,14 @@ class AdaptiveForest(RebuiltForest):
     accepted: rec.Int64 = rec.transient()
     accepted_weight: rec.Float64 = rec.transient()
     accepted_is_new: rec.Int64 = rec.transient()
-    # The mixture of all experts, and the discriminants, which are some of the experts.
+    # The mixture of all experts, and the discriminants, which are among the experts.
     experts: Experts
     discriminants: Discriminants
     paths: rec.Array[StatisticsEntry]
     # The empty record of an unseen class. Buffer for the classes of a node.
     nothing: rec.Array[SeenClass]
     seen_labels: rec.Int64s
-    # Buffer for rows that are not yet read, each with the number of the row's node.
+    # Buffer for rows that are not yet read, each with the index of the row's node.
     found: rec.Array[FoundRow]
     # Steps of a path. Sums of the trees' posteriors (see `prediction`): first for trees of all
     # samples, then for recent trees.

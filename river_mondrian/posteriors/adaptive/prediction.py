@@ -9,7 +9,8 @@ path computes the weights. A pass up the path adds the weighted statistics.
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
 has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
-The cost of a node depends only on the node's number of seen classes.
+The cost of a node depends on the number of classes that the node has seen, not on the number of all
+classes.
 """
 
 import math
@@ -33,8 +34,8 @@ from .weighting import add_statistics
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
-# Factors of the HNSP up to this number count as 0, since subnormal numbers slow down some
-# processors 100 times. The omitted terms are far below the floor of experts (`learners.experts`).
+# Factors of the HNSP up to this number count as 0, since subnormal numbers make some processors 100
+# times slower. The omitted terms are far below the floor of experts (`learners.experts`).
 LEAST_FACTOR = 1e-37
 # With many classes, weights of a node in the HNSP below this number count as 0, for the same
 # reason.
@@ -109,7 +110,8 @@ def _walk_down(
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
             stops, shares, units = statistics.stops, statistics.shares, statistics.units
-            # First, the weight of the node in each weighting. Then, the factors of the counts.
+            # `stopped` is the weight of the node in a weighting. The factors of the counts are
+            # proportional to this weight.
             stopped = noisy if ends else noisy * stops[nodes.NOISY]
             step.noisy = stopped / (statistics.weight + of_noisy * n_classes)
             noisy -= stopped
@@ -134,7 +136,7 @@ def _walk_down(
 
 @separate
 def clear_below(forest: A, ref: int) -> int:
-    """Set `below` to the class weights at the end of a path: a point's weight, otherwise 0."""
+    """Set `below` to 0. If `ref` is a point, write the point's weight for the point's class."""
     below = forest.below
     for k in range(forest.n_classes):
         below[k] = 0.0
@@ -145,7 +147,7 @@ def clear_below(forest: A, ref: int) -> int:
 
 @separate
 def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
-    """Write c and the sums of c and tab (see `labels.hnsp`) at a node, if samples have weights.
+    """Write a node's c, and the sums of c and tab (see `labels.hnsp`), in a forest with weights.
 
     With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
     leaf. The weight of a class that is not in the child on the path is in the other child.

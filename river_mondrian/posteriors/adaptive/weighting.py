@@ -9,7 +9,7 @@ product of P_w over the node's children. With the prior probability s to stop at
     P_w = s E + (1 - s) D.
 
 With each sample, E is multiplied by p_own, the node's own prediction of the sample's class. D is
-multiplied by p_child, the prediction of the child's subtree on the sample's path. So P_w is
+multiplied by p_child, the prediction of the subtree of the child on the sample's path. So P_w is
 multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
@@ -90,7 +90,7 @@ def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
-    """Return the sum of the arguments: numbers, and products as pairs of factors."""
+    """Return the sum of the arguments. A pair counts as the product of its two elements."""
     total = None
     for part in parts:
         if isinstance(part, tuple):
@@ -170,7 +170,7 @@ def _add_class(
 def add_statistics(
     statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
 ) -> None:
-    """Add a node's terms to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
+    """Add a node's terms to the sums in `out`, a row of `width` sums for each posterior."""
     for k in range(n_classes):
         words, step = statistics.numbers_of(k)
         for v in range(nodes.N_POSTERIORS):
@@ -369,7 +369,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
     Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
-    # Both likelihoods are divided by the larger likelihood, since either may underflow.
+    # Divide by the larger likelihood, since both likelihoods may underflow.
     most = max(own, below)
     stopped = stop * math.exp(own - most)
     given = stopped + (1.0 - stop) * math.exp(below - most)
@@ -384,7 +384,7 @@ def update_by_logs(
     """Update `stops` and `shares` as `update_weights` does, for any weight of the sample."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Log likelihoods of the child's subtree, times the sample's weight.
+    # Logarithms of the child's q (see the docstring of the module) in both weightings.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -396,7 +396,7 @@ def update_by_logs(
             late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes)
             latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
-            # Likelihoods are divided by the largest, since powers may underflow.
+            # Divide by the largest likelihood, since the powers may underflow.
             most = max(of_all, late, latest)
             first = shares[0] * (of_all / most) ** weight
             second = shares[1] * (late / most) ** weight

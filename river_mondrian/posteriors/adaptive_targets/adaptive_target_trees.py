@@ -34,7 +34,7 @@ N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """A tree's target, extension outside boxes (0 or 1), and restriction to recent samples."""
+    """A tree's target, whether points outside boxes add cuts, and whether the tree is recent."""
 
     learns: int
     extends: int
@@ -221,7 +221,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return super().learn(y, weight, is_new, found)
 
     def to_remember(self) -> bytes:
-        """Return the prediction for the last predicted sample, as an argument of `learn`."""
+        """Return values of the last prediction, for the argument `remembered` of `learn`."""
         rest = self.forest.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
 

@@ -88,8 +88,8 @@ class AdaptiveTargetForest(RebuiltForest):
     # The accepted sample, which is being learned: its targets and its weight.
     accepted: rec.Float64s
     accepted_weight: rec.Float64 = rec.transient()
-    # Targets beyond the fences are clipped, unless many recent targets were beyond the fences.
-    # `beyond` is a discounted count of targets beyond the fences.
+    # Targets beyond the fences (see `targets_forest`) are clipped, unless many recent targets were
+    # beyond the fences. `beyond` is a discounted count of targets beyond the fences.
     low_fence: rec.Float64
     high_fence: rec.Float64
     beyond: rec.Float64

@@ -201,7 +201,7 @@ class TargetsForest(AdaptiveTargetForest):
 
     @exact_method
     def error(self) -> float:
-        """Return the absolute error in units of `LARGEST_ERROR` mean errors, at most 1."""
+        """Return the absolute error over `LARGEST_ERROR` mean absolute errors, at most 1."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most

@@ -20,7 +20,8 @@ from ..gains import class_weights, gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
-# In a paused leaf with more points than this number, hidden cuts are sampled.
+# In a paused leaf with more points than this number, hidden cuts are sampled (see
+# `partitions.mondrian.sampling`).
 PAUSE_LIMIT = 32
 
 # Initial capacity of a row of counts, in classes.

@@ -232,7 +232,7 @@ class LabelNode(mondrian.LightNode):
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point's class at a complete leaf before the point is added.
+        """Count a point's class at a complete leaf (see `constants`) before the point is added.
 
         If the leaf then has several classes but no row of counts, a row is computed from the leaf's
         class or points. In a forest with weights, no leaf has a row of counts.
@@ -329,8 +329,7 @@ class LabelForest(SampledForest):
     trees: rec.Array[LabelTree]
     points: rec.Table[LabelPoint]
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
-    # The horizon is infinite, since walks must end at leaves. Only leaves store the number of
-    # samples of each class.
+    # Predictions use all cuts, since only leaves store the number of samples of each class.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Whether leaves of one class are cut instead of being paused.
     splits_pure: rec.Int64

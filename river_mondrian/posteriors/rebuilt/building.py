@@ -15,8 +15,8 @@ from .schedule import BUILD_EVERY
 # Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
 # The dimension of a cut is drawn in proportion to the box's sides (Lakshminarayanan, Roy and Teh
-# 2014, Algorithm 2, lines 6 and 7). The position is then uniform within the side. The weight of a
-# side may depend on the gains of earlier cuts in the same dimension.
+# 2014, Algorithm 2, lines 6 and 7). The position is then uniform within the side. The sides may be
+# weighted by the gains of earlier cuts in the same dimension.
 
 
 # Approximate number of a leaf's points on which candidates are compared.
@@ -153,7 +153,7 @@ def _doubles(forest: R) -> bool:
 
 @inlined
 def _lacks(forest: R) -> int:
-    """Return DONE if the next sample has room, otherwise NO_POINT_ROOM or a tree without room."""
+    """Return DONE, NO_POINT_ROOM, or the number of a tree without room for the next sample."""
     if forest.n_samples % forest.window_capacity >= forest.points.capacity:
         return NO_POINT_ROOM
     for t in range(forest.n_trees):
@@ -241,7 +241,7 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
     or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
     changed. Returns WAITS if `RebuiltTrees` must complete a build, the adaptation to a drift, or
-    the sample. An incomplete sample counts in `n_walking`.
+    the sample. While the sample is not completely learned, `n_walking` is 1.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
@@ -268,9 +268,9 @@ def learn_accepted(forest: R) -> int:
     """Learn the accepted sample.
 
     If the sample doubles the number of samples, only the mixture learns the sample. Returns DONE,
-    NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room, nothing has been
-    learned. Since an allocation may move rows that the last prediction refers to, the sample may be
-    predicted again.
+    NO_POINT_ROOM, or the number of a tree that needs room for `ROOM` more rows. Without room,
+    nothing has been learned. Since an allocation may move rows that the last prediction refers to,
+    the sample may be predicted again.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)

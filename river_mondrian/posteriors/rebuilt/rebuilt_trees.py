@@ -423,7 +423,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             # Some trees contain samples from before the window, and will be smaller after their
             # rebuild.
             return schedule
-        # Up to twice the window is stored, and points cannot move.
+        # The capacity is twice the window, or the number of stored points if larger, since points
+        # cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
         trees = self.nodes.nbytes + self.side_rows.nbytes
         of_each, of_all = self._bytes_of_points
@@ -508,8 +509,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         out = np.empty((len(inputs), width))
 
         def part(first: int, last: int) -> None:
-            # Each thread has its own copy. One thread may use the forest's own record, since no
-            # other thread writes to this record while the forest's version is CLOSED.
+            # Each thread has its own copy, except that the first thread may use the forest's
+            # record. No other thread writes to this record while the forest's version is CLOSED.
             is_free = first == 0 and self.forest.version == CLOSED
             copies = [self.shared] if is_free else self._reader()
             for block in range(first, last):
@@ -520,7 +521,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
 
         # Blocks of rows are not divided, since the start of a thread takes longer than the
-        # prediction of few rows.
+        # prediction of a few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out
 

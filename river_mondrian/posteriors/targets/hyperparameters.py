@@ -30,7 +30,7 @@ LONGEST = 1024
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
-# A remaining fraction of a weight below this number is a rounding error.
+# If at most this fraction of a weight remains, the remainder is a rounding error.
 _ROUNDING = 1e-9
 
 

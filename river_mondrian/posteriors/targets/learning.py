@@ -27,9 +27,9 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
-# targets, as if these fences had always been set. Later fences apply only to later targets. The
-# fences follow a shift of the targets' level at the first renewal with a third as many samples
-# after the shift as before.
+# targets, as if these fences had always been set. Later fences apply only to later targets. If the
+# targets' level shifts, the fences follow at the first renewal at which a quarter of the samples
+# came after the shift.
 #
 # A forest that no longer stores samples cannot renew its fences. From then on, no target is set
 # aside.

@@ -86,7 +86,7 @@ class TargetNode(LightNode):
             own.mean = own.mean + (added.target - own.mean) * weight / own.precision
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Make the message of a side unknown, since the point changes it."""
+        """Set the message of a side to unknown, since the point changes the message."""
         self.messages[side].precision = UNKNOWN
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
@@ -109,8 +109,8 @@ class TargetNode(LightNode):
         sample. Until the recomputation, the rounding errors are at most the errors of a sum over
         all points, including removed points. These errors are relative to the largest target, which
         is bounded by the fences against outliers (see `learning`). Without fences, or if the target
-        is beyond fences that have moved, the leaf is recomputed. The right message of a leaf stores
-        the removed weight.
+        is beyond the current fences, the leaf is recomputed immediately. The right message of a
+        leaf stores the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -154,7 +154,7 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above this one: the smaller of `time` and the cut's time.
+        """Return the time of a new cut above the node: the smaller of `time` and `cut_time`.
 
         The prior variance becomes unknown, since the parent changes.
         """
@@ -284,8 +284,8 @@ Moments = tuple[float, float]
 def logistic_rise(decay: float, span: float) -> float:
     """Return sigma(a + span) - sigma(a) without cancellation, with decay = exp(-a).
 
-    sigma is the logistic function. Let e = exp(-span). The difference is 1 / (1 + decay e) - 1 / (1
-    + decay) = decay (1 - e) / ((1 + decay) (1 + decay e)).
+    sigma is the logistic function. Let e = exp(-span). The result is 1 / (1 + decay e) - 1 / (1 +
+    decay). This difference equals decay (1 - e) / ((1 + decay) (1 + decay e)).
     """
     lost = -math.expm1(-span)
     return decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))

@@ -41,7 +41,7 @@ UPDATED_TREES = 32
 
 @dataclass
 class TargetView(reading.NodeView):
-    """A node with the likelihood of the node's mean given its samples, and the mean's posterior.
+    """A node with the likelihood of the mean given the node's samples, and the mean's posterior.
 
     The likelihood consists of the samples' weight, the precision (in units of 1 / gamma1) and the
     mean `likely`. The posterior `mean` and `variance` are in the targets' units. With plain means,
@@ -197,7 +197,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         )
 
     def open(self) -> None:
-        """Allow kernels for one sample if there is a sample and no change has begun."""
+        """Allow kernels to process single samples if there is a sample and no change has begun."""
         if self.n_samples > 0:
             super().open()
 
