@@ -49,7 +49,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
     returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
-    features' contributions to the posteriors and logits.
+    features' contributions to the posteriors and to the logits of the linear models.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         `MondrianForestClassifier`.
     autoregressive
         Whether to use the latest labels to predict the next label. Use this option for streams in
-        which a label often repeats the previous labels. With this option, two counts of each root
-        decay, as they do in all other nodes. So one posterior predicts the frequencies of the
-        latest labels.
+        which a label often repeats the previous labels. By default, the counts of the roots do not
+        decay. With this option, two counts of each root decay, as in other nodes. So one posterior
+        predicts the frequencies of the latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to `2 * window` samples are stored until all trees have been rebuilt. With
@@ -185,11 +185,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         """Return the exponent of each expert in the log-linear pool.
 
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
-        averages over prunings. Each of the three is averaged over the trees of all samples, and
-        over all trees. Three experts are linear models: softmax regression with small and with
-        large steps, and naive Bayes. The last expert is the fixed share of the other experts: a
-        mixture that quickly follows the best expert after a drift. The mapping is empty before the
-        first sample.
+        averages over prunings. Each of the three is averaged once over the trees of all samples,
+        and once over all trees. Three experts are linear models: softmax regression with small and
+        with large steps, and naive Bayes. The last expert is the fixed share of the other experts:
+        a mixture that quickly follows the best expert after a drift. The mapping is empty before
+        the first sample.
         """
         if self._trees is None:
             return {}

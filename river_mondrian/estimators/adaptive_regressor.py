@@ -43,8 +43,9 @@ class AdaptiveMondrianForestRegressor(
     - Ridge regressions forget old samples at several rates. Their inputs are the features,
       piecewise linear functions and products of features, and random Fourier features.
     - The predictions of trees and regressions are experts. Two mixtures weight the experts by their
-      progressive losses. The first mixture has the regressions and the trees of targets and
-      residuals. The second mixture also has the trees that learn the errors of the first mixture.
+      progressive losses. The first mixture combines the regressions and the trees that learn
+      targets or residuals. The second mixture adds the trees that learn the errors of the first
+      mixture.
     - The distribution of each prediction is learned from past errors and from the disagreement of
       the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.

@@ -63,8 +63,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
     values. `learn_one` then compares the label with the stored prediction. If a sample was not
     predicted, `learn_one` predicts it first. Equal samples that are predicted between two calls of
-    `learn_one` count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights
-    of its experts from stored predictions.
+    `learn_one` count as one prediction. If labels come late, `AdaptiveMondrianForestRegressor`
+    updates the weights of its experts with the errors of the stored predictions.
 
     Parameters
     ----------
@@ -85,15 +85,14 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
     and interpolated for other coverages. Larger coverages have larger intervals and sets.
 
-    The following bounds hold on any sequence of samples. After T labels, the share of targets
-    below the intervals of a tracked coverage is at most (1 - coverage) / 2 + 1,850 / T. The same
-    bound holds for the share of targets above the intervals. Usually the excess over (1 -
-    coverage) / 2 is far smaller. An end of an interval is infinite if no finite end has the
-    coverage. Sets contain at least the requested share, minus 320 / T, of the labels that had been
-    seen before. Late labels weaken these bounds. If labels come d samples late, the term 1,850 / T
-    becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on.
-    The coverage exceeds the requested coverage if errors or probabilities have few different
-    values.
+    For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
+    the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same
+    bound holds for the share of targets above the intervals. Usually the excess over (1 - coverage)
+    / 2 is far smaller. An end of an interval is infinite if no finite end has the coverage. Of T
+    labels that had been seen before, at least the share coverage - 320 / T are in their sets. Late
+    labels weaken these bounds. If labels come d samples late, the term 1,850 / T becomes 25 (d + 1)
+    / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on. The coverage may
+    exceed the requested coverage if errors or probabilities have few different values.
 
     Examples
     --------

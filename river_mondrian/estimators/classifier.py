@@ -311,7 +311,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             trees.weigh()
         if trees.has_weights:
             return stop
-        # The first row with a weight other than 1 begins a block.
+        # The block ends before the first weight other than 1, because the trees do not store
+        # weights yet.
         return start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
 
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[np.int64]:

@@ -88,21 +88,21 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     n_estimators
         Number of trees.
     lifetime
-        Time at which cutting stops. Two samples x and y are then in one cell with probability
-        exp(-lifetime |x - y|_1). A cell is 2 / lifetime wide on average. With "auto", features are
-        divided by their widths, and the density is a mixture over the lifetimes 64, 32, 16, ... The
-        weight of a lifetime depends on how well it has predicted the learned samples. A number
-        above 0 refers to the features in their own units. A frozen `scipy.stats` distribution is
-        sampled once for each tree. A function of the number of samples returns the lifetime, and
-        must not decrease. None means n^(1 / (d + 2)) for n samples of d features, which makes the
-        estimator consistent (Corollary 5.2 of [^1]). With `directions` or an `origin`, "auto" means
-        None.
+        Time at which cutting stops. At this time, two samples x and y are in one cell with
+        probability exp(-lifetime |x - y|_1). A cell is 2 / lifetime wide on average. With "auto",
+        features are divided by their widths, and the density is a mixture over the lifetimes 64,
+        32, 16, ... The weight of a lifetime depends on the densities of the learned samples at this
+        lifetime. A number above 0 refers to the features in their own units. A frozen `scipy.stats`
+        distribution is sampled once for each tree. A function of the number of samples returns the
+        lifetime, and must not decrease. None means n^(1 / (d + 2)) for n samples of d features,
+        which makes the estimator consistent (Corollary 5.2 of [^1]). With `directions` or an
+        `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
-        divided by the mean volume. It approximates the kernel density estimate with the Laplace
-        kernel (Section 5 of [^1]). "kernel" is the mean share divided by the expected volume, (2 /
-        lifetime)^d. This method approximates the same estimate without the noise of volumes.
-        "kernel" suits many features, but needs cuts along the axes. None means "kernel" if
+        divided by the mean volume. This method approximates the kernel density estimate with the
+        Laplace kernel (Section 5 of [^1]). "kernel" is the mean share divided by the expected
+        volume, (2 / lifetime)^d. This method approximates the same estimate without the noise of
+        volumes. "kernel" suits many features, but needs cuts along the axes. None means "kernel" if
         lifetimes are mixed, else "forest". Methods that need volumes use the lifetime with the
         largest weight instead of a mixture.
     window
@@ -110,8 +110,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
         Largest number of regions in all trees together. The oldest samples are removed before
-        another sample could exceed this limit, or if there are `max_nodes` / `n_estimators`
-        samples. None sets no limit.
+        another sample could exceed this limit. At most `max_nodes` / `n_estimators` samples are
+        stored. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
@@ -300,8 +300,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        # Trees with a growing lifetime have no origin: they are cut until all samples are
-        # separated.
+        # If the lifetime grows, the trees begin at the first sample, even with an `origin`.
         origin = None if self._grows else declared(self.directions, self.origin)[1]
         limits = self._grows, self._estimator, self.window, self.max_nodes
         return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *limits, matrix, origin)
@@ -429,8 +428,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
-        # New trees or a copy learn the row and then replace the trees. So an interrupted call
-        # changes nothing.
+        # New trees, or a copy of the trees, learn the row and then replace the trees. So an
+        # interrupted call changes nothing.
         if trees is None:
             made = self._begin(new)
         else:

@@ -99,7 +99,7 @@ class DensityReadings(Model):
         The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
         sample in the point's cell, the density is 0. Then each tree uses the last cell on the path
         that holds a sample, as if the cell held exactly one sample. The farther the point is from
-        all samples, the larger is this cell.
+        all samples, the larger this cell is.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -107,12 +107,12 @@ class DensityReadings(Model):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
 
-        The rarity r is the sample's surprise minus the median surprise of the learned samples. This
-        difference is divided by the mean deviation of the learned samples' surprises from the
-        median. The surprise of a sample is computed before the sample is learned. The score is (1 +
-        r / (1 + |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4
-        at one mean deviation above the median, and .95 at nine mean deviations. The median and the
-        mean deviation are running estimates over about the latest 512 samples.
+        Let e be the sample's surprise minus the median surprise of the learned samples. The rarity
+        r is e divided by the mean deviation of the learned samples' surprises from the median. The
+        surprise of a sample is computed before the sample is learned. The score is (1 + r / (1 +
+        |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4 at one
+        mean deviation above the median, and .95 at nine mean deviations. The median and the mean
+        deviation are running estimates over about the latest 512 samples.
 
         With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
         1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
@@ -327,9 +327,9 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         raise ValueError(f"x must have {samples.shape[1]} features like X, got {queries.shape[1]}")
     found = np.empty(len(queries))
     for i, query in enumerate(queries):
-        # Theorem 5.1 of the reference: in each dimension, the kernel (Equation 15) is lifetime
-        # E_2(t) with E_2(t) = exp(-t) h(t). Here, h(t) = 1 - t exp(t) E_1(t) and t = lifetime |x -
-        # X_i|.
+        # Theorem 5.1 of O'Reilly and Tran (2022): in each dimension, the kernel is lifetime E_2(t)
+        # with t = lifetime |x - X_i|. Their Equation 15 has the factors of E_2(t) = exp(-t) h(t),
+        # where h(t) = 1 - t exp(t) E_1(t).
         with np.errstate(divide="ignore"):
             logs = np.log(expn(2, lifetime * np.abs(samples - query))) + math.log(lifetime)
         found[i] = np.exp(logs.sum(axis=1)).mean()

@@ -122,7 +122,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # Memory that is reserved for later support vectors is not stored.
+        # Rows that are reserved for later support vectors are not saved.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]

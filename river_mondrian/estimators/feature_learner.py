@@ -74,8 +74,8 @@ class FeatureLearner(Model, base.Estimator):
             self._features = given._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The samples to replay: the samples of the pool from place `_first` on. The map had learned
-        # earlier samples before this learner copied it.
+        # The map is built from the samples in its pool. The learner replays the samples from place
+        # `_first` on. The map had learned the earlier samples before this learner copied it.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
         self._targets = array("d")
@@ -140,7 +140,7 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample to kernel memory. `learns` says whether the sample will be learned."""
+        """Write a sample for a kernel. `learns` says whether the sample will be learned."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
@@ -157,7 +157,7 @@ class FeatureLearner(Model, base.Estimator):
     def _learn_new(
         self, x: Any, find_target: Callable[[], float], weight: float, is_new: bool = False
     ) -> None:
-        """Learn a sample that may add features or a label, or rebuild the map.
+        """Learn a sample with new features or a new label, or a sample that triggers a rebuild.
 
         `find_target` returns the sample's target. If `is_new`, the function may also change the
         learner, for example add a label.
@@ -207,7 +207,7 @@ class FeatureLearner(Model, base.Estimator):
         compiled = self._features._map
         latest = self._next or self._current
         if compiled is not None and (latest is None or latest.compiled is not compiled):
-            # Weights of a new map are zero.
+            # A new map needs new weights, which begin at zero.
             if self._pool is None:
                 self._current = self._make_weights(compiled)
             else:
@@ -216,8 +216,8 @@ class FeatureLearner(Model, base.Estimator):
         end: dict[str, Any] = {}
         if self._next is not None:
             stop = min(self._position + REPLAY, n_stored)
-            # A stored sample will be replayed. Weights of both maps must learn a sample that is not
-            # stored.
+            # If the sample is stored, the new weights learn it in a replay. Otherwise, the weights
+            # of both maps learn the sample now.
             replay = partial(self._replay, self._next, self._position, stop)
             if stored:
                 steps.append(partial(replay, self._next.n_learned))

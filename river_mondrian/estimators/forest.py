@@ -269,7 +269,7 @@ class ExplainedForest(MondrianForest):
     @property
     @locked
     def feature_importances(self) -> dict[Any, float]:
-        """Importance of each feature: the reduction of the loss by its cuts, a mean over trees.
+        """Importance of each feature: the reduction of the loss by its cuts, averaged over trees.
 
         For labels, the loss is the log loss in nats per sample. Each learned label is predicted
         from earlier labels, with a mean over the prunings of the tree. For targets, the loss is the
@@ -309,7 +309,7 @@ class ExplainedForest(MondrianForest):
 
 
 class TargetExplanations(ExplainedForest):
-    """Base class of the forest regressors: explanations of predictions, and tables of nodes."""
+    """Base class of the forest regressors, with explanations of predictions and tables of nodes."""
 
     # Attributes of nodes that are columns in the table of a tree.
     _NUMBERS: ClassVar[tuple[str, ...]]

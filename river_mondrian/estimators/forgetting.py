@@ -45,8 +45,8 @@ class WindowForest(MondrianForest):
 
         `put(p)` writes the label or target and the weight of the sample to the stored row p.
         """
-        # `_enter` completes the removal, and drops trees without samples. If this call is
-        # interrupted, the next call does the same.
+        # `_enter` completes the removal, and drops trees without samples. If this method is
+        # interrupted before `_enter`, the next call runs `_enter`.
         trees.close()
         is_held = trees.forget(put)
         if is_held:

@@ -90,8 +90,8 @@ class InspectableForest(Model, abc.ABC):
         Returns
         -------
         A text with a line per node on the path of `x`, and the forest's prediction. A line has the
-        node's cut, its time, its number of samples, and the probability that `x` has branched off
-        at or above the node.
+        node's cut, time and number of samples, and the probability that `x` has branched off at or
+        above the node.
 
         """
         x = as_dict(x)

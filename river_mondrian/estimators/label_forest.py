@@ -51,7 +51,8 @@ class Prepared:
         self.features = features
         self.labels, self.names = labels, list(labels)
         self.predict = trees.predictor()
-        # Trees of adaptive forests have no `learner`: samples are learned by their method `learn`.
+        # Trees of adaptive forests have no `learner`: samples are learned by the trees' method
+        # `learn`.
         self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
@@ -149,7 +150,8 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels)
-            # Without a global interpreter lock, calls take the path that holds the model's lock.
+            # Without a global interpreter lock, the data are not kept, so that each call takes the
+            # model's lock.
             if getattr(sys, "_is_gil_enabled", lambda: True)():
                 self._prepared = prepared
         return prepared

@@ -39,8 +39,8 @@ class NearestNeighborDetector(ScoringDetector):
         Average number of latest samples from which the stored samples are drawn. None stores the
         first `max_samples` samples, and replaces none of them.
     max_samples
-        Largest number of stored samples. If `window` is larger and `max_samples` samples are
-        stored, a new sample is stored with the probability `max_samples` / `window`, and replaces
+        Largest number of stored samples. If `window` is larger than this number, later samples are
+        stored with the probability `max_samples` / `window`. A sample that is then stored replaces
         the oldest stored sample.
     skip_anomalies
         Whether to store a sample with a score of at least .9 only if the previous score was also at
@@ -351,7 +351,8 @@ class NearestNeighborDetector(ScoringDetector):
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
             for part in pieces(len(rows), progress):
-                # The shingle of a row reaches into the previous piece.
+                # The shingle of a row includes earlier rows, which may belong to the previous
+                # piece.
                 block = every[part.start : part.stop + self.shingle - 1]
                 scores[part] = table.score_rows(block, n_jobs)[:, RANK]
         return native_series(scores, name="score", like=frame)

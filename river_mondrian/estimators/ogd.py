@@ -78,7 +78,7 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @abc.abstractmethod
     def _n_scores(self) -> int:
-        """Number of scores for the known targets."""
+        """Number of scores that are computed for a sample."""
 
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
         has_words = self.linear and compiled.reads_text
@@ -90,7 +90,8 @@ class OnlineGradientDescent(FeatureLearner):
         reader, places = self._features._reader, self._words
         if places is not None:
             return reader.read_text(x, places, learns)
-        # While the map collects its pool, the words are the map's features.
+        # While the map collects the samples from which it is built, the words are the map's
+        # features.
         if learns and self._features._pool is None:
             places = self._words = reader.index.places.copy()
             return reader.read_text(x, places, True)
@@ -150,7 +151,8 @@ class OnlineGradientDescent(FeatureLearner):
 class OGDRegressor(OnlineGradientDescent, TargetLearner):
     """Online gradient descent regressor on a feature map.
 
-    The map and the weights are learned as in `OGDClassifier`[^1]. The score is the prediction.
+    The map and the weights are learned as in `OGDClassifier`[^1]. The score is the prediction, or
+    its logarithm with River's `Poisson` loss.
 
     Parameters
     ----------

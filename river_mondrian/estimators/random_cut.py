@@ -69,9 +69,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Average number of latest samples from which the stored samples are drawn. None stores all
         samples.
     max_samples
-        Largest number of samples that the trees store. If `window` is larger, a sample is inserted
-        into full trees with the probability `max_samples` / `window`, either into all trees or into
-        none. If `max_samples` is at least `window`, the trees store exactly the latest `window`
+        Largest number of samples that the trees store. If `window` is larger than this number, full
+        trees learn a sample with the probability `max_samples` / `window`. All trees store the same
+        samples. If `max_samples` is at least `window`, the trees store exactly the latest `window`
         samples.
     shingle
         Number of successive mappings that form one sample. With more than 1, the detector also
@@ -483,8 +483,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def recent_scores(self) -> list[float]:
         """The "relative" scores of the latest samples, at most 4,096, oldest first.
 
-        Each score was computed before the trees learned the sample. The first 32 samples have no
-        score, because each sample is anomalous among few samples.
+        Each score was computed before the trees learned the sample. The first samples have no score
+        (see the notes of the class), because each sample is anomalous among few samples.
         """
         return [] if self._trees is None else self._trees.scores.latest.tolist()
 
@@ -517,7 +517,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             return {}
         parts = trees.explain(trees.vector[: trees.n_inputs])[1]
         if not parts.any():
-            # All samples are equal: each feature gets the same share.
+            # No cut separates equal samples, so each feature gets the same share.
             parts = np.ones(len(parts))
         shares = parts / parts.sum()
         return dict(zip(self.feature_names, (score * shares).tolist(), strict=True))

@@ -58,8 +58,8 @@ class MondrianForestRegressor(
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
         None means V K / (K + 2), where V is the running variance of the targets that are not set
-        aside. The notes define K, and which targets are set aside. With None, V is the prior
-        variance of a target, even with a fixed `noise_variance` or a finite lifetime.
+        aside. The notes define K, and explain which targets are set aside. With None, V is the
+        prior variance of a target, even with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
@@ -115,12 +115,12 @@ class MondrianForestRegressor(
     -----
     K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
-    progressive likelihood of the latest targets, given earlier targets, in at most 128 samples and
-    10 trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of
-    n and R are renewed each time n has doubled, up to 4096. V is updated with each target. From
-    1024 samples on, without a window and `max_nodes`, the choice is spread over the calls that
-    learn the next samples. Hyperparameters that the user sets do not change. Neither power changes
-    once a forest has stopped storing samples.
+    progressive likelihood of at most 128 latest targets, given earlier targets, in at most 10
+    trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of n
+    and R are renewed each time n has doubled, up to 4096. V is updated with each target. From 1024
+    samples on, if neither `window` nor `max_nodes` is given, the choice is spread over the calls
+    that learn the next samples. Hyperparameters that the user sets do not change. Neither power
+    changes once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers

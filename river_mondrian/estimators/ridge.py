@@ -280,7 +280,7 @@ class RidgeRegressor(TargetLearner):
         features, posterior, pool = self._features, self._current, self._features._pool
         known = features._reader.index.places
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
-        # A map whose pool was full is final, and learns no more features.
+        # No stored sample has a new feature, unless the map is final and ignores new features.
         if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
             return []
         if pool is None:
@@ -324,8 +324,9 @@ class RidgeRegressor(TargetLearner):
         """Log density of the targets that the current map has learned.
 
         The weights are integrated out, and so is a learned variance of the noise. With an
-        intercept, the density is conditional on one target; each target gives the same value. The
-        log density is 0 before the first target, or with an intercept before the second target.
+        intercept, the density is conditional on one target; the value is the same for each choice
+        of this target. The log density is 0 before the first target, or with an intercept before
+        the second target.
         """
         if self._current is None:
             return 0.0
