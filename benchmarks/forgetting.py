@@ -149,14 +149,14 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
     expected = LEVEL / len(least)
     report.note(
         f"Distribution of trees after removals, compared with batch trees. For each of {seeds} "
-        f"seeds, {n_trees} trees learn 14 points in two dimensions, one by one. Some of the "
-        "points are equal. The selection in the header of the column is then removed. The "
-        "remaining trees are compared with batch trees of the remaining points. The tests "
-        "compare time, dimension and cut of the root, number of blocks, largest block, paused "
-        "blocks and mean depth. They also compare how often two points share a block. A cell has "
-        f"the smallest p-value, and the number of p-values. At the significance level {LEVEL:g} "
-        f"of all {len(least)} tests together, the level of each test is {expected:.2g}; the "
-        f"smallest p-value is {min(least):.2g}."
+        f"seeds, {n_trees} trees learn 14 points in two dimensions, one by one. Some of the points "
+        "are equal. The selection in the header of the column is then removed. The remaining "
+        "trees are compared with batch trees of the remaining points. The tests compare time, "
+        "dimension and cut of the root, number of leaves, size of the largest leaf, number of "
+        "paused leaves, and mean depth. The tests also compare how often two points share a leaf. "
+        "A cell has the smallest p-value, and the number of p-values. At the significance level "
+        f"{LEVEL:g} of all {len(least)} tests together, the level of each test is {expected:.2g}; "
+        f"the smallest p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 

@@ -56,11 +56,11 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 features.learn_many(frame)
                 errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
     report.note(
-        "Error of the Mondrian kernel against M (Figure 5). A cell has the largest absolute "
-        "error over all pairs of 100 uniform points of the unit square. The lifetime is 10, and "
-        f"a point has M non-zero features. A cell is the median of {seeds} seeds (smallest, "
-        "largest). The last row has the slope of log error against log M; the expected slope is "
-        "-1/2."
+        "Error of the Mondrian kernel against the number of partitions M (Figure 5 of Balog et "
+        "al. 2016). A cell has the largest absolute error over all pairs of 100 uniform points of "
+        "the unit square. The lifetime is 10, and each point has one non-zero feature in each "
+        f"partition. A cell is the median of {seeds} seeds (smallest, largest). The last row has "
+        "the slope of log error against log M; the expected slope is -1/2."
     )
     rows: list[list[Any]] = []
     for i, m in enumerate(sizes):
@@ -129,9 +129,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Time per sample of `OGDRegressor` with Mondrian features, compared with a pipeline. The "
         f"first {n} samples of letter, scaled to [0, 1], are predicted and then learned, with M = "
-        "50 and lifetime 2. The target is the number of the letter, standardized. The pipeline "
-        "is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates are "
-        f"medians of {repeats} runs in one process."
+        "50 partitions and lifetime 2. The target is the number of the letter, standardized. The "
+        "pipeline is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates "
+        f"are medians of {repeats} runs in one process."
     )
     table = []
     for name in wrong:
@@ -197,15 +197,15 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         row += [f"{late:.3f}", f"{longer:.2f}"]
         table.append(row)
     report.note(
-        "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each "
-        f"sample is predicted and then learned, with M = {m} and default losses and learning "
+        "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each sample "
+        f"is predicted and then learned, with M = {m} partitions and default losses and learning "
         "rates. The first columns have the mean squared error of the standardized target, or the "
-        f"error rate (elec2, letter). Errors count from row {WARM:,} on and are for the "
-        "first seed. The column `largest share` has the lifetime with the largest weight. Ratio "
-        f"and time are medians of {seeds} seeds (smallest - largest). The column `ratio, late` "
-        f"has the ratio if {BLOCK} samples are predicted before they are learned, for the first "
-        "seed. Time is the time to predict and learn, relative to the largest lifetime. The "
-        "features of cpu are raw, the others are in [0, 1]."
+        f"error rate (elec2, letter). Errors are measured from row {WARM:,} on, for the first "
+        "seed. The column `largest share` has the lifetime with the largest weight. Ratio and "
+        f"time are medians of {seeds} seeds (smallest - largest). The column `ratio, late` has the "
+        f"ratio if {BLOCK} samples are predicted before they are learned, for the first seed. Time "
+        "is the time to predict and learn, relative to the largest lifetime. The features of cpu "
+        "are raw, the others are in [0, 1]."
     )
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)

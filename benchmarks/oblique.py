@@ -78,11 +78,11 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        "Frequency of a common cell, compared with Equations 9 and 10. The column `found` has "
-        f"the frequency with which two random points share a cell in {n} partitions, for the last "
-        "seed. The column `kernel` has the limit kernel. The column `largest z` has the largest "
-        f"standardized difference over the seeds. At significance level {LEVEL}, the bound for "
-        f"all {total} values of z is {bound:.2f}."
+        "Frequency of a common cell, compared with Equations 9 and 10 of O'Reilly and Tran "
+        "(2022). The column `found` has the frequency with which two random points share a cell "
+        f"in {n} partitions, for the last seed. The column `kernel` has the limit kernel. The "
+        "column `largest z` has the largest standardized difference over the seeds. At "
+        f"significance level {LEVEL}, the bound for all {total} values of z is {bound:.2f}."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
 
@@ -101,9 +101,9 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
         p = float(stats.chisquare(counts, n * weights).pvalue)
         table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
     report.note(
-        "Direction of the first cut, compared with Example 2.1. The table has the frequency of "
-        f"each direction in {n} STIT processes of the unit square with the three directions of "
-        "Example 2.1."
+        "Direction of the first cut, compared with Example 2.1 of O'Reilly and Tran (2022). The "
+        f"table has the frequency of each direction in {n} STIT processes of the unit square with "
+        "the three directions of this example."
     )
     report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
 
@@ -134,11 +134,11 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
         slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
     report.note(
-        "Error of the kernel over a window against M (Theorem 4.3). A cell has the largest "
-        "absolute difference from the limit kernel over all pairs of 100 uniform points of the "
-        f"unit square. The lifetime is 3. Each cell shows the median of {seeds} seeds (smallest, "
-        "largest). The last row has the slope of log error against log M; the expected slope is "
-        "-1/2."
+        "Error of the kernel over a window against the number of partitions M (Theorem 4.3 of "
+        "O'Reilly and Tran 2022). A cell has the largest absolute difference from the limit "
+        "kernel over all pairs of 100 uniform points of the unit square. The lifetime is 3. Each "
+        f"cell shows the median of {seeds} seeds (smallest, largest). The last row has the slope "
+        "of log error against log M; the expected slope is -1/2."
     )
     report.table(["M", *kinds], [*table, slopes])
 
@@ -177,8 +177,9 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     axes[0, 0].set_ylabel(f"{n} partitions")
     axes[1, 0].set_ylabel("limit")
     report.note(
-        "Contours of the kernel k(0, x) as a function of x, at .1, .2, ..., .9 (Figure 1). The "
-        "top row has the frequencies in partitions, and the bottom row has the limits."
+        "Contours of the kernel k(0, x) as a function of x, at .1, .2, ..., .9 (Figure 1 of "
+        "O'Reilly and Tran 2022). The top row has the frequencies with which 0 and x share a "
+        "cell, and the bottom row has the limit kernels."
     )
     report.figure(figure, "")
     plt.close(figure)
@@ -198,10 +199,10 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         features.draw_partition(time=time, ax=axis)
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
-        "A STIT process in time (Figure 3). The picture shows a partition of the unit square with "
-        "the directions of Example 2.1. The picture shows the times of the first three cuts, and "
-        f"t = 9 with {len(times)} cuts. All times are in the paper's units, in which a time is "
-        "three times as large as in the package."
+        "A STIT process in time (Figure 3 of O'Reilly and Tran 2022). The picture shows a "
+        "partition of the unit square with the three directions of Example 2.1. The picture shows "
+        f"the times of the first three cuts, and t = 9 with {len(times)} cuts. All times are in "
+        "the paper's units, in which a time is three times as large as in the package."
     )
     report.figure(figure, "")
     plt.close(figure)
@@ -275,10 +276,10 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
         f"Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} "
         "samples in random order, scaled to [0, 1]. The column `accuracy or MAE` has the "
         "progressive accuracy (for kin8nm: the mean absolute error), as mean +- standard "
-        "deviation over seeds. The given directions are the normals of the checkerboard's edges. "
-        "For the other sets they are the principal directions of the first 1,000 samples. The "
-        "last columns have the times of learn_one and predict_one with 10 trees on the first "
-        "2,000 samples, relative to cuts along the axes."
+        "deviation over seeds. For the checkerboard, the given directions are the normals of the "
+        "edges. For the other sets, the given directions are the principal directions of the "
+        "first 1,000 samples. The last columns have the times of learn_one and predict_one with "
+        "10 trees on the first 2,000 samples, relative to cuts along the axes."
     )
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)

@@ -187,13 +187,13 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.note(
-        f"Test error on cpu against M (Figure 6). There are {n} training and {len(X_test)} test "
-        f"rows with raw features and centred targets. The lifetime is {LIFETIME}, and delta^2 is "
-        f"{DELTA2} (or {LARGER} in the columns with this number). A cell has the relative error in "
-        f"percent: the median of {seeds} seeds (smallest - largest), or one seed for M = 1000. M "
-        "is the number of non-zero features; Fourier has half as many frequencies. The number of "
-        "columns is for Mondrian features with the last seed. The error of the exact Laplace "
-        f"kernel is {exact:.2f} (3.1 in the paper)."
+        "Test error on cpu against the number of non-zero features M (Figure 6 of Balog et al. "
+        f"2016). There are {n} training and {len(X_test)} test rows with raw features and centred "
+        f"targets. The lifetime is {LIFETIME}, and the ridge delta^2 is {DELTA2} (or {LARGER} in "
+        "the columns with this number). A cell has the relative error in percent: the median of "
+        f"{seeds} seeds (smallest - largest), or one seed for M = 1000. Random Fourier features "
+        "have M / 2 frequencies, rounded up. The number of columns is for Mondrian features with "
+        f"the last seed. The error of the exact Laplace kernel is {exact:.2f} (3.1 in the paper)."
     )
     report.table(
         ("M", "columns", *errors),
@@ -261,14 +261,14 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
     report.note(
-        f"Estimates of a lifetime of 10 (Figure 7). There are {n} training and {n} validation "
-        f"points, uniform in [0, 1]^{D}. The targets are from a Gaussian process with the Laplace "
-        f"kernel of lifetime {truth:.0f} and noise of variance {noise} = delta^2. The sweep has M "
-        f"= {M} partitions and ends at lifetime {10 * truth:.0f}, in steps of 20 cuts. Estimates "
-        f"are within a factor of 3 on {reached['validation']} of {seeds} seeds by validation "
-        f"error, and on {reached['marginal']} of {seeds} by marginal likelihood. For the other "
-        f"seeds, the last column has the estimate by validation error, with M = {more} and a "
-        f"largest lifetime of {4 * truth:.0f}."
+        f"Estimates of a lifetime of 10 (Figure 7 of Balog et al. 2016). There are {n} training "
+        f"and {n} validation points, uniform in [0, 1]^{D}. The targets are from a Gaussian "
+        f"process with the Laplace kernel of lifetime {truth:.0f} and noise of variance {noise} = "
+        f"delta^2. The sweep has M = {M} partitions and ends at lifetime {10 * truth:.0f}, in "
+        f"steps of 20 cuts. Estimates are within a factor of 3 on {reached['validation']} of "
+        f"{seeds} seeds by validation error, and on {reached['marginal']} of {seeds} by marginal "
+        "likelihood. For the other seeds, the last column has the estimate by validation error, "
+        f"with M = {more} and a largest lifetime of {4 * truth:.0f}."
     )
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
@@ -350,11 +350,12 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.note(
-        f"Validation error on cpu against time (Figure 8). There are {n} training and {len(X_val)} "
-        f"validation rows, and M = {M}. The sweep uses stochastic gradient descent, with a pass "
-        f"after every {every} of {len(path.cuts)} cuts up to lifetime {last}. The other methods "
-        "map the rows and solve exact ridge regression for each lifetime. Their lifetime is "
-        "doubled or halved from 1 on. Then lifetimes between the best two are searched."
+        f"Validation error on cpu against time (Figure 8 of Balog et al. 2016). There are {n} "
+        f"training and {len(X_val)} validation rows, and M = {M} partitions. The sweep uses "
+        f"stochastic gradient descent, with a pass after every {every} of {len(path.cuts)} cuts up "
+        f"to lifetime {last}. The other methods map the rows and solve exact ridge regression for "
+        "each lifetime. The search starts at lifetime 1, and doubles or halves the lifetime. Then "
+        "lifetimes between the best two are searched."
     )
     report.table(
         (
@@ -412,9 +413,10 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     lifetimes = [x for x in grid if x <= path.lifetime_max]
     places = [int(np.searchsorted(path.lifetimes, x, side="right")) - 1 for x in lifetimes]
     report.note(
-        "Kernel and forest on the same partitions of cpu (Figure 9). The table has the relative "
-        f"test error in percent, with M = {M}, delta^2 = {DELTA2} and seed 1. The sweep over "
-        f"{len(path.cuts)} cuts with all three learners took {path.seconds[-1]:.0f} s."
+        "Kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016). The "
+        f"table has the relative test error in percent, with M = {M} partitions, the ridge delta^2 "
+        f"= {DELTA2} and seed 1. The sweep over {len(path.cuts)} cuts with all three learners took "
+        f"{path.seconds[-1]:.0f} s."
     )
     report.table(
         ("lifetime", "cells", "kernel, ridge", "kernel, SGD", "forest"),
@@ -447,11 +449,12 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         sizes = [np.quantile(np.abs(terms[name]), q) for q in (0.25, 0.5, 0.9)]
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
     report.note(
-        "Weights of kernel and forest (Figure 10). The table has absolute weights of "
-        f"{path.n_cells[-1]} cells of cpu in units of the target. The sweep has M = {M}, delta^2 "
-        f"= {DELTA2}, seed 1 and lifetime {path.lifetime_max}. A kernel's prediction is the sum "
-        "over the M cells of a row, and the forest's prediction is the mean. The last column has "
-        "the median of M times the kernel's weights, as if the kernel's predictions were means."
+        "Weights of kernel and forest (Figure 10 of Balog et al. 2016). The table has absolute "
+        f"weights of {path.n_cells[-1]} cells of cpu in units of the target. The sweep has M = {M} "
+        f"partitions, the ridge delta^2 = {DELTA2}, seed 1 and lifetime {path.lifetime_max}. A "
+        "kernel's prediction is the sum over the M cells of a row, and the forest's prediction is "
+        "the mean. The last column has the median of M times the kernel's weights, as if the "
+        "kernel's predictions were means."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
     plt = pyplot()

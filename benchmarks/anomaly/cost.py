@@ -78,13 +78,13 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         f"{n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the "
         "other models have default parameters. Learning is timed on the last 1,000 samples, and "
         "scoring on 1,000 other samples. `Alarms` score each sample that they learn. A time is "
-        "the smallest mean processor time of five blocks of calls. Bytes are for the "
-        "`DensityForest`, per sample and tree."
+        "the smallest mean processor time of five blocks of calls. The bytes of a `DensityForest` "
+        "are per sample and tree."
     )
     headers = ["features", "model", "learn, us", "score, us", "bytes"]
     report.table(headers, rows)
     learn, score, memory = kept["DensityForest, default", 10]
     report.note(
-        f"With 10 features and default parameters: {memory} bytes per sample and tree, "
-        f"{learn:.1f} us to learn a sample, {score:.1f} us to score a sample."
+        f"With 10 features and default parameters, `DensityForest` takes {memory} bytes per sample "
+        f"and tree, {learn:.1f} us to learn a sample, and {score:.1f} us to score a sample."
     )

@@ -82,8 +82,8 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
         if size == TARGET_SIZE:
             own = found["RandomCutForest"]
             report.note(
-                f"{n_trees} trees, window {window:,}, {d} features: {own:.0f} us to score and "
-                "learn a sample."
+                f"With {n_trees} trees, a window of {window:,} and {d} features, RandomCutForest "
+                f"takes {own:.0f} us to score and learn a sample."
             )
             if "rrcf" in found:
                 ratio = float(np.median(np.divide(times["rrcf"], ours)))

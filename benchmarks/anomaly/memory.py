@@ -70,8 +70,8 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Memory of a process in MiB by the number of learned samples. The samples have "
         f"{N_FEATURES} features and are learned by `learn_many` in blocks of {BLOCK:,} samples. "
-        "The last two columns have `memory_usage`, the model's own count of bytes, at the first "
-        "and at the last of these numbers."
+        "The last two columns have `memory_usage`, the model's own count of bytes, for the "
+        "smallest and the largest number of samples."
     )
     headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at the end"]
     report.table(headers, rows)

@@ -188,9 +188,9 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         killed = _kills(broker, url, client, Path(folder) / "kills", n_kills)
     report.note(
         "Latencies of predictions during learning, and kills under load. The service has one "
-        f"core; clients and broker share the other core. Over {CONNECTIONS} connections, "
-        f"{PREDICTIONS:,} samples per second of {len(FEATURES)} features are sent to be "
-        f"predicted. Another connection sends {LEARNED} samples per second to be learned, "
+        f"core; the clients and the Redis server share the other core. Over {CONNECTIONS} "
+        f"connections, {PREDICTIONS:,} samples per second of {len(FEATURES)} features are sent to "
+        f"be predicted. Another connection sends {LEARNED} samples per second to be learned, "
         f"{LEARNED_AT_ONCE} at a time, for {seconds} s. The forest has 10 trees. A latency is the "
         "time from the scheduled time of a request to its answer."
     )
@@ -207,10 +207,10 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         [latencies],
     )
     report.note(
-        "SIGKILL ends the service at random moments under load, and the service is started "
-        "again. Its model is then compared with a model that has learned all samples of the "
-        "stream once, in order. The last column counts the differences among 200 predictions, "
-        "bit for bit."
+        "SIGKILL ends the service at random moments under load, and the service is started again. "
+        "The model of the new process is then compared with a model that has learned all samples "
+        "of the stream once, in order. The last column counts the differences among 200 "
+        "predictions, bit for bit."
     )
     report.table(
         ["kills", "samples accepted", "in the stream", "lost", "refused", "different"],

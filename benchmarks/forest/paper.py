@@ -76,21 +76,22 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     if not curves:
         return
     report.note(
-        "Test accuracy against the fraction of the training data and against time (Figure 3). "
-        f"The forests have 100 trees and one thread; seeds are {', '.join(map(str, seeds))}. "
-        "Samples are in the order of their files, and features are scaled by the training range. "
-        "The Mondrian forest (infinite lifetime, gamma = 10 D) learns minibatches of 1/100 of "
-        "the data by learn_many. The forests of scikit-learn are trained again on each of the "
-        f"fractions {', '.join(map(str, FRACTIONS))}. The time of a fraction is the total until "
-        "this fraction; the paper trains once per minibatch. The set letter has 15,000 training "
-        "rows. The set satimage has 4,435 training rows; the paper used 3,104, but the first 40 "
-        "% of the file lack a class. The set dna has 2,000 training rows; the paper used 1,400. "
-        "The paper does not say which rows of dna its accuracies are for, so dna has results for "
-        "both sets of rows."
+        "Test accuracy against the fraction of the training data and against time (Figure 3 of "
+        "Lakshminarayanan et al. 2014). The forests have 100 trees and one thread; seeds are "
+        f"{', '.join(map(str, seeds))}. Samples are in the order of their files, and features are "
+        "scaled by the training range. The Mondrian forest (infinite lifetime, gamma = 10 D for D "
+        "features) learns minibatches of 1/100 of the data by learn_many. The forests of "
+        "scikit-learn are trained again on each of the fractions "
+        f"{', '.join(map(str, FRACTIONS))}. The time of a fraction is the total until this "
+        "fraction; the paper trains once per minibatch. The set letter has 15,000 training rows. "
+        "The set satimage has 4,435 training rows; the paper used 3,104, but the first 40 % of "
+        "the file lack a class. The set dna has 2,000 training rows; the paper used 1,400. The "
+        "paper does not say which rows of dna its accuracies are for, so dna has results for both "
+        "sets of rows."
     )
     report.note(
-        "The paper also compares ORF-Saffari and dynamic trees. They are not run, because there "
-        "is no maintained Python code for them."
+        "The paper also compares ORF-Saffari and dynamic trees. These two methods are not run, "
+        "because they have no maintained Python code."
     )
     _report_figure3(curves, report)
     _draw_figure3(curves, report)
@@ -224,8 +225,9 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         )
     if rows:
         report.note(
-            "Mean depth of the leaves, weighted by their samples (Table 1). The column `depth` "
-            f"has the mean and the standard deviation over {trees} trees. The first 3,104 rows of "
-            "satimage are used, which may differ from the paper's rows."
+            "Mean depth of the leaves, weighted by their samples (Table 1 of Lakshminarayanan et "
+            f"al. 2014). The column `depth` has the mean and the standard deviation over {trees} "
+            "trees. The first 3,104 rows of satimage are used, which may differ from the paper's "
+            "rows."
         )
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)

@@ -61,12 +61,14 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        f"Accuracy and time along a stream (Figure 3). The first {start} rows are used to select "
-        f"psi ({FOLDS}-fold cross-validation), to build the maps and to train the first models. "
-        f"Then blocks of {BLOCK} rows are predicted and learned. Models have t = b = {T}, the "
-        f"hinge loss and the learning rate {RATE}. The last column has the time of the full "
-        "stream relative to its first half. This ratio is 2 if the time per sample is constant, "
-        "and up to 4 if it grows with the number of support vectors."
+        f"Accuracy and time along a stream (Figure 3 of Ting et al. 2021). The first {start} rows "
+        f"are used to select psi ({FOLDS}-fold cross-validation), to build the maps and to train "
+        f"the first models. Then blocks of {BLOCK} rows are predicted and learned. The isolation "
+        f"kernels have {T} partitions, NOGD has the budget {T}, and random Fourier features have "
+        f"{T} features. All models have the hinge loss and the learning rate {RATE}. The last "
+        "column has the time of the full stream relative to its first half. This ratio is 2 if "
+        "the time per sample is constant, and up to 4 if it grows with the number of support "
+        "vectors."
     )
     report.table(
         ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half"),
@@ -102,15 +104,17 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"Test accuracy and time after one pass (Table 5). Models have t = b = {T}, the hinge loss "
-        f"and the constant learning rate {RATE}. The value of psi is selected from {PSI} by "
-        f"{FOLDS}-fold cross-validation. The isolation kernels use 10,000 training rows for the "
-        "selection (mnist: 5,000), and the others 2,000 rows. The column `build` has the time to "
-        "build the map from the training rows. The last column has the time to learn these rows "
-        "and to predict the test rows. OGD gets mappings one by one, the others get frames. The "
-        "paper's accuracies are for all rows, with psi selected on all rows. AdaRaker is not "
-        "compared, because its authors' code is no Python package. In the paper, AdaRaker is less "
-        "accurate than OGD on each set that it could finish."
+        "Test accuracy and time after one pass (Table 5 of Ting et al. 2021). The isolation "
+        f"kernels have {T} partitions, NOGD has the budget {T}, and random Fourier features have "
+        f"{T} features. All models have the hinge loss and the constant learning rate {RATE}. The "
+        f"number of cells per partition, psi, is selected from {PSI} by {FOLDS}-fold "
+        "cross-validation. The isolation kernels use 10,000 training rows for the selection "
+        "(mnist: 5,000), and the others 2,000 rows. The column `build` has the time to build the "
+        "map from the training rows. The last column has the time to learn these rows and to "
+        "predict the test rows. OGD gets mappings one by one, the others get frames. The paper's "
+        "accuracies are for all rows, with psi selected on all rows. AdaRaker is not compared, "
+        "because its authors' code is no Python package. In the paper, AdaRaker is less accurate "
+        "than OGD on each set that it could finish."
     )
     report.table(
         (
@@ -163,9 +167,9 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        "Test accuracy of IK-OGD on full sets with a fixed psi. Models learn all rows once, with "
-        f"t = {T}, the hinge loss, and AdaGrad with rate {RATE}. The map is built from up to 25 "
-        "psi training rows."
+        "Test accuracy of IK-OGD on full sets with a fixed number of cells per partition (psi). "
+        f"Models learn all rows once, with t = {T} partitions, the hinge loss, and AdaGrad with "
+        f"rate {RATE}. The map is built from up to 25 psi training rows."
     )
     report.table(("data", "model", "psi", "rows", "accuracy", "paper", "build and learn, s"), rows)
 
@@ -199,8 +203,8 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"Test accuracy with many classes. Models learn all training rows once, with t = {T}, "
-        f"softmax, and AdaGrad with rate {RATE}."
+        f"Test accuracy with many classes. Models learn all training rows once, with t = {T} "
+        f"partitions, softmax, and AdaGrad with rate {RATE}."
     )
     report.table(
         ("data", "classes", "model", "psi", "accuracy", "build and learn, s"),

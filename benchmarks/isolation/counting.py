@@ -157,15 +157,15 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
         )
     report.note(
         "Time of an H100 to find Voronoi cells. All figures are calculated, none is measured. "
-        f"There are 10,000 rows, t = {T}, psi = {psi}, and a pool of 25 psi points. The partitions "
-        f"use {shape.points:,.0f} of these points. The first columns have the milliseconds of an "
-        "H100 SXM at full rate. The columns are for multiplications in single precision (FMA), "
-        "the issue of instructions, and reads from shared memory, L2 cache and HBM. The largest "
-        "of these times is the bound. The column `open` has the share of pairs of a row and a "
-        "partition that need exact distances, on 64 normal rows. The column `settling` has the "
-        "time to read the points of these pairs. The last columns are for a matrix product and "
-        "array functions in place of the kernels. The array functions write every score to memory "
-        "and read it again."
+        f"There are 10,000 rows, t = {T} partitions of psi = {psi} points, and a pool of 25 psi "
+        f"points. The partitions use {shape.points:,.0f} of these points. The first columns have "
+        "the milliseconds of an H100 SXM at full rate. The columns are for multiplications in "
+        "single precision (FMA), the issue of instructions, and reads from shared memory, L2 "
+        "cache and HBM. The largest of these times is the bound. The column `open` has the share "
+        "of pairs of a row and a partition that need exact distances, on 64 normal rows. The "
+        "column `settling` has the time to read the points of these pairs. The last columns are "
+        "for a matrix product and array functions in place of the kernels. The array functions "
+        "write every score to memory and read it again."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

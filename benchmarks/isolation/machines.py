@@ -48,10 +48,11 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
                 (each.name, len(each.X), model, psi, f"{accuracy:.4f}", f"{mapped:.2f}", spent)
             )
     report.note(
-        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7). IK-SVM is "
-        "scikit-learn's LinearSVC on CSR matrices of cells, and the other model is scikit-learn's "
-        f"SVC. Models have C = 1 and t = {T}, and learn the first training rows. The value of psi "
-        "was selected for OGD by cross-validation."
+        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7 of Ting et al. 2021). "
+        "IK-SVM is scikit-learn's LinearSVC on CSR matrices of cells, and the other model is "
+        f"scikit-learn's SVC. Models have C = 1 and t = {T} partitions, and learn the first "
+        "training rows. The number of cells per partition, psi, was selected for OGD by "
+        "cross-validation."
     )
     report.table(
         ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s"),
@@ -87,9 +88,9 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
             width = round(nonzero / train.shape[0])
             rows.append((each.name, len(each.X), name, width, f"{accuracy:.4f}", f"{spent:.2f}"))
     report.note(
-        "Features of the additive chi-squared kernel, compared with cells (Table 8). Both are "
-        "the input of scikit-learn's LinearSVC with C = 1, on the first training rows. "
-        "AdditiveChi2Sampler has 2 sampling steps. The column `features` has the number of "
-        "features of a row that are not 0."
+        "Features of the additive chi-squared kernel, compared with cells (Table 8 of Ting et al. "
+        "2021). Both kinds of features are the input of scikit-learn's LinearSVC with C = 1, on "
+        "the first training rows. AdditiveChi2Sampler has 2 sampling steps. The column `features` "
+        "has the number of features of a row that are not 0."
     )
     report.table(("data", "rows", "features of", "features", "accuracy", "train and test, s"), rows)

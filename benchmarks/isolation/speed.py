@@ -73,11 +73,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                     )
                 )
     report.note(
-        "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64, a pool "
-        f"of 1024, t = {T} and the hinge loss. The time includes building each map and learning "
-        f"the stored samples again. Rates are medians of {repeats} runs. The column `rows/s` uses "
-        "the CPU time of the process, which excludes other load of the machine. The last column "
-        "uses the wall clock."
+        "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per "
+        f"partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time "
+        "includes building each map and learning the stored samples again. Rates are medians of "
+        f"{repeats} runs. The column `rows/s` uses the CPU time of the process, which excludes "
+        "other load of the machine. The last column uses the wall clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 
@@ -149,10 +149,10 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"Time to find the Voronoi cells of single samples. cells_one gets mappings of {n} test "
-        f"rows, with t = {T}. The comparison is a compiled loop over the t psi points on arrays. "
-        f"Times and the ratio are medians of {repeats} runs; the last column has the smallest and "
-        "the largest ratio."
+        f"Time to find the Voronoi cells of single samples. `cells_one` gets mappings of {n} test "
+        f"rows, and finds cells in t = {T} partitions of psi points each. The comparison is a "
+        "compiled loop over all t psi points on arrays. Times and the ratio are medians of "
+        f"{repeats} runs; the last column has the smallest and the largest ratio."
     )
     report.table(
         (
@@ -228,10 +228,10 @@ def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu"
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
     report.note(
-        f"Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. "
-        f"t = {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are "
+        f"Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t "
+        f"= {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are "
         f"medians of {repeats} runs in milliseconds per batch, including copies to and from the "
         "GPU. The paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on "
-        "a CPU (Table 6)."
+        "a CPU (Table 6 of Ting et al. 2021)."
     )
     report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

@@ -57,10 +57,10 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
     axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
     axes.legend()
     report.note(
-        f"Time of primal and dual predictions along a stream (section 8.1.1). The stream has {n} "
-        "rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is wrong. Samples "
-        "are mappings. Times are mean microseconds per sample of the block that ends at the row. "
-        "At the end the dual models have "
+        "Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). "
+        f"The stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is "
+        "wrong. Samples are mappings. Times are mean microseconds per sample of the block that "
+        "ends at the row. At the end the dual models have "
         f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support vectors."
     )
     report.table(

@@ -135,10 +135,11 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         f"Accuracy, time and memory on text as mappings. The set {name} has {len(train)} training "
         f"samples with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words on "
-        f"average, and {len(test)} test samples. Models learn the training samples once, with t = "
-        f"b = {T}, the hinge loss, the constant learning rate {RATE}, and a pool of {pool}. "
-        "Lifetimes are selected on the first 2,000 samples. IK_a-SVM is LinearSVC on the final "
-        "cells of all training samples."
+        f"average, and {len(test)} test samples. The isolation kernels have {T} partitions and a "
+        f"pool of {pool} samples, and NOGD has the budget {T}. The models learn the training "
+        "samples once. All models except River's have the hinge loss and the constant learning "
+        f"rate {RATE}. Lifetimes are selected on the first 2,000 samples. IK_a-SVM is LinearSVC on "
+        "the final cells of all training samples."
     )
     report.table(
         ("model", "setting", "accuracy", "learn, us", "predict, us", "bytes per training row"), rows
