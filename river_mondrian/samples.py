@@ -115,9 +115,9 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return the places and values of a mapping, in the order of the keys.
+        """Return a mapping's values and their indices in a vector, in the order of the keys.
 
-        `places` maps keys to places. If `places` is None, keys have the places of their features.
+        `places` maps keys to indices. If `places` is None, keys have the indices of their features.
         """
         x = as_dict(x)
         n = len(x)

@@ -185,11 +185,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         """Return the exponent of each expert in the log-linear pool.
 
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
-        averages over prunings. Each of the three is averaged once over the trees of all samples,
-        and once over all trees. Three experts are linear models: softmax regression with small and
-        with large steps, and naive Bayes. The last expert is the fixed share of the other experts:
-        a mixture that quickly follows the best expert after a drift. The mapping is empty before
-        the first sample.
+        averages over prunings. Each posterior is two experts: one averages over all trees, and one
+        leaves out the trees of recent samples. Three experts are linear models: softmax regression
+        with small and with large steps, and naive Bayes. The last expert is the fixed share of the
+        other experts: a mixture that quickly follows the best expert after a drift. The mapping is
+        empty before the first sample.
         """
         if self._trees is None:
             return {}

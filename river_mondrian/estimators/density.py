@@ -89,14 +89,14 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of trees.
     lifetime
         Time at which cutting stops. At this time, two samples x and y are in one cell with
-        probability exp(-lifetime |x - y|_1). A cell is 2 / lifetime wide on average. With "auto",
-        features are divided by their widths, and the density is a mixture over the lifetimes 64,
-        32, 16, ... The weight of a lifetime depends on the densities of the learned samples at this
-        lifetime. A number above 0 refers to the features in their own units. A frozen `scipy.stats`
-        distribution is sampled once for each tree. A function of the number of samples returns the
-        lifetime, and must not decrease. None means n^(1 / (d + 2)) for n samples of d features,
-        which makes the estimator consistent (Corollary 5.2 of [^1]). With `directions` or an
-        `origin`, "auto" means None.
+        probability exp(-lifetime |x - y|_1). The cell of a sample is 2 / lifetime wide on average.
+        With "auto", features are divided by their widths, and the density is a mixture over the
+        lifetimes 64, 32, 16, ... The weight of a lifetime depends on the densities of the learned
+        samples at this lifetime. A number above 0 refers to the features in their own units. A
+        frozen `scipy.stats` distribution is sampled once for each tree. A function of the number of
+        samples returns the lifetime, and must not decrease. None means n^(1 / (d + 2)) for n
+        samples of d features, which makes the estimator consistent (Corollary 5.2 of [^1]). With
+        `directions` or an `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. This method approximates the kernel density estimate with the

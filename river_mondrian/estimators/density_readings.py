@@ -120,7 +120,7 @@ class DensityReadings(Model):
 
         With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
         With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean
-        volume of a cell is v = (2 / lifetime)^d.
+        volume of the cell that contains x is v = (2 / lifetime)^d.
 
         Raises the same errors as `log_density_one`.
 

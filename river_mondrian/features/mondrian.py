@@ -124,12 +124,8 @@ class MondrianFeatures(kinds.CellFeatures):
     -----
     `transform_one` does not change the map. For a new sample, `transform_one` returns the cell at
     the end of the path in each partition. The path ignores that the sample might be separated from
-    the cell's samples. The alternative is the expectation: the cell's value times the probability
-    that the sample is not separated. Both variants were compared on the first 4,000 samples of the
-    data set letter, scaled to [0, 1], at lifetimes 1, 2 and 4. The expectation had higher error
-    rates: .220, .208 and .220 against .217, .203 and .195. With the expectation, the kernel of a
-    new sample with itself is not 1. The expectation's squared errors were smaller at lifetimes that
-    are too long (on kin8nm at lifetime 3: .40 against .67), and similar at good lifetimes.
+    the cell's samples. If the cell's value were multiplied by the probability that the sample is
+    not separated, the kernel of a new sample with itself would not be 1.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
     passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the median
@@ -447,9 +443,9 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        The nodes, with features in order of appearance. With `directions`, boxes and cuts are in
-        the order of the directions, and values are relative to the first sample. Empty before the
-        first sample.
+        The nodes, with features in order of appearance. With `directions`, `dim` is the
+        number of a direction, a box has a side for each direction, and values are relative to the
+        first sample. The list is empty before the first sample.
 
         """
         arguments.check_place("partition", partition, self.n_partitions)

@@ -131,7 +131,7 @@ class StoredRows(Record):
     values: Float64s
     # A sample as a dense vector; zero except during a call.
     vector: Float64s = transient()
-    # Memory for the sums.
+    # Weighted sums of kernels (see `weighted_sums`).
     sums: Float64s = transient()
 
 

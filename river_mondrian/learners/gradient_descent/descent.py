@@ -23,7 +23,7 @@ from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived,
 AHEAD = 4
 MANY_SCORES = 4
 
-# Bound on the derivatives of the loss, so that the weights of a diverging regression overflow late.
+# Bound on the derivatives of the loss, which bounds the steps of a diverging regression.
 LARGEST_GRADIENT = 1e12
 
 

@@ -52,7 +52,10 @@ def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s
 def project_rows(
     tree: PointTreeRecord, rows: Float32s, n: int, width: int, n_features: int, out: Float32s
 ) -> None:
-    """Write coordinates of `n` points, in rows of `width` values, to rows of the tree's width."""
+    """Project `n` points onto the tree's axes.
+
+    A point has a row of `width` values. Its coordinates have a row of the tree's width.
+    """
     for i in range(n):
         row, target = rows.part(width * i, width), out.part(tree.width * i, tree.width)
         project(tree, row, n_features, target)
