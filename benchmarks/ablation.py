@@ -148,7 +148,7 @@ def targets(samples: Stream, seed: int) -> Run:
         if i:
             said[i] = model._trees.mixture.predicted
         model.learn_one(x, target)
-        # The model clips an outlier to a fence.
+        # The model learns an outlying target as a clipped value.
         learned[i] = model._trees.forest.accepted[0]
     said[:, N_FIRST + 1 :] -= said[:, N_FIRST : N_FIRST + 1]
 

@@ -325,9 +325,9 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         outside = [held for held in totals[asked, OURS].held if not all(h.holds for h in held)]
         counts.append([asked, len(outside), sum(any(h.is_lost for h in held) for held in outside)])
     report.note(
-        "The next table has the runs of calibrated intervals outside the limits. Thresholds only "
-        f"change by targets that were predicted after {N_FIRST} samples had been learned. In runs "
-        "out of reach, too many targets are missed before the first of these targets comes."
+        "The next table has the runs of calibrated intervals outside the limits. A target changes "
+        f"the thresholds if at least {N_FIRST} samples had been learned before its prediction. In "
+        "runs out of reach, too many targets are missed before the thresholds can change."
     )
     report.table(["delay", "runs outside", "out of reach"], counts)
     rows, logs = [], []
@@ -363,8 +363,8 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     }
     errors = [f"{label} {_error(*m, samples, delay):.4f}" for label, m in models.items()]
     report.note(
-        f"Mean absolute errors on all samples of {name}, whose targets are {delay} samples late: "
-        f"{', '.join(errors)}."
+        f"Mean absolute errors on all samples of the stream `{name}`, whose targets are {delay} "
+        f"samples late: {', '.join(errors)}."
     )
 
 
@@ -470,9 +470,10 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
         "adaptive forest. A cell has the coverage in percent and the mean size, without the first "
         f"tenth, as means of {len(seeds)} seeds. The columns `exact` and `by class` are for "
         "options of `Calibrated`. Split conformal prediction uses the scores of all earlier "
-        "samples. Adaptive conformal inference changes its level after each label, with gamma = "
-        f"{GAMMA}. If a conformal set is empty, the most probable class is added. Scores are 1 - "
-        "p, or the sum of all probabilities of at least p."
+        "samples. Adaptive conformal inference changes its level after each label, with the step "
+        f"size gamma = {GAMMA}. If a conformal set is empty, the most probable class is added. The "
+        "score of a label with probability p is 1 - p, or the sum of all probabilities of at "
+        "least p."
     )
     report.table(["stream", "n", "delay", *METHODS], rows)
     totals = []
@@ -484,8 +485,8 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
         "The column `streams` counts the streams with a coverage of at least "
         f"{COVERAGE - 0.01:.0%}, or at most 2.5 standard errors below the level. The column "
         "`classes` counts the classes with such a coverage, among classes with at least "
-        f"{LEAST_OF_CLASS} labels, summed over all runs. Labels of a class count once its first "
-        "sample has been learned."
+        f"{LEAST_OF_CLASS} labels, summed over all runs. Labels of a class are included after the "
+        "first sample of the class has been learned."
     )
     report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 
@@ -641,9 +642,9 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         "Processor time and memory of `Calibrated`, with ten features. The column `us` has the "
         f"microseconds to predict and learn a sample without the wrapper, for the first {n} "
         "samples of Friedman. The column `+ us` has the additional microseconds if intervals or "
-        "sets are predicted with the wrapper. In the next column, points or probabilities are "
-        f"predicted, too. Times are medians of {repeats} repeats, in which the models take turns. "
-        "The last column has the memory of a sample that waits for its label."
+        "sets are predicted with the wrapper. The next column also includes predictions of points "
+        f"or probabilities. Times are medians of {repeats} repeats, in which the models take "
+        "turns. The last column has the memory of a sample that waits for its label."
     )
     report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
 

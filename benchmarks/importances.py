@@ -85,7 +85,7 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
     led = synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)
     yield "LED", take(led, n), set(range(7))
-    # Of the first 21 features, the first and the last are noise.
+    # Features 0 and 20 are noise, as are all features after 20.
     yield "Waveform", take(synth.Waveform(seed=1, has_noise=True), n), set(range(1, 20))
     rbf = synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10)
     yield "RandomRBF", take(rbf, n), None

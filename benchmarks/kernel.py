@@ -1,5 +1,7 @@
 """The Mondrian kernel: error against the Laplace kernel, speed, and choice of the lifetime.
 
+Figures are those of Balog et al. (2016).
+
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
@@ -35,7 +37,7 @@ MAPS: dict[str, Callable[[int, int], Any]] = {
 }
 
 ROWS = 10_000
-WARM = 2000  # Number of first rows whose errors do not count.
+WARM = 2000  # Number of first rows whose errors are excluded.
 AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
 CLASSES = ("elec2", "letter")
 

@@ -1,5 +1,7 @@
 """Kernels, pictures and forests of cut directions and random lifetimes.
 
+Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
+
 Each part of the suite `stit` is a function of the data folder, the report, and a flag for quick
 runs.
 """

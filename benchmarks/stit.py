@@ -1,5 +1,7 @@
 """STIT processes: density forests here, and cut directions and random lifetimes in `oblique`.
 
+Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
+
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 

@@ -41,7 +41,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
-    """Return samples of two classes, whose boundary turns by `turn`, or is redrawn if it is 0."""
+    """Return samples of two classes; if `turn` is 0, the boundary jumps instead of turning."""
     rng = np.random.default_rng(seed)
     normal, found = np.zeros(n_features), []
     for i in range(N_LINES * every):

@@ -34,7 +34,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return recall and precision of a class with a weight; the first 300 samples do not count."""
+    """Return recall and precision of a class with a weight, without the first 300 samples."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):

@@ -139,7 +139,7 @@ PEERS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
 }
-# The package's other regressors are shown, but do not count as peers.
+# The package's other regressors are in the tables, but are no peers.
 EARLIER_OURS = ("exact", "exact, mean")
 # Largest (number of features, number of samples) of streams for the slowest model.
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}

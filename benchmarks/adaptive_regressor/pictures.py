@@ -109,10 +109,11 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     figure.tight_layout()
     report.note(
         "Errors along drifting streams, weights over time, and reliability of distributions. The "
-        f"top row shows the mean absolute error in {N_PARTS} blocks, with dotted lines at "
-        "detected drifts. The middle row shows the weights of the experts in the last mixture, "
-        "summed by kind. A regression on experts may have negative weights. The bottom row shows "
-        "the frequency of targets at or below the predicted quantiles, without the first tenth."
+        f"top row shows the mean absolute error in {N_PARTS} blocks, with dotted lines at detected "
+        "drifts. The middle row shows the weights of the experts in the last mixture, summed by "
+        "kind. A regression on experts may have negative weights. The bottom row shows the "
+        "frequency of targets at or below the predicted quantiles, without the first tenth of the "
+        "stream."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -57,8 +57,8 @@ def report_all(results: Results, report: Report) -> None:
         "Errors, densities, coverage and times of all regressors on all streams. The design was "
         "selected on the streams without a mark. Streams marked ** or *** are new, and streams "
         "marked *** were held out until the estimator was final. Scores are means over seeds. "
-        "All samples count; the first prediction is 0. Errors of CapyMOA's models (*) are from "
-        "an earlier study of the same streams, not from this run."
+        "Errors include the first sample, for which the prediction is 0. Errors of CapyMOA's "
+        "models (*) are from an earlier study of the same streams, not from this run."
     )
     failures = [
         f"{model} on {stream} ({run['failure']})"

@@ -13,7 +13,7 @@ from .detectors import OURS, PEERS
 from .pictures import draw_dots
 from .ranking import run
 
-# Number of rows that do not count, because HalfSpaceTrees do not score the first 250 rows.
+# Scores of the first rows are excluded, because HalfSpaceTrees do not score the first 250 rows.
 WARM_UP = 256
 SEEDS = 3
 # Number of rows of a set, and number of sets, in a quick run.
@@ -53,11 +53,11 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, "
         f"means over {n_seeds} random orders of the rows. Each row is scored and then learned. "
-        f"Scores count from row {WARM_UP + 1} on. Features are unscaled, except for River's "
-        "detectors: HalfSpaceTrees are behind MinMaxScaler, the others behind StandardScaler. "
-        "The isolation forest is fitted again every 256 rows. `NearestNeighborDetector` was "
-        "designed on these sets. The column `nearest, skip_anomalies` is this detector with "
-        "`skip_anomalies=True`."
+        f"Scores are evaluated from row {WARM_UP + 1} on. Features are unscaled, except for "
+        "River's detectors: HalfSpaceTrees are behind MinMaxScaler, the others behind "
+        "StandardScaler. The isolation forest is refitted every 256 rows. "
+        "`NearestNeighborDetector` was designed on these sets. The column `nearest, "
+        "skip_anomalies` is this detector with `skip_anomalies=True`."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]

@@ -175,7 +175,7 @@ class Spread:
         return float(np.log(1e-9 + sum(self.changes) / len(self.changes)))
 
 
-# Features of a metric's samples besides the value. They never count as novel.
+# Features of a metric's samples besides the value. Values of these features are never novel.
 DERIVED = ("hour", "hour_sin", "hour_cos", "spread")
 # Functions that return the detectors of metrics.
 _WITH_HOUR = ("value", "hour")
@@ -279,9 +279,10 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
             )
     report.note(
         "The next table is for a budget of one alarm a day, with the two default detectors on the "
-        "value and the hour, and `tolerance=0.2`. Windows are the defaults, or two weeks in the "
-        "detectors and in `Alarms`. A false alarm is in no incident, and not in the 30 minutes "
-        f"after an incident. The settings were chosen on series 0 to {n_series - 1}."
+        "value and the hour, and `tolerance=0.2`. The windows of the detectors and of `Alarms` "
+        "have their default lengths, or two weeks. A false alarm is neither within an incident "
+        "nor within 30 minutes after an incident. The settings were chosen on series 0 to "
+        f"{n_series - 1}."
     )
     headers = ["windows", "threshold", "series", "alarms a day", "false alarms", "found"]
     report.table([*headers, *KINDS], rows)

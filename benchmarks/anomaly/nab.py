@@ -3,9 +3,9 @@
 An anomaly is a window of a series. A detection is a row whose score is at or above a threshold,
 which is the same for all series. The first detection within a window earns up to 1; earlier
 detections earn more. A window without a detection costs `missed`. A detection outside all windows
-costs up to `false`, and less just after a window. The first rows of a series do not count. The
-total is scaled to 0 without detections, and to 100 with only one detection at the start of each
-window.
+costs up to `false`, and less just after a window. Detections in the first rows of a series are
+ignored. The total is scaled to 0 without detections, and to 100 with only one detection at the
+start of each window.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from ..data import Array
 
-# The first rows of a series do not count: a share of its rows, up to a limit.
+# Share of the rows of a series in which detections are ignored, and largest length of a series for
+# this share.
 PROBATION, MOST_ROWS = 0.15, 5000
 
 
@@ -37,7 +38,7 @@ PROFILES = {
 class Places(NamedTuple):
     """Value of a detection at each row, before costs, and the index of the row's window.
 
-    The index -1 is for rows outside all windows, and -2 for rows that do not count.
+    The index -1 is for rows outside all windows, and -2 for the first rows, which are ignored.
     """
 
     worth: Array
@@ -99,7 +100,7 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
         best[k] = max(before, value)
         gains[i] = best[k] - before
     n_windows = int(first[-1])
-    # Windows within the rows that do not count are missed by all detectors.
+    # All detectors miss the windows within the ignored first rows.
     raw = np.cumsum(gains)
     ends = np.flatnonzero(np.append(np.diff(score) < 0.0, True))
     return score[ends], 100.0 * raw[ends] / (n_windows * (1.0 + profile.missed))

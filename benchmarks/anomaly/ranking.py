@@ -14,7 +14,7 @@ from .detectors import OURS, PEERS, Peer, WindowedForest, rrcf
 from .pictures import draw_dots
 from .streams import SHARE, STREAMS, UNSEEN, Labelled
 
-# The first 250 samples do not count, because HalfSpaceTrees do not score them.
+# Scores of the first 250 samples are excluded, because HalfSpaceTrees do not compute them.
 WARM_UP = 250
 
 # Groups of this package's detectors. The best detector of a group is compared with each peer.

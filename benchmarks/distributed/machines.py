@@ -32,7 +32,7 @@ def _learning(X: Any, y: Any) -> tuple[float, float, int]:
         used = time.process_time()
         model.learn_many(*block)
         times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
-    # The time grows with the depth of the trees, so only the latest blocks count.
+    # The time grows with the depth of the trees, so only the latest blocks are used.
     latest = sorted(times[-5:])
     own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
     return latest[len(latest) // 2], own, model.n_samples

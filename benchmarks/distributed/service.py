@@ -68,7 +68,7 @@ async def _predict(port: int, i: int, rate: float, ends: float, token: str) -> l
         writer.write(_request("/predict", {"x": _sample(rng)["x"]}, token))
         if await _answer(reader) != 200:
             raise RuntimeError("a prediction was refused")
-        # A latency starts at the scheduled time, so delays of earlier requests count.
+        # A latency starts at the scheduled time, so it includes delays by earlier requests.
         found.append(time.perf_counter() - due)
         due += 1.0 / rate
     writer.close()

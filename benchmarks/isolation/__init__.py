@@ -1,5 +1,7 @@
 """The isolation kernel: the paper's figures and tables, many classes, text, speed, and the GPU.
 
+The paper is Ting et al. (2021).
+
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 Without a data folder, the sets are from River and scikit-learn.
 """

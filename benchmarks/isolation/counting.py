@@ -124,8 +124,8 @@ def open_share(shape: Shape, n_rows: int) -> float:
 def settling(shape: Shape, share: float) -> float:
     """Return the milliseconds in which HBM reads the points for exact distances.
 
-    Each pair reads two points. If both points are in one split, the pair also reads the points of
-    the partition in this split.
+    The points are divided into splits. Each pair reads two points. If both points are in one split,
+    the pair also reads all points of its partition in this split.
     """
     points = 2.0 + shape.psi / shape.splits**2
     return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY

@@ -79,14 +79,14 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
     if not rows:
         return
     report.note(
-        "Errors and densities on test data, compared with scikit-learn's models. Half of the "
-        f"rows in random order (at most {most // 2}) are for training, and as many are for "
-        f"testing. Features are scaled by the training range. The forests have {trees} trees, and "
-        "the Mondrian forest has normal tails. NLPD is the mean negative log predictive density. "
-        "The forests of scikit-learn predict no density, so two normal densities are derived. "
-        "One has the variance over trees plus the mean squared training error of the trees. The "
-        "other is fitted to the quantiles of the trees' predictions. Seconds include fitting and "
-        "predicting."
+        "Errors and densities on test data, compared with scikit-learn's models. Half of the rows "
+        f"in random order (at most {most // 2}) are for training, and as many are for testing. "
+        f"Features are scaled by the training range. The forests have {trees} trees, and the "
+        "Mondrian forest has normal tails. NLPD is the mean negative log predictive density. The "
+        "forests of scikit-learn predict no density, so two normal densities are derived. One "
+        "density has the variance over trees plus the mean squared training error of the trees. "
+        "The other density is fitted to the quantiles of the trees' predictions. Seconds include "
+        "fitting and predicting."
     )
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 

@@ -259,8 +259,8 @@ def choice(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append((name, what, *(pick(s) for s in runs.values())))
     report.note(
         "Gain by the choice of prior_rate. In the columns with powers of 2, prior_rate is this "
-        "power times D / (2 log2 n), and only the noise variance is chosen. In the last column, "
-        "prior_rate and the noise variance are chosen by progressive likelihood. At most the "
-        f"first {most} samples are used."
+        "power times D / (2 log2 n), for D features that vary and n samples. Only the noise "
+        "variance is chosen. In the last column, prior_rate and the noise variance are chosen by "
+        f"progressive likelihood. At most the first {most} samples are used."
     )
     report.table(("stream", "", *(f"2^{p}" for p in powers), "chosen"), rows)

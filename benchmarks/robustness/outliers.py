@@ -29,7 +29,7 @@ FULL, QUICK = Limits(5000, 5, 10), Limits(500, 1, 1)
 QUICK_STREAMS = ("Bananas", "Friedman")
 WILD = 1e6  # Interquartile ranges.
 N_WILD = 4
-START = 500  # Number of first samples whose errors do not count.
+START = 500  # Number of first samples whose errors are excluded.
 # Large excesses of the error rate, and of the mean absolute error in percent.
 LARGE = {False: 0.003, True: 2.0}
 
@@ -152,13 +152,13 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
         f"Streams with four outliers each. In a stream, {N_WILD} random samples have an outlier in "
         f"a random feature: {WILD:.0e} interquartile ranges above or below the median. If this "
         f"range is 0, the full range is used. There are {placements} placements with {seeds} seeds "
-        f"each (one on mnist). The same seeds run without outliers. Streams have at most {n} "
-        "samples, or twice as many with one abrupt change. The forests have 10 trees (20 in the "
-        "adaptive classifier). Rows of classifiers have the progressive accuracy and the increase "
-        "of the error rate. Rows of regressors have the mean absolute error and its increase in "
-        f"percent, without the first {START} samples (at most the first half). Samples with an "
-        "outlier do not count. The column `error` has the standard error of the excess over "
-        "seeds. The column `worst` has the largest mean excess of a placement. The column "
+        "each (one on mnist). The same seeds are also run without outliers. Streams have at most "
+        f"{n} samples, or twice as many with one abrupt change. The forests have 10 trees (20 in "
+        "the adaptive classifier). Rows of classifiers have the progressive accuracy and the "
+        "increase of the error rate. Rows of regressors have the mean absolute error and its "
+        f"increase in percent, without the first {START} samples (at most the first half). Scores "
+        "exclude samples with an outlier. The column `error` has the standard error of the excess "
+        "over seeds. The column `worst` has the largest mean excess of a placement. The column "
         f"`beyond` counts the placements whose mean excess is above {LARGE[False]}, or "
         f"{LARGE[True]:.0f} %. The column `targets` has the mean increase for {N_WILD} outlying "
         "targets."
