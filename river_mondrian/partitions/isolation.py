@@ -32,7 +32,7 @@ class PointPartitions(maps.CompiledMap):
     Parameters
     ----------
     number
-        Number of the build, from 0. The names of columns contain this number.
+        Number of this build of the map, from 0. The names of columns contain this number.
     n_partitions
         Number of partitions.
     psi

@@ -20,9 +20,9 @@ from .records import F, Forest, Point, Tree
 BATCH = 64
 
 # Largest number of samples of a light node, whose box is not stored. The key is the least number of
-# dimensions. With fewer than 128 dimensions, separate rows for boxes cost more time than they save,
-# since walks wait for two rows instead of one. With 21 dimensions, light nodes of up to 8 samples
-# made a regressor a third slower. With more dimensions, the saved memory matters more.
+# dimensions. With fewer than 128 dimensions, separate rows for boxes make models slower, since
+# walks wait for two rows instead of one. With 21 dimensions, light nodes of up to 8 samples made a
+# regressor a third slower. With more dimensions, the saved memory outweighs the lost time.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 

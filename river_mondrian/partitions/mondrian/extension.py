@@ -475,7 +475,7 @@ def count_walked(forest: Forest) -> None:
 def lacks_rows(forest: F, n: int) -> int:
     """Return the index of a tree that lacks room for `n` rows, or DONE.
 
-    Room for half of the tree's capacity is enough.
+    Room for half of the tree's capacity is enough, even if `n` is larger.
     """
     for t in range(forest.n_trees):
         tree = forest.trees[t]

@@ -54,7 +54,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
     ends = [int(word) for word in (forest.values_word, forest.inputs_word, forest.links_word)]
     points, values, inputs, links = np.split(rows, ends, axis=1)
     if trees._has_sets:
-        # Without a renewal of widths, a spare tree has no column of values.
+        # A spare tree has a column of values only if points store their inputs.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
     # The state of a `Memory` excludes addresses.

@@ -1,8 +1,8 @@
 """Reading of trees: the table of a tree's nodes, views of nodes, and the paths of a sample.
 
 `make_table` returns all nodes of a tree at once. `read_tree` returns views of the nodes in
-preorder. `traced` returns the paths of a sample, with all steps. `contributions` explains a
-prediction by a path's steps.
+preorder. `traced` returns the paths of a sample, with all steps. `contributions` returns the
+contribution of each dimension to a prediction.
 """
 
 from __future__ import annotations
@@ -418,9 +418,10 @@ def clip(polygon: Polygon, normal: Floats, threshold: float) -> Polygon:
 def cells_of_plane(
     trees: Any, tree: int, nodes: list[Any], time: float = math.inf
 ) -> dict[int, Polygon]:
-    """Return the cells of a tree over two features at the given time, in the samples' range.
+    """Return the cells of a tree over two features at the given time.
 
-    The keys are indices into `nodes`, and the values are polygons, shape (corners, 2).
+    The cells cover the samples' range and a margin of 2 %. The keys are indices into `nodes`, and
+    the values are polygons, shape (corners, 2).
     """
     low, high = trees.ranges()
     margin = 0.02 * np.maximum(high - low, 1e-9)

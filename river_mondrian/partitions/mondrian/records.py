@@ -148,7 +148,7 @@ class Node(rec.Record):
         """Update a leaf's fields for a new point."""
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Update an internal node's fields for a point on a side."""
+        """Update an internal node's fields for a new point on a side."""
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Initialise the fields for a side of a new internal node from the child on this side."""
@@ -347,8 +347,8 @@ class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
     trees: rec.Array[Tree]
-    # Number of trees that predict, and number of slots. If widths are renewed, a spare tree has the
-    # last slot.
+    # Number of trees that predict, and number of slots. The spare tree, if any (see `widths`), has
+    # a slot, too.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
     # For a part of a forest: the number of trees in the whole forest, and the index of the part's
@@ -442,9 +442,9 @@ class Forest(rec.Record):
     # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Number of learned samples whose share of the renewal of widths has not been done. In adaptive
-    # forests: number of points that may be converted to the new widths. `is_taking`: whether the
-    # spare tree is being extended.
+    # Number of learned samples for which the work of the renewal of widths has not been done. In
+    # adaptive forests: number of points that may be converted to the new widths. `is_taking`:
+    # whether the spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
     # Inputs of past samples during the warm-up, in rows of `input_capacity`.
@@ -490,7 +490,7 @@ class Forest(rec.Record):
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
-        """Return the redrawn tree's index in this part; out of range for another part's tree."""
+        """Return the redrawn tree's index in this part, out of range for a tree of another part."""
         return self.renewed - self.first_tree
 
     def draws(self) -> bool:

@@ -250,7 +250,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# Limit on the number of cuts that no leaf reaches.
+# Limit that no leaf's number of cuts reaches.
 ALL = 2**62
 
 

@@ -1,10 +1,10 @@
 """Conversion of inputs to the values that trees cut: float32 numbers, scaled by one of two frames.
 
-A *frame* is an offset and a factor for each input. Without directions and categories, a column has
-scaled inputs. With directions or categories, there are *sets* of values: one set for all trees if
-directions are given, otherwise one set for each tree. If widths are renewed, points with sets also
-store their inputs, so that a column can be computed again. The kernels of sets are called by
-addresses in the forest's record.
+A *frame* is an offset and a factor for each input. Without directions and categories, a column of a
+point's values has scaled inputs. With directions or categories, there are *sets* of values: one set
+for all trees if directions are given, otherwise one set for each tree. If widths are renewed,
+points with sets also store their inputs, so that a column can be computed again. The kernels of
+sets are called by addresses in the forest's record.
 
 `GrowingTrees` adds features, which makes rows wider.
 """

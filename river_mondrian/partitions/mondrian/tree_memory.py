@@ -374,7 +374,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return min(WARM_UP, int(self.shared[0].window))
 
     def _reserve_warm_up(self, n: int) -> None:
-        """Reserve room for inputs until the number of stored samples, `n`, has doubled."""
+        """Reserve room for the inputs of up to twice as many samples as the `n` stored samples."""
         end = self._warm_up_end
         if self.warm_up is None or n >= end:
             self.forest.raw_values = rec.Float64s(0, 0, 0)

@@ -45,7 +45,7 @@ class Step(rec.Record):
     reach: rec.Float64
     # Probability of having branched off above.
     above: rec.Float64
-    # Probability of not branching off here, exp(-eta span).
+    # Probability of not branching off at this node, exp(-eta span).
     stays: rec.Float64
 
 
@@ -64,8 +64,8 @@ class Walk(rec.Record):
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # Depth of the first light node on the path, or 0 if there is none. The distances from the boxes
-    # of this node and of all later nodes.
+    # Depth of the first light node on the path, or 0 if there is none. `etas`: the distances from
+    # the boxes of this node and of all later nodes.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
 

@@ -152,7 +152,7 @@ class VoronoiMap(PointPartitions):
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
     def _tree_cost(self, tree: PointTree) -> float:
-        """Return the mean cost of a search in the tree for the trials."""
+        """Return the mean cost of a search in the tree for the trial samples."""
         leaves, points = (visited / TRIALS for visited in tree.visited)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
@@ -186,7 +186,7 @@ class VoronoiMap(PointPartitions):
             self.tree = None
 
     def transform_rows(self, values: Floats) -> tuple[Array, int]:
-        """Map rows to cells, by a matrix product if this is faster (see `CompiledMap`)."""
+        """Map rows to cells, by a matrix product if the product is faster (see `CompiledMap`)."""
         if self.centred is None or len(values) < PRODUCT_LEAST:
             return super().transform_rows(values)
         values = np.ascontiguousarray(values)

@@ -224,7 +224,7 @@ def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n
 
 @lowered(_add_scaled)
 def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
-    """Add a row of `n` numbers, a multiple of `VECTOR`, times a factor to another row."""
+    """Add a row times a factor to another row, whose length `n` is a multiple of `VECTOR`."""
     for k in range(n):
         total[k] = total[k] + row[k] * factor
 

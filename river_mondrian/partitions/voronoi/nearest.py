@@ -56,8 +56,9 @@ absolute part.
 Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
 orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
 Then |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S. The first term is the part of |x - p|^2 in the span of
-Q. The norm of the remainder of w(x) is r(x). The norms r(x) and r(p) differ by at most the norm of
-the remainder of x - p. The search uses axes A instead of Q, and rounds results:
+Q. Here r(x) is the norm of the remainder, the part of w(x) outside this span. The norms r(x) and
+r(p) differ by at most the norm of the remainder of x - p. The search uses axes A instead of Q, and
+rounds results:
 
 - The axes: let |A'A - I| <= a. Let A = Q R, with R the symmetric root of A'A. Then |A - Q| <= a,
   since |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the computed
@@ -96,9 +97,9 @@ constant m is 2^-16. The relative term grows with m, and the absolute term grows
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
 alone, not on the farthest point. With c and k as above, now minus an origin, let a = |c|, b = |k|,
-N = a^2 + b^2 and T = |c - k|^2. The score is L = w n - 2 s, rounded once. The sum of products c . k
-is s. The number n is b^2 rounded to single precision, and w n is also rounded. The factor w = 1 - g
-is in single precision.
+N = a^2 + b^2 and T = |c - k|^2. The score is L = w n - 2 s, rounded once. Here s is the computed
+dot product c . k, and n is b^2 rounded to single precision. The factor w = 1 - g is in single
+precision, and w n is rounded, too.
 
 - |S - T| <= 5 u N, as above.
 - s is off by gamma_d(u) a b and 2^-150 d, hence 2 s by gamma_d(u) N and 2^-149 d.
@@ -279,7 +280,7 @@ class IndexedVoronoi(Voronoi):
 
     # Whether all values of the pool are integers whose sums need no rounding.
     whole: rec.Int64
-    # Largest error of distances by the index, relative to the sum of squared norms.
+    # Three times the largest error of distances by the index, relative to the sum of squared norms.
     error: rec.Float64
     # Entries of the points: a CSR matrix.
     starts: rec.Int64s
@@ -455,7 +456,7 @@ def filter_rows(
     n
         Number of rows.
     error, least
-        Largest errors of distances by the products (`product_error`).
+        The relative and the absolute error that `product_error` returns.
     cells
         Array for the cells, shape (n, diagrams).
 

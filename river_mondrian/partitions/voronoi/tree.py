@@ -1,12 +1,12 @@
 """Nearest centres of many Voronoi diagrams by one walk through a tree of the pool's points.
 
 Points are first compared in a few coordinates: their projections on principal axes, and the norm of
-the remainder. Distances in these coordinates are lower bounds. The tree is complete and binary.
-Each node has a box in these coordinates. Each leaf has up to `LEAF` points, stored coordinate by
-coordinate. A walk visits the nearer child first. The walk excludes nodes whose lower bound exceeds
-all diagrams' nearest distances, and points whose lower bound exceeds their diagrams' nearest
-distances. The other points are compared by `distances.squared_distance`, so the cells equal the
-cells of every other search (see `nearest`).
+the remainder. Distances in these coordinates are lower bounds on the distances of points. The tree
+is complete and binary. Each node has a box in these coordinates. Each leaf has up to `LEAF` points,
+stored coordinate by coordinate. A walk visits the nearer child first. The walk excludes nodes whose
+lower bound exceeds all diagrams' nearest distances, and points whose lower bound exceeds their
+diagrams' nearest distances. The other points are compared by `distances.squared_distance`, so the
+cells equal the cells of every other search (see `nearest`).
 """
 
 import math
