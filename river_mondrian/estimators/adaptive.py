@@ -21,10 +21,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     tune. Unlike the exact `MondrianForestClassifier`, the forest uses labels to choose splits,
     removes old samples, and mixes several models. The algorithm:
 
-    - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Features with large
-      gains in earlier trees are drawn more often. The cut with the largest Gini gain is kept. Trees
-      are rebuilt each time the number of samples has doubled. Between rebuilds, the conditional
-      Mondrian process extends trees to new samples outside the boxes of their nodes.
+    - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Cuts on features
+      with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
+      kept. Trees are rebuilt each time the number of samples has doubled. Between rebuilds, the
+      conditional Mondrian process extends trees to new samples outside the boxes of their nodes.
     - Every node has three counts of each class: one of all samples, and two that decay at different
       rates. Three posteriors are computed from the nodes on a sample's path. The first uses a
       hierarchy of normalized stable processes, averaged over insertion points. The other two use
@@ -286,8 +286,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             same error is raised if a weight is not a number or a label is not hashable.
         ValueError
             If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `y` has the pandas index of `X` in another order. In all these
-            cases, nothing is learned.
+            same error is raised if `X` and `y` have the same pandas index in different orders. In
+            all these cases, nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

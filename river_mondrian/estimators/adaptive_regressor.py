@@ -337,8 +337,9 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        The predictions: a series of the library of `X`, with its pandas index, or an array. With
-        `with_dist`, the frame with these columns is returned.
+        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
+        an array if `X` is an array. With `with_dist`, a frame with the columns "prediction", "mean"
+        and "variance" is returned.
 
         """
         if not with_dist:

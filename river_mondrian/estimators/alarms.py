@@ -75,7 +75,7 @@ class Alarms(Model, base.AnomalyDetector):
         A detector whose scores are within [0, 1], such as the detectors of this package, or a
         pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
         the notes explain how the scores are combined. The detectors are copied, and only the copies
-        learn. None means two `NearestNeighborDetector`s, one of single samples and one with
+        learn. None means two `NearestNeighborDetector`s, one for single samples and one with
         `shingle=8`.
     threshold
         A score at or above the threshold raises an alarm.

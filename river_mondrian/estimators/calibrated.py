@@ -299,7 +299,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The predictions: a series of the library of `X`, with its pandas index, or an array.
+        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
+        an array if `X` is an array.
 
         """
         frame, rows = rows_of(X)
@@ -483,7 +484,8 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
         Returns
         -------
-        A frame of the library of `X`, or an array, with a column of probabilities for each class.
+        A frame of the same library as `X`, or an array if `X` is an array. The result has a column
+        of probabilities for each class.
 
         """
         frame, rows = rows_of(X)

@@ -121,13 +121,13 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     With `directions`, the trees cut weighted sums of features instead of features: a STIT
     process[^2]. All trees use the given mappings. The rate of cuts in a direction is proportional
-    to the norm of its mapping. Random directions are uniform on the sphere. They are scaled so that
-    the kernel of many directions is the isotropic exponential kernel, exp(-lifetime |x - y|_2) for
-    samples x and y. Random directions are drawn for the features of the first 256 samples (of the
-    first sample with `scale=False`). The coefficients of a later feature are drawn from a normal
-    distribution. A missing value counts as the unweighted mean of the feature's earlier values. In
-    samples before its first value, a feature counts as its first value. A direction is missing if
-    all its features are missing.
+    to the norm of its mapping. Random directions are uniform on the sphere. They are scaled so
+    that, with many directions, the kernel of the forest is the isotropic exponential kernel,
+    exp(-lifetime |x - y|_2) for samples x and y. Random directions are drawn for the features of
+    the first 256 samples (of the first sample with `scale=False`). The coefficients of a later
+    feature are drawn from a normal distribution. A missing value counts as the unweighted mean of
+    the feature's earlier values. In samples before its first value, a feature counts as its first
+    value. A direction is missing if all its features are missing.
 
     Examples
     --------
@@ -295,8 +295,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             same error is raised if a weight is not a number or a label is not hashable.
         ValueError
             If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `y` has the pandas index of `X` in another order. In all these
-            cases, nothing is learned.
+            same error is raised if `X` and `y` have the same pandas index in different orders. In
+            all these cases, nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

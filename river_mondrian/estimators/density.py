@@ -116,9 +116,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
         norm. The mappings must span the space of their features. Random directions are uniform on
-        the sphere of the first sample's features. They are scaled so that many directions put two
-        samples x and y in one cell with probability exp(-lifetime |x - y|_2). With `directions`, at
-        most 3 features are allowed, and computing a cell takes some microseconds.
+        the sphere of the first sample's features. They are scaled so that, with many directions,
+        two samples x and y are in one cell with probability exp(-lifetime |x - y|_2). With
+        `directions`, at most 3 features are allowed, and computing a cell takes some microseconds.
     origin
         A mapping from each feature to a number: the point where trees begin, instead of the first
         sample. Other features are ignored. Unless the lifetime grows, the partition then depends

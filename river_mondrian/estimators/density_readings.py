@@ -160,8 +160,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `log_density_one` of each row: a series of the library of `X`, with its pandas index, or an
-        array.
+        `log_density_one` of each row: a series of the same library as `X` (with the index of a
+        pandas frame), or an array if `X` is an array.
 
         Raises
         ------
@@ -191,8 +191,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `density_one` of each row: a series of the library of `X`, with its pandas index, or an
-        array.
+        `density_one` of each row: a series of the same library as `X` (with the index of a pandas
+        frame), or an array if `X` is an array.
 
         """
         frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
@@ -216,8 +216,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `surprise_one` of each row: a series of the library of `X`, with its pandas index, or an
-        array.
+        `surprise_one` of each row: a series of the same library as `X` (with the index of a pandas
+        frame), or an array if `X` is an array.
 
         """
         frame, out = self._read_many(X, FLOORED, -0.0, progress)
@@ -240,7 +240,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `score_one` of each row: a series of the library of `X`, with its pandas index, or an array.
+        `score_one` of each row: a series of the same library as `X` (with the index of a pandas
+        frame), or an array if `X` is an array.
 
         """
         frame, out = self._read_many(X, SCORE, 0.0, progress)

@@ -34,8 +34,8 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class Prepared:
     """Data for calls on one sample, valid while features and labels stay the same.
 
-    The data are read-only, so that any number of threads may use them. Kernels refuse a call once
-    the trees have another version, for example because a feature has been added.
+    The data are read-only, so that any number of threads may use them. Kernels refuse a call if the
+    version of the trees has changed, for example because a feature was added.
 
     Parameters
     ----------

@@ -265,7 +265,7 @@ class NearestNeighborDetector(ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> tuple[float, float]:
-        """Return the raw score of a sample and its rank."""
+        """Return the raw score of a sample, and the rank of this score."""
         table = self._table or self._known()
         table.features.read_into(x, table.vector, levels=True)
         bad = table.score()
@@ -287,7 +287,7 @@ class NearestNeighborDetector(ScoringDetector):
         Returns
         -------
         The rank of `raw_score_one` among the latest 4,096 raw scores, each computed before its
-        sample was learned; 0 before the first recorded raw score.
+        sample was learned. The score is 0 before the first recorded raw score.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class NearestNeighborDetector(ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the rows are scored as the mappings that follow the learned mappings.
+        With shingles, the first row follows the last learned mapping.
 
         Parameters
         ----------
@@ -336,7 +336,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The scores: a series of the library of `X`, with its pandas index, or an array.
+        The scores: a series of the same library as `X` (with the index of a pandas frame), or an
+        array if `X` is an array.
 
         Raises
         ------

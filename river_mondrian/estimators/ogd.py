@@ -251,7 +251,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
         Returns
         -------
-        The predictions: a series of the library of `X`, with its pandas index, or an array.
+        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
+        an array if `X` is an array.
 
         """
         frame, scores = self._scores(X, progress)
@@ -445,8 +446,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             If a column holds a value that is not a number, or a label is not hashable.
         ValueError
             If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `y` has the pandas index of `X` in another order. In all these
-            cases, nothing is learned.
+            same error is raised if `X` and `y` have the same pandas index in different orders. In
+            all these cases, nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)

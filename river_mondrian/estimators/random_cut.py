@@ -400,7 +400,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the rows are scored as the mappings that follow the learned mappings.
+        With shingles, the first row follows the last learned mapping.
 
         Parameters
         ----------
@@ -413,7 +413,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        The scores: a series of the library of `X`, with its pandas index, or an array.
+        The scores: a series of the same library as `X` (with the index of a pandas frame), or an
+        array if `X` is an array.
 
         Raises
         ------

@@ -419,8 +419,9 @@ class RidgeRegressor(TargetLearner):
 
         Returns
         -------
-        The means: a series of the library of `X`, with its pandas index, or an array. With
-        `with_dist`, the frame with these columns is returned.
+        The means: a series of the same library as `X` (with the index of a pandas frame), or an
+        array if `X` is an array. With `with_dist`, a frame with the columns "mean" and "variance"
+        is returned.
 
         """
         frame, names, columns = self._features._read_frame(X)
