@@ -100,7 +100,7 @@ C = TypeVar("C", bound=CellForest)
 
 @inlined
 def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
-    """Return the cell number of a node or a point, `ref`."""
+    """Return the cell number of `ref`, a node or a point."""
     if ref < 0:
         return forest.links_of(~ref)[t]
     return tree.nodes.row(ref).cell

@@ -218,7 +218,7 @@ DENSITY_LIFETIME = 2.0
 
 
 class Scores(Prediction):
-    """Readings of samples, a row of `N_READINGS` for each sample."""
+    """The readings of each sample, from `DISPLACEMENT` to `RANK`."""
 
     readings: rec.Float64s
 
@@ -262,7 +262,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
 
 @inlined
 def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values. The trees must hold at least one sample."""
+    """Write the readings of `n` rows of values (see `Scores`). The trees must hold a sample."""
     out, n_held = scores.readings, float(forest.n_held())
     for i in range(N_READINGS * n):
         out[i] = 0.0
@@ -278,7 +278,7 @@ def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None
 
 @batch_kernel
 def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values. The trees must hold at least one sample."""
+    """Write the readings of `n` rows of values (see `Scores`). The trees must hold a sample."""
     _read(forest, rows, n, scores)
 
 
@@ -301,7 +301,7 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 
 @kernel
 def score_one(forest: C, scores: Scores) -> int:
-    """Write the readings of the sample in `inputs`. The trees must hold at least one sample.
+    """Write the readings of the sample in `inputs` (see `Scores`). The trees must hold a sample.
 
     Returns DONE, or the index of an input that is too large.
     """
@@ -435,7 +435,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     # Readings. The trees must hold at least one sample.
 
     def score(self) -> int:
-        """Write the readings of the sample in `inputs` to `out`.
+        """Write the readings of the sample in `inputs` to `out` (see `Scores`).
 
         Returns DONE, or the index of an input that is too large.
         """
@@ -446,7 +446,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         return bad
 
     def score_rows(self, inputs: rec.Floats, n_jobs: int) -> rec.Floats:
-        """Return the readings of rows of checked inputs, shape (n, N_READINGS)."""
+        """Return the readings of rows of checked inputs (see `Scores`), shape (n, N_READINGS)."""
         return self._predict_rows(score_rows, Scores, "readings", inputs, N_READINGS, n_jobs)
 
     def explain(self, inputs: rec.Floats) -> tuple[int, rec.Floats]:

@@ -61,7 +61,7 @@ LEAST_HELD = 32
 UNUSUAL = 0.9
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
-# Indices of a sample's readings: the score, and the rank of the score among recent scores.
+# Indices of the score, and of the rank of the score among recent scores.
 RAW, RANK, N_READINGS = 0, 1, 2
 # Bounds of a rate, 1 / width. With larger rates, distances might overflow.
 RATES = rec.Bounds(0.0, 1e200)
@@ -312,7 +312,10 @@ def _is_noted(table: Neighbors) -> bool:
 
 @kernel
 def score_one(table: Neighbors, out: rec.Float64s) -> int:
-    """Write the readings of the next sample; return DONE, or the index of a too large input."""
+    """Write the score and the rank of the next sample.
+
+    Returns DONE, or the index of an input that is too large.
+    """
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, table.row)
     if bad == DONE:
@@ -327,7 +330,7 @@ def score_one(table: Neighbors, out: rec.Float64s) -> int:
 
 @batch_kernel
 def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
-    """Write the readings of `n` rows, which follow `shingle` - 1 earlier rows; return DONE."""
+    """Write the scores and ranks of `n` rows, which follow `shingle` - 1 earlier rows."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
         score = score_of(table)
@@ -573,7 +576,10 @@ class NeighborTable(Learned[Neighbors]):
         return self.memory.arrays["row"]
 
     def score(self) -> int:
-        """Write the readings of the sample in `vector` to `out`; return `score_one`'s status."""
+        """Write the score and the rank of the sample in `vector` to `out`.
+
+        Returns the result of `score_one`.
+        """
         return score_one(self.record, self._out)
 
     def learn(self) -> int:
@@ -585,7 +591,7 @@ class NeighborTable(Learned[Neighbors]):
         learn_rows(self.record, rec.Float64s.of(np.ascontiguousarray(rows)), len(rows))
 
     def score_rows(self, rows: rec.Floats, n_jobs: int) -> rec.Floats:
-        """Return the readings of rows of checked inputs, shape (n, N_READINGS).
+        """Return the scores and ranks of rows of checked inputs, shape (n, N_READINGS).
 
         The first `shingle` - 1 rows only complete the shingles of the other rows, and are not
         scored.

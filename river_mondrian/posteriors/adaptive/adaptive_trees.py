@@ -157,7 +157,7 @@ class Explanation:
         self.contributions = experts.parts_of_mixture(mixture, start, end, whole)
 
     def _mean_of(self, role: int) -> tuple[Floats, Floats] | None:
-        """Return the means over the trees of a role: predictions at the roots, and contributions.
+        """Return the mean predictions at the roots of a role's trees, and the mean contributions.
 
         The arrays have the shapes (posteriors, classes) and (posteriors, features, classes). If the
         role has no tree, return None.

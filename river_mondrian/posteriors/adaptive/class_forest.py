@@ -75,7 +75,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 
 @separate
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
-    """Compute the statistics of a new row on the path of point `p`, from the samples before `p`.
+    """Compute the statistics of a new node on the path of point `p`, from the samples before `p`.
 
     The latest `backlog` samples before `p` will be replayed later, and do not count here.
     """
@@ -85,7 +85,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
         return
     side = RIGHT
     if node.dim < 0:
-        # The row is a leaf with two points: `p` and `other`.
+        # The node is a leaf with two points: `p` and `other`.
         q = node.first_point
         other = ~(forest.links_of(p)[t] if q == p else q)
     else:
@@ -108,8 +108,8 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
 def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
     """Add a point of the tree to the statistics on the point's path.
 
-    If `grown`, the tree has just been extended by the point, so new rows may have no statistics
-    yet. Otherwise points are replayed in order, and the statistics of a row begin with the row's
+    If `grown`, the tree has just been extended by the point, so new nodes may have no statistics
+    yet. Otherwise points are replayed in order, and the statistics of a node begin with the node's
     first point.
     """
     tree = forest.trees[t]
@@ -181,7 +181,7 @@ class ClassForest(AdaptiveForest):
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Compute the statistics of rows that a point has added to a tree during the tree's replay.
+        """Compute the statistics of nodes that a point has added to a tree during a replay.
 
         The point itself will be replayed later.
         """
@@ -268,7 +268,7 @@ class ClassForest(AdaptiveForest):
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
         """Cut a leaf `time` after the parent's cut, and add the children to the queue.
 
-        If the tree predicts, `last` is the latest stored point, and the new rows get statistics.
+        If the tree predicts, `last` is the latest stored point, and the children get statistics.
         During a build, `last` is NONE.
         """
         tree = self.trees[t]

@@ -233,8 +233,8 @@ def _add_vectors(
 def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32s) -> None:
     """Add the terms of a row's `n` classes, whose records begin at the word `first`.
 
-    A free record adds 0 to one of the front rows. Each record has a separate front row, since
-    successive additions to the same row would wait for each other.
+    A free record adds 0 to one of the N_FRONT rows before the rows of the classes. Each free record
+    has a separate row, since successive additions to the same row would wait for each other.
     """
     for i in range(n):
         seen = seen_at(row, first, i)

@@ -151,12 +151,12 @@ LEAST_RATE = 0.001
 
 @inlined
 def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int) -> None:
-    """Compute the means of a new row on the path of point `p`, from the samples before `p`."""
+    """Compute the means of a new node on the path of point `p`, from the samples before `p`."""
     if node.weight > 0.0:
         return
     k = tree.learns
     if node.dim < 0:
-        # The row is a leaf with two points.
+        # The node is a leaf with two points.
         q = node.first_point
         while q != NONE:
             if q != p:
@@ -295,7 +295,7 @@ class TargetsForest(AdaptiveTargetForest):
             push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Sum weights and targets on candidates' sides over a subset of a leaf's points.
+        """Sum weights and targets on each side of each candidate, over a subset of a leaf's points.
 
         Returns the size of the subset, and the leaf's number of points per point of the subset.
         """
@@ -314,7 +314,7 @@ class TargetsForest(AdaptiveTargetForest):
         return n, node.n_samples / n
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the reduction of the sum of squared deviations from the mean by a cut."""
+        """Return by how much a cut reduces the sum of squared deviations from the mean."""
         sides = self.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:

@@ -87,7 +87,7 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
 def _add_sets(
     left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
-    """Add `of_both` to the classes in both sets, and `of_any` to the classes in either set."""
+    """Add `of_both` to classes in both sets, and `of_any` to classes in at least one set."""
     n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):

@@ -192,7 +192,7 @@ class LabelNode(mondrian.LightNode):
         self.add_sample(LabelForest(forest), side, LabelPoint(point))
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise the classes of a side with the union of both sides of this side's child."""
+        """Initialise the classes of a side with all classes of the child on this side."""
         labels = LabelForest(forest)
         if child < 0:
             self.add_sample(labels, side, labels.points.row(~child))

@@ -186,7 +186,7 @@ def _update_trees(forest: R, p: int) -> None:
         tree = forest.trees[t]
         if tree.predicts():
             path, length = forest.path_of(t), tree.path_length
-            # Without a new row, the path of the prediction is still valid.
+            # Without a new node, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
                 x = forest.values_of(tree, p)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)

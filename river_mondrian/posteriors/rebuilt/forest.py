@@ -193,7 +193,7 @@ class RebuiltForest(Forest):
         """Add a new point of a tree to the statistics of the `n` nodes on the point's path."""
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Compute the statistics of rows that a point has added to a tree that is being built.
+        """Compute the statistics of nodes that a point has added to a tree that is being built.
 
         The latest `backlog` samples before the point have not yet been replayed.
         """
