@@ -206,8 +206,8 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
 #
 # If U is a matrix, an axis-aligned partition of U x is a partition of x. The cut directions of this
 # partition are the rows of U (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an
-# axis-aligned partition depends on |x - y|_1, a sum over the directions. The paper's measure of a
-# segment is this sum divided by the number of directions (Equation 10).
+# axis-aligned partition depends on |x - y|_1, a sum over the directions. In the paper of O'Reilly
+# and Tran, the measure of a segment is this sum divided by the number of directions (Equation 10).
 
 
 # Cut directions: None for the axes, a number of random directions, or mappings from feature to

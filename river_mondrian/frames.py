@@ -241,7 +241,7 @@ def _one_by_one(
 
 
 def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
-    """Turn a series, an array or a sequence of `n` values into a list.
+    """Return a series, an array or a sequence of `n` values as a list.
 
     `like` is the frame of the rows, or None if the frame is unknown.
     """
@@ -331,7 +331,8 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     """
     labels = _listed(y, n, "labels", like)
     try:
-        # Each label is checked once: there are many rows and few labels.
+        # Each different label is checked once: usually there are many rows and few different
+        # labels.
         for label in set(labels):
             inputs.check_label(label)
     except (TypeError, ValueError):

@@ -44,8 +44,8 @@ DONE = -1
 NO_ROOM = -2
 # There is no memory for a stored point: the caller allocates memory and calls again.
 NO_POINT_ROOM = -4
-# The kernel cannot complete the call. The caller must first allocate a point or refresh ranges, for
-# example. After that, the caller calls again or completes the call.
+# The kernel cannot complete the call. For example, the caller must first allocate memory for a
+# point or update the ranges of features. After that, the caller calls again or completes the call.
 WAITS = -5
 # The kernel has done as much work as one call may do, and continues in the next call.
 BUDGET_SPENT = -7

@@ -311,7 +311,7 @@ class _KeyedWorker:
 
 
 class SpreadKeyedModels:
-    """Keyed models in several processes or on several machines, by Ray; a hash assigns the keys.
+    """Keyed models in several processes or on several machines; a hash assigns keys to workers.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ which kernels call the map (see `maps.record`). There are two kinds of maps. A *
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
-To add a map, write a class of records, and a separate kernel that transforms a sample by a record
-of this class. Then write a subclass of `CompiledMap` for the record and the kernel, and a subclass
-of `FeatureMap` that creates this `CompiledMap`.
+To add a map, write a class of records, and a kernel that maps a sample by a record of this class
+(see `compiling.kernels.separate`). Then write a subclass of `CompiledMap` for the record and the
+kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 
@@ -199,7 +199,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Update the map with the rows of a frame that a learner is about to learn.
 
-        If `_is_final` is True, learners call this method. Otherwise, they pass the rows one by one.
+        If `_is_final` is True, learners call this method. Otherwise, learners observe the rows one
+        by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:

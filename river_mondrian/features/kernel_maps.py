@@ -420,8 +420,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
         nearest. Samples of zeros do not become points. With "auto", the distance is "cosine" if
-        samples have few of many features, like texts, and "euclidean" otherwise. Few means on
-        average fewer than a tenth of at least 256 features. Isolation trees use no distance.
+        there are at least 256 features and samples have on average fewer than a tenth of them, like
+        texts. Otherwise the distance is "euclidean". Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices
@@ -440,8 +440,8 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search is a scan, a tree over principal axes, an index from features to points,
-    or, for batches, a matrix product. The map's size and some trials determine the fastest search.
-    All searches find the same cells.
+    or, for batches, a matrix product. The map's size and the cost of some trial searches decide
+    which search is used. All searches find the same cells.
 
     The names of columns contain the number of the build: `anne7_12_34` is cell 34 of partition 12
     in build 7. So a linear model does not confuse columns of different builds.

@@ -43,8 +43,8 @@ INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
 LAST = 0.1
-# If labels are late, several steps are taken before the first step has an effect. The sum of these
-# steps is at most UNSEEN, so that thresholds do not overshoot.
+# If labels are late, several steps are taken before a prediction uses the first step. The sum of
+# these steps is at most UNSEEN, so that thresholds do not overshoot.
 UNSEEN = 0.75
 
 
@@ -138,7 +138,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     if not math.isfinite(error):
         # The model's prediction is not finite, so its interval is infinite.
         return errors
-    # The first predictions are much less accurate than later predictions.
+    # Thresholds ignore the first predictions, which are much less accurate than later predictions.
     if predicted.n_learned >= N_FIRST:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
@@ -224,7 +224,7 @@ def judge_label(
         return tracked
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
-    # The first predictions are much less accurate than later predictions.
+    # Thresholds ignore the first predictions, which are much less accurate than later predictions.
     if predicted.n_learned < N_FIRST:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:

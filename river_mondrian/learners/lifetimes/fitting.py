@@ -118,9 +118,9 @@ def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decreas
         total = 0.0
         for m in range(n_partitions):
             total += weights[cells[m]]
-        # The step is along minus half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2.
-        # The sum is over the point's cells c, and n_c is the number of points in cell c. The
-        # penalties of all points add up to the penalty of equation 3 (Balog et al. 2016).
+        # The step is proportional to minus half of the gradient of (y - w phi)^2 + sum_c delta2 /
+        # n_c w_c^2. The sum is over the point's cells c, and n_c is the number of points in cell c.
+        # The penalties of all points add up to the penalty of equation 3 (Balog et al. 2016).
         slope = scale * (targets[i] - scale * total)
         for m in range(n_partitions):
             number = cells[m]

@@ -446,7 +446,7 @@ def lifetime_path(
     mean = float(sets.targets["train"].mean())
     sweep = LifetimeSweep(sets.rows, sets.targets["train"] - mean, n_partitions, seed)
     running: dict[str, SweepLearner] = {}
-    # The learners share one stream of random numbers, so their order is fixed.
+    # The learners share one stream of random numbers, so they run in a fixed order.
     if "ridge" in learners:
         running["ridge"] = RidgeLearner(sweep, l2, noise_variance)
     if "sgd" in learners:

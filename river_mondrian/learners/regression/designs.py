@@ -2,10 +2,10 @@
 
 A design is a set of columns computed from the inputs (`records.py`). The construction of a design
 is spread over several calls, whose time is bounded. First, inputs are measured and columns are
-chosen. Then random waves (random Fourier features) are drawn, and stored rows are added to the
-sums, the latest rows first. Finally, the new design replaces the design in use. Designs are made
-after 8, 16, 32 samples and so on. After rows have been dropped, no design is made unless inputs are
-new or have new centres or units.
+chosen. Then random waves (random Fourier features) are drawn, and stored rows are added to the sums
+of products, the latest rows first. Finally, the new design replaces the design in use. Designs are
+made after 8, 16, 32 samples and so on. After rows have been dropped, no design is made unless
+inputs are new or have new centres or units.
 
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
 regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For
@@ -284,7 +284,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)
-    # Turns per unit, divided by the square root of the number of inputs.
+    # A random frequency in turns per unit, divided by the square root of the number of inputs.
     scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
     for a in range(records.N_ARMS * w, records.N_ARMS * w + n):
         is_each = kind == 2 and design.n_inputs <= records.N_ARMS

@@ -2,9 +2,9 @@
 
 Linear regressions forget past samples fast ("latest"), slowly ("late") or not at all. Additive
 regressions also have bends (hinge functions) and products of inputs. The other regressions also
-have waves, which are random Fourier features (`designs.py`). Regressions of these two groups forget
-past samples slowly or not at all. Inputs are centred, divided by a robust unit and clipped. A
-column with a missing input has the column's mean.
+have waves, which are random Fourier features (`designs.py`). The regressions with bends or waves
+forget past samples slowly or not at all. Inputs are centred, divided by a robust unit and clipped.
+A column with a missing input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Regressions follow many successive outliers, because each outlier increases the

@@ -401,7 +401,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             "are kept depends on the order"
         )
     own, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Subtract the first posterior's shift from the targets of the other posterior.
+    # Replace the shift of the other posterior's targets by the first posterior's shift.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
