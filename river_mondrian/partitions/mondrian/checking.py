@@ -94,7 +94,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     low, high = box.part(0, capacity), box.part(capacity, capacity)
     n_bad = 0
     for d in range(forest.n_dims):
-        # Comparisons with unknown sides are false.
+        # Comparisons with NaN are false, so the node's box must have each side of the child's box.
         is_known = low[d] == low[d]
         n_bad += 1 if is_known and not (lower[d] <= low[d]) & (high[d] <= upper[d]) else 0
     return n_bad == 0

@@ -287,7 +287,8 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    # Without light nodes, all nodes have boxes in their rows.
+    # These sides are read only in forests without light nodes, whose nodes have boxes in their
+    # rows.
     lower = Float32s(node, layout.box_word, layout.capacity)
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     if layout.light_size == 0:

@@ -13,8 +13,8 @@ these cuts are distributed as a Mondrian tree of the node's points from the time
 on. The cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
-replaced by a reference to the parent (`UP`). The way up restores the references. No memory is
-allocated, so no step can fail.
+replaced by a reference to the parent (`UP`). On the way up, the references are restored. No memory
+is allocated, so no step can fail.
 
 A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
 later. At a cut on the missing value, each side is searched if its box contains the point's known

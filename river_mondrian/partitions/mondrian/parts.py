@@ -99,7 +99,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)
     made = type(like).__new__(type(like))
-    # Files depend on the order of the attributes.
+    # The bytes of a saved file depend on the order of the attributes.
     state = {name: copied.get(name, given.get(name)) for name in like.__getstate__()}
     made._restore(state)
     return made

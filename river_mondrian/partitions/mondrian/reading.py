@@ -142,7 +142,7 @@ class NodeView:
 
 
 class Shades(NamedTuple):
-    """Values that determine the colours of nodes: numbers of classes, or other values.
+    """Numbers of classes, or other values, that determine the colours of nodes.
 
     Attributes
     ----------

@@ -9,12 +9,12 @@ the node has a value in this dimension. In some subclasses boxes have separate r
 few points have no boxes (`LightNode`).
 
 A point's row is its record (the fields of the subclass), its values as float32, and a link per
-tree. A link is the number of the next point of the same leaf. Trees cut the values: scaled inputs,
-or their projections on cut directions. All trees share one column of values, unless each tree has
-its own directions or places of levels (see `transforms`). In that case each tree has a column. If
-widths are renewed (see `widths`), points have a second column, or a column for the spare tree, if
-any. In this case, points of trees with directions or categories also store their inputs (see
-`scaling`).
+tree. A link is the number of the next point of the same leaf. Cuts are thresholds on the values,
+which are scaled inputs or projections of inputs on cut directions. All trees share one column of
+values, unless each tree has its own directions or places of levels (see `transforms`). In that case
+each tree has a column. If widths are renewed (see `widths`), points have a second column, or a
+column for the spare tree, if any. Points of trees with directions or categories then store their
+inputs, too (see `scaling`).
 
 Each *kind* of forest (see `posteriors` and `features`) has a subclass of each record. The
 subclasses add fields, and override the methods that partitions call. Kernels over `Forest` are
@@ -66,16 +66,16 @@ class Node(rec.Record):
     # References to the children.
     left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
     right: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
-    # In a leaf: the first point in the list of its points.
+    # The first point in the list of a leaf's points.
     first_point: rec.Int32 = rec.instead_of("left", rec.Ref("points", when=LEAF))
-    # In a free row: the next free row, or NONE.
+    # The next free row after a free row, or NONE.
     next_free: rec.Int32 = rec.instead_of("left", rec.Ref("nodes", when=FREED, finds=FREED))
-    # The dimension of the cut. In a leaf: PAUSED, COMPLETE or MIXED. In a free row: FREE.
+    # The dimension of the cut; PAUSED, COMPLETE or MIXED in a leaf, and FREE in a free row.
     dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
     # Threshold of the cut. Smaller and equal values are on the left.
     cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
-    # In a leaf, with a window: 1 plus the number of the list's last point, or 0 if unknown. With a
-    # window, a list is in order of arrival, so its first point is the oldest.
+    # In a forest with a window, 1 plus the number of the last point in a leaf's list, or 0 if
+    # unknown. With a window, a list is in order of arrival, so its first point is the oldest.
     list_end: rec.Int32 = rec.instead_of("cut")
     # Time from the parent's cut to this cut. A difference of float32 times would have no precision
     # deep in the tree.
@@ -177,7 +177,7 @@ class Node(rec.Record):
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above this cut: `time`, at most this cut's time."""
+        """Return `time` for a new cut above this cut; subclasses limit it to this cut's time."""
         return time
 
     def set_time(self, time: float) -> None:
@@ -351,8 +351,8 @@ class Forest(rec.Record):
     # a slot, too.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
-    # For a part of a forest: the number of trees in the whole forest, and the index of the part's
-    # first tree among them.
+    # Number of trees in the whole forest, and the index of this part's first tree in the whole
+    # forest (see `parts`).
     n_all_trees: rec.Int64
     first_tree: rec.Int64
     # Number of words of a tree's record.
@@ -411,7 +411,8 @@ class Forest(rec.Record):
     # window.
     n_forgotten: rec.Int64
     window: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
-    # With a window: the order of arrival, and its first and last point, or NONE.
+    # In a forest with a window, the order of arrival, and the first and last point in this order,
+    # or NONE.
     arrivals: rec.Table[Arrival]
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
@@ -443,7 +444,7 @@ class Forest(rec.Record):
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
     # Number of learned samples for which the work of the renewal of widths has not been done. In
-    # adaptive forests: number of points that may be converted to the new widths. `is_taking`:
+    # adaptive forests, the number of points that may be converted to the new widths. `is_taking`:
     # whether the spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()

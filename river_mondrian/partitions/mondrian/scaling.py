@@ -6,7 +6,7 @@ for all trees if directions are given, otherwise one set for each tree. If width
 points with sets also store their inputs, so that a column can be computed again. The kernels of
 sets are called by addresses in the forest's record.
 
-`GrowingTrees` adds features, which makes rows wider.
+`GrowingTrees` adds features, and widens the rows of nodes and points accordingly.
 """
 
 import copy

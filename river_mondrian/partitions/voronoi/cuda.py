@@ -24,9 +24,9 @@ Int32 = NDArray[np.int32]
 ROWS = 64
 POINTS = 128
 THREADS = 256
-# Shared memory of a block in bytes: scores, and 16 features of the rows and points of a step. Each
-# feature has four floats of padding for rows and four for points. Each partition also has a minimum
-# for each row.
+# TILE_BYTES is a block's shared memory for scores, and for 16 features of the rows and points of a
+# step. Each feature has four floats of padding for rows and four for points. In addition, each
+# partition has a minimum of MINIMUM_BYTES for each row.
 TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
 MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.

@@ -255,7 +255,8 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
         before = 0.0
         for j in range(d):
             before += own[j] * own[j]
-        # One pass leaves a remainder due to rounding, which a second pass removes.
+        # One pass over the earlier rows leaves a remainder due to rounding, which a second pass
+        # removes.
         for _ in range(2):
             for b in range(c):
                 other, along = directions.part(d * b, d), 0.0
