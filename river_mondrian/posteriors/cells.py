@@ -5,9 +5,9 @@ time divide space into cells, and each cell has a column of the feature map. One
 passes the sample's cells of all lifetimes.
 
 Each node has one number, `cell`. Lifetimes are counted from k = 0 on. A node is a cell at lifetime
-k if this lifetime is between the parent's cut and the node's cut. The cell's column is then `cell`
-+ k. A node that is inserted above another node copies the other node's number, so existing cells
-keep their columns. A new leaf gets a column for each lifetime after the new cut.
+k if this lifetime is between the parent's cut and the node's cut. The column of the cell is then
+`cell` + k. A node that is inserted above another node copies the other node's number, so existing
+cells keep their columns. A new leaf gets a column for each lifetime after the new cut.
 
 Leaves store no lists of points. A point that is a leaf stores its `cell` in place of a link to the
 next point. Cuts ignore labels, so no leaf is paused (see `Node.is_paused`).

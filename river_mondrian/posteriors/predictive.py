@@ -359,9 +359,9 @@ class PredictiveDistribution:
         For mixtures of normal distributions, the score has a closed form. The time to compute the
         score grows with the square of the number of components. If a component is a Student's t
         distribution, all components have the same centre c. Let G(u) = P(Y > c + u). The score is
-        then the sum of two integrals. The integral over u > 0 is of 2 G(u)^2. The integral over 0 <
-        u < |y - c| is of 1 - 2 G(u). Both integrals are computed by Gauss-Legendre quadrature with
-        growing steps.
+        then the sum of two integrals. The first is the integral of 2 G(u)^2 over u > 0. The second
+        is the integral of 1 - 2 G(u) over 0 < u < |y - c|. Both integrals are computed by
+        Gauss-Legendre quadrature with growing steps.
 
         """
         if np.isinf(self.scales).any():

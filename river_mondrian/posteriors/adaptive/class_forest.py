@@ -149,7 +149,7 @@ class ClassForest(AdaptiveForest):
         self.accepted_is_new = int(is_new)
 
     def error(self) -> float:
-        """Return 1 for a wrong prediction, 0 for a right prediction, -1 for the first sample."""
+        """Return 0 for a correct prediction, 1 for a wrong prediction, -1 for the first sample."""
         # No model could have predicted the first class.
         if self.n_classes == 1 and self.accepted_is_new == 1:
             return -1.0
@@ -209,8 +209,8 @@ class ClassForest(AdaptiveForest):
         """Sum weights by candidate, class and side over a subset of a leaf's points.
 
         Returns the number of classes, and the leaf's number of points per point of the subset. Each
-        candidate has a table of classes. Classes are numbered within the leaf, since most leaves
-        have few of all classes.
+        candidate has a row of `ClassSides` for each class. Classes are numbered within the leaf,
+        since most leaves have only a few of the classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)

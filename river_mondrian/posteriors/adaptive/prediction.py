@@ -263,7 +263,7 @@ def predict_tree(
             weight = weight * share + passed
     if forest.is_sparse == 1:
         forest.add_seen(forest, tree, noted, n_noted, out)
-    # The base distribution is uniform.
+    # The base distribution of the HNSP is uniform.
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 

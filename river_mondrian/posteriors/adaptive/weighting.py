@@ -247,8 +247,8 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> int:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS for each class, after N_FRONT other rows. The first of these
-    other rows has the terms that all classes share.
+    `out` has a row of N_POSTERIORS sums for each class, after N_FRONT other rows. The first of
+    these other rows has the terms that all classes share.
     """
     found = forest.found
     for start in range(0, n, nodes.N_TOGETHER):

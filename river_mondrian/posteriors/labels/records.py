@@ -128,7 +128,7 @@ class CountRow(rec.Record):
 
 
 class LabelNode(mondrian.LightNode):
-    """A node with the sets of classes below each child. A leaf's set is the left set.
+    """A node with the sets of classes below each child. A leaf stores its classes in the left set.
 
     In a forest with weights, the weights of the classes follow the sets.
     """

@@ -36,9 +36,10 @@ def draw_candidates(
 ) -> None:
     """Draw `m` cuts, each from the Mondrian distribution of a box with weighted sides.
 
-    Dimensions are drawn by systematic sampling: a dimension has the same share of the cuts as of
-    the weighted sides, rounded up or down. The index of the first cut in `candidates` is random,
-    since the first of equally good cuts is kept. `sums` is a buffer with an element per dimension.
+    Dimensions are drawn by systematic sampling: each dimension's number of cuts is proportional to
+    the dimension's weighted side, rounded up or down. The index of the first cut in `candidates` is
+    random, since the first of equally good cuts is kept. `sums` is a buffer with an element per
+    dimension.
     """
     total = 0.0
     for d in range(n_dims):

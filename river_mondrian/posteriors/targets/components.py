@@ -193,9 +193,9 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
     """Add the components of a walk, from the root down.
 
     If the sample branches off above a node, the node gets a new parent. The new parent's mean is a
-    point of a Brownian bridge from the old parent's mean to the node's mean. The share r of the
-    branch's prior variance is above this point. The new leaf is at the end of a separate branch
-    from the new parent.
+    point of a Brownian bridge from the old parent's mean to the node's mean. The part of the branch
+    above this point has the share r of the branch's prior variance. The new leaf is at the end of a
+    separate branch from the new parent.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
