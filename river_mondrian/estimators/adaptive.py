@@ -117,7 +117,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     weight 1, so weights should be about 1 on average.
 
     Within a node, only relative weights matter. A sample that is alone in its cell determines the
-    class there, however small its weight is. A sample of weight 0 is ignored.
+    prediction there, however small its weight is. A sample of weight 0 is ignored.
 
     Examples
     --------

@@ -42,10 +42,10 @@ class AdaptiveMondrianForestRegressor(
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
     - Ridge regressions forget old samples at several rates. Their inputs are the features,
       piecewise linear functions and products of features, and random Fourier features.
-    - The predictions of trees and regressions are experts. Two mixtures weight the experts by their
-      progressive losses. The first mixture combines the regressions and the trees that learn
-      targets or residuals. The second mixture adds the trees that learn the errors of the first
-      mixture.
+    - The predictions of trees and regressions are experts. Two mixtures weight the experts by the
+      experts' progressive losses. The first mixture combines the regressions and the trees that
+      learn targets or residuals. The second mixture adds the trees that learn the errors of the
+      first mixture.
     - The distribution of each prediction is learned from past errors and from the disagreement of
       the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
@@ -281,7 +281,7 @@ class AdaptiveMondrianForestRegressor(
             return trees.law() if with_dist else float(trees.forest.point)
 
     def _point_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
-        """Return the prediction of a sample, and the mean scale of its distribution."""
+        """Return the prediction of a sample, and the mean scale of the predicted distribution."""
         with self._lock:
             point = self.predict_one(x)
             return point, math.inf if self._trees is None else self._trees.mean_scale()
@@ -329,17 +329,17 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories.
         with_dist
-            Whether to return a frame with the predictions, and with the means and variances of
-            their distributions. The columns are "prediction", "mean" and "variance".
+            Whether to return a frame with the predictions, and with the means and variances of the
+            predicted distributions. The columns are "prediction", "mean" and "variance".
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not depend on `progress`.
 
         Returns
         -------
-        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
-        an array if `X` is an array. With `with_dist`, a frame with the columns "prediction", "mean"
-        and "variance" is returned.
+        The predictions: a series of the same library as `X`, or an array if `X` is an array. A
+        pandas series has the index of `X`. With `with_dist`, a frame with the columns "prediction",
+        "mean" and "variance" is returned.
 
         """
         if not with_dist:
@@ -350,7 +350,7 @@ class AdaptiveMondrianForestRegressor(
         return frames.native_frame(columns, like=frame)
 
     def _moments(self, said: Floats) -> Floats:
-        """Return the prediction of each row, and the mean and variance of its distribution."""
+        """Return each row's prediction, and the mean and variance of the predicted distribution."""
         found = said.copy()
         for one, out in zip(said.tolist(), found, strict=True):
             law = self._trees.law_of(one)

@@ -32,7 +32,7 @@ MOST_NAMED = 10
 
 
 class Alarm(NamedTuple):
-    """An alarm: the sample that raised it, its score, and the features that caused it.
+    """An alarm, with the sample that raised it, the sample's score and the features that caused it.
 
     Attributes
     ----------
@@ -388,7 +388,7 @@ def _views_of(detector: Any) -> list[Any]:
 
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
-    """Return a function with which a detector learns a sample once, even if it is called again."""
+    """Return a function with which a detector learns a sample once, however often it is called."""
     n, begun = _n_learned(view), [False]
 
     def step() -> None:

@@ -299,8 +299,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
-        an array if `X` is an array.
+        The predictions: a series of the same library as `X`, or an array if `X` is an array. A
+        pandas series has the index of `X`.
 
         """
         frame, rows = rows_of(X)

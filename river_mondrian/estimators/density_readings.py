@@ -160,8 +160,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `log_density_one` of each row: a series of the same library as `X` (with the index of a
-        pandas frame), or an array if `X` is an array.
+        `log_density_one` of each row: a series of the same library as `X`, or an array if `X` is an
+        array. A pandas series has the index of `X`.
 
         Raises
         ------
@@ -191,8 +191,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `density_one` of each row: a series of the same library as `X` (with the index of a pandas
-        frame), or an array if `X` is an array.
+        `density_one` of each row: a series of the same library as `X`, or an array if `X` is an
+        array. A pandas series has the index of `X`.
 
         """
         frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
@@ -216,8 +216,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `surprise_one` of each row: a series of the same library as `X` (with the index of a pandas
-        frame), or an array if `X` is an array.
+        `surprise_one` of each row: a series of the same library as `X`, or an array if `X` is an
+        array. A pandas series has the index of `X`.
 
         """
         frame, out = self._read_many(X, FLOORED, -0.0, progress)
@@ -240,8 +240,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        `score_one` of each row: a series of the same library as `X` (with the index of a pandas
-        frame), or an array if `X` is an array.
+        `score_one` of each row: a series of the same library as `X`, or an array if `X` is an
+        array. A pandas series has the index of `X`.
 
         """
         frame, out = self._read_many(X, SCORE, 0.0, progress)
@@ -266,8 +266,8 @@ def check_lifetime_size(lifetime: Any, when: str = "") -> None:
 def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     """Return the limit of a forest's density as the number of Mondrian trees grows.
 
-    The limit is the kernel density estimate of Theorem 5.1 in [^1]. In each dimension, its kernel
-    is lifetime E_2(lifetime |x - X_i|). E_2(t) = exp(-t) - t E_1(t) is a generalized exponential
+    The limit is the kernel density estimate of Theorem 5.1 in [^1]. The kernel in each dimension is
+    lifetime E_2(lifetime |x - X_i|), where E_2(t) = exp(-t) - t E_1(t) is a generalized exponential
     integral.
 
     Parameters

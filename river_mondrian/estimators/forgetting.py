@@ -135,7 +135,7 @@ class ForgettingForest(WindowForest):
     def _learn_rows(
         self, rows: Block, start: int, n_before: int, horizons: list[float] | None
     ) -> int:
-        """Learn rows after the warm-up, up to the next new feature or label; return their end.
+        """Learn rows after the warm-up, up to the next new feature or label; return the end.
 
         `horizons` are the lifetimes after each row, if `n_before` samples come before the first
         row.

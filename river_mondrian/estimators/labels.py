@@ -67,9 +67,9 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        A frame of the same library as `X` (with the index of a pandas frame), or an array if `X` is
-        an array. The result has a column of probabilities per label, in the order of `classes`, and
-        no column before the first sample.
+        A frame of the same library as `X`, or an array if `X` is an array. A pandas frame has the
+        index of `X`. The result has a column of probabilities per label, in the order of `classes`,
+        and no column before the first sample.
 
         Raises
         ------
@@ -95,8 +95,8 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        The labels: a series of the same library as `X` (with the index of a pandas frame), or an
-        array if `X` is an array. Before the first sample, each label is None.
+        The labels: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`. Before the first sample, each label is None.
 
         """
         frame, best = self._best(X, progress)

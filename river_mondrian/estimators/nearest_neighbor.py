@@ -336,8 +336,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The scores: a series of the same library as `X` (with the index of a pandas frame), or an
-        array if `X` is an array.
+        The scores: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`.
 
         Raises
         ------
@@ -372,9 +372,9 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        A mapping from feature, or (feature, samples ago) with shingles, to its contribution, 0 or
-        more. Contributions add up to `raw_score_one`. The mapping is empty before any feature has
-        been learned.
+        A mapping from feature to its contribution, 0 or more. With shingles, each key is a pair
+        (feature, samples ago). Contributions add up to `raw_score_one`. The mapping is empty before
+        any feature has been learned.
 
         """
         self._readings(x)

@@ -251,8 +251,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
         Returns
         -------
-        The predictions: a series of the same library as `X` (with the index of a pandas frame), or
-        an array if `X` is an array.
+        The predictions: a series of the same library as `X`, or an array if `X` is an array. A
+        pandas series has the index of `X`.
 
         """
         frame, scores = self._scores(X, progress)

@@ -413,8 +413,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        The scores: a series of the same library as `X` (with the index of a pandas frame), or an
-        array if `X` is an array.
+        The scores: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`.
 
         Raises
         ------

@@ -39,9 +39,8 @@ class MondrianForestRegressor(
 
     A tree's distribution of a target is right only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
-    instead. The weights of the mixture are learned from the densities of past targets under their
-    predictions. So intervals are calibrated even if the noise has heavy tails, depends on the
-    features, or drifts.
+    instead. The weights of the mixture are learned from the predicted densities of past targets. So
+    intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------
@@ -64,16 +63,16 @@ class MondrianForestRegressor(
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
         (the number of features with `scale=True`). Each range counts as at most 1.5 times its
-        robust range. The notes explain how the power is chosen.
+        robust range. The notes define robust ranges, and explain how the power is chosen.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K (see the notes).
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
-        Smallest number of samples of a node that is split. A smaller node is paused, and its cuts
-        are sampled from its stored samples once it is large enough. So the tree is exactly the full
-        tree without the splits of smaller nodes.
+        Smallest number of samples of a node that is split. A smaller node is paused. Once the node
+        is large enough, its cuts are sampled from its stored samples. So the tree is exactly the
+        full tree without the splits of smaller nodes.
     window
         Number of latest samples that the trees store. When another sample is learned, the oldest
         sample is removed from every tree. So, given the widths, the forest is distributed like a
@@ -136,11 +135,11 @@ class MondrianForestRegressor(
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
     s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
-    are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
-    targets. The likelihood uses every eighth of the first 512 targets, and every sixteenth of the
-    later targets. At each of these targets, the past log likelihood is multiplied by 63/64. Learned
-    tails do not change the means of predictions. Learned tails make `learn_one` about a tenth
-    slower.
+    are averages over 35 lognormal distributions of s, in proportion to the likelihood of each
+    distribution given the past targets. The likelihood uses every eighth of the first 512 targets,
+    and every sixteenth of the later targets. At each of these targets, the past log likelihood is
+    multiplied by 63/64. Learned tails do not change the means of predictions. Learned tails make
+    `learn_one` about a tenth slower.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the
@@ -405,9 +404,9 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        The means: a series of the same library as `X` (with the index of a pandas frame), or an
-        array if `X` is an array. With `with_dist`, a frame with the columns "mean" and "variance"
-        is returned.
+        The means: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`. With `with_dist`, a frame with the columns "mean" and
+        "variance" is returned.
 
         Raises
         ------

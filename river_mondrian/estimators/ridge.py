@@ -62,7 +62,7 @@ class RidgeRegressor(TargetLearner):
     distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
     grows. A column counts towards C once its value has differed from 0 in a sample.
 
-    The noise variance of a sample is divided by its weight.
+    The noise variance of a sample is divided by the sample's weight.
 
     When a map is rebuilt (see `IsolationFeatures`), the stored samples are learned again, 32 in
     each call. Meanwhile, predictions use the previous map. With a window, only the samples of the
@@ -419,9 +419,9 @@ class RidgeRegressor(TargetLearner):
 
         Returns
         -------
-        The means: a series of the same library as `X` (with the index of a pandas frame), or an
-        array if `X` is an array. With `with_dist`, a frame with the columns "mean" and "variance"
-        is returned.
+        The means: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`. With `with_dist`, a frame with the columns "mean" and
+        "variance" is returned.
 
         """
         frame, names, columns = self._features._read_frame(X)
