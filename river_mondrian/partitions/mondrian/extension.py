@@ -281,8 +281,9 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
-    Line 1 of Algorithm 4 is the distance of the point from the box. Lines 2 and 3 draw the time of
-    a cut that separates the point from the box. Lines 10 to 14 are the step to the child.
+    Line 1 of Algorithm 4 is the distance of the point from the box. Lines 2 and 3 are the draw of
+    the time of a cut that separates the point from the box. Lines 10 to 14 are the step to the
+    child.
     """
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
@@ -355,7 +356,7 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 
 @separate
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Run the walks of trees `first` to `last` to their ends, which extends the trees.
+    """Extend the trees `first` to `last` by running their walks to the ends.
 
     A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
     most `LANES`, are walked in lock-step. If a tree has no room for more rows, returns the tree's

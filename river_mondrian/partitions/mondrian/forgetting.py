@@ -149,7 +149,7 @@ room_of_descents = rec.room_of_array(Descent, LANES)
 
 @inlined
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is on the surface of a box, which the point's removal may shrink."""
+    """Return whether a point is on a box's surface; then the point's removal may shrink the box."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:

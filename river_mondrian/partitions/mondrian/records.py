@@ -52,7 +52,7 @@ class Point(rec.Record):
         return False
 
     def mass(self) -> float:
-        """Return the weight of the sample in `Node.mass`."""
+        """Return the sample's contribution to `Node.mass`."""
         return 1.0
 
     def is_like(self, other: Point) -> bool:
@@ -324,7 +324,8 @@ class Tree(rec.Record):
     # and factors) of these values.
     first_value: rec.Int64
     frame: rec.Int64
-    # Index of the tree's link in a point's row, and of the tree's rows in the owner's tables.
+    # Index of the tree's link in a point's row, and of the tree's rows in the tables of
+    # `TreeMemory`.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
     # and the time of the parent's cut. The last fields are the walk's point, the end of the points

@@ -393,7 +393,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     if not rate > 0.0 or tree.n_splits >= forest.max_splits:
         node.dim = COMPLETE
         return math.inf
-    # Algorithm 2, lines 2 and 3.
+    # Lines 2 and 3 of Algorithm 2: the time of the cut.
     time = exponential(tree, rate)
     if time >= tree.lifetime - start:
         node.dim = COMPLETE

@@ -441,7 +441,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Make kernels refuse calls for one sample until `open`, except the owner's calls."""
+        """Make kernels refuse calls for one sample until `open`, except calls by this object."""
         self.is_changing = True
         self.forest.version = CLOSED
 

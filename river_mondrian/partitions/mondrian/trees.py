@@ -105,7 +105,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Complete a sample whose kernel returned `status`; return the result of `learn_next`."""
+        """Finish learning a sample whose kernel returned `status`; return `learn_next`'s result."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)
@@ -115,7 +115,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return bad
 
     def complete(self, status: int) -> int:
-        """Complete a sample that a kernel has begun, and return the result of `learn_next`."""
+        """Finish learning a sample that a kernel has begun; return `learn_next`'s result."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if self.forest.version == constants.CLOSED:

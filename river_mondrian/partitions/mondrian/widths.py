@@ -233,8 +233,8 @@ def go_on(forest: F) -> int:
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
-    If a tree has no room for more rows, the forest is closed. Then the owner completes all walks,
-    and the renewal's work for `Forest.owed` samples.
+    If a tree has no room for more rows, the forest is closed. Then `MondrianTrees.complete`
+    finishes all walks, and the renewal's work for `Forest.owed` samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -259,8 +259,8 @@ MEASURED = 1024
 # chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
-# FENCE for a feature whose interquartile range has shrunk, so that earlier values do not set the
-# range.
+# NEAR_FENCE replaces FENCE for features whose interquartile range has shrunk, so that earlier
+# values do not determine the range.
 NEAR_FENCE = 10.0
 # A width is renewed only if at least this fraction of the samples determine the range of the
 # feature (`KnownRanges.known`).

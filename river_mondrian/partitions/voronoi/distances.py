@@ -98,8 +98,8 @@ def sum_as_tree(lane: list[float]) -> float:
 # bit. Differences are in single precision. Squares of differences are exact in double precision,
 # whether or not the processor fuses multiplication and addition. There are eight partial sums. The
 # j-th square is added to the partial sum of number j modulo 8, in ascending order. The partial sums
-# are added as a tree. A term of zero changes nothing, so a sparse sum over the other terms has the
-# same bits as the full sum.
+# are added in the order of `sum_lanes`. A term of zero changes nothing, so a sparse sum over the
+# other terms has the same bits as the full sum.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
