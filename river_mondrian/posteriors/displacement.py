@@ -42,7 +42,7 @@ KEPT = 4096
 
 
 class Ranks(rec.Record):
-    """The scores that recent samples had before they were learned, in a ring buffer and sorted."""
+    """The scores of recent samples before learning, in a ring buffer and in sorted order."""
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
@@ -192,9 +192,9 @@ C = TypeVar("C", bound=CutForest)
 # the probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
-# leaf of x has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples. The
-# sibling of this node has n_(i-1) - n_i samples. If x ends in a leaf of equal samples, x has no
-# sibling. The maximum is then over the siblings of the path's nodes.
+# leaf of x has n_j samples. For each i <= j, the i-th node that contains x then has n_i + 1
+# samples. The sibling of this node has n_(i-1) - n_i samples. If x ends in a leaf of equal samples,
+# x has no sibling. The maximum is then over the siblings of the path's nodes.
 
 
 # Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.

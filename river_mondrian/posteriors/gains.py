@@ -112,7 +112,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # A leaf stores the mean of the targets but not the scatter, the sum of squared deviations from the
 # mean. The total scatter within leaves follows from the scatter of all targets. The total within
 # leaves is divided among the leaves in proportion to each leaf's number of samples minus 1.
-# Each target in a leaf counts with the leaf's mean weight.
+# Each target in a leaf has the mean weight of the leaf's targets.
 
 
 Array = NDArray[np.float64]

@@ -535,7 +535,7 @@ class NeighborTable(Learned[Neighbors]):
         return made
 
     def without(self, place: int) -> Self:
-        """Return a copy without one held sample, given its index in the order of arrival."""
+        """Return a copy without a held sample, given the sample's index in the order of arrival."""
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
         made.held.reshape(-1, made.held.shape[-1])[:, : len(rest)] = rest.T

@@ -290,8 +290,8 @@ class PredictiveDistribution:
         # Use the smaller tail, since 1 minus a small probability would lose digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
-        # Inverse distribution functions are slow, so they are called once per number of degrees of
-        # freedom.
+        # Inverse distribution functions are slow, so they are called once for each number of
+        # degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]

@@ -60,10 +60,10 @@ STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
     """Describe the nodes on the path of the last predicted sample in a tree.
 
-    `numbers` gets `STEP_NUMBERS` values per node: whether the node has seen samples or ends the
-    path (1 or 0), and the probabilities to stop (see `weighting`). `distributions` gets `STEP_ROWS`
-    rows per node, with a value per class: c and tab of the HNSP (see `labels.hnsp`), then the
-    distributions of the weightings.
+    `numbers` gets `STEP_NUMBERS` values per node. The first value is 1 if the node has seen samples
+    or ends the path, otherwise 0. The other values are the probabilities to stop (see `weighting`).
+    `distributions` gets `STEP_ROWS` rows per node, with a value per class: c and tab of the HNSP
+    (see `labels.hnsp`), then the distributions of the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -476,7 +476,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return seen.counts_in(rows, int(self.forest.n_classes), bool(self.forest.is_sparse))
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the class weights of leaves, given their rows, shape (leaves, classes)."""
+        """Return the class weights of leaves, given the leaves' rows, shape (leaves, classes)."""
         found = np.zeros((len(rows), int(self.forest.n_classes)))
         numbers = self.column("nodes", "statistics_row", t)[rows]
         found[numbers > 0] = self.counts(t)[numbers[numbers > 0] - 1]

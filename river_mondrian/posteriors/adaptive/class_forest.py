@@ -77,7 +77,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Compute the statistics of a new node on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` will be replayed later, and do not count here.
+    The latest `backlog` samples before `p` will be replayed later, and are not included.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)

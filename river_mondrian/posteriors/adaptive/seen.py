@@ -106,7 +106,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 
 @separate
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node to `seen_labels`, and return their number.
+    """Write the classes of a node to `seen_labels`, and return the number of these classes.
 
     In a forest with few classes, all classes are written, including unseen classes.
     """
@@ -212,7 +212,7 @@ def add_sample(
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
-    """Copy the statistics `below` of a node to the statistics `target` of its new parent.
+    """Copy the statistics `below` of a node to the statistics `target` of the node's new parent.
 
     The node is on side `side` of the parent. The probabilities to stop are not copied.
     """

@@ -137,9 +137,10 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 #
 #     (n m + s v) / (n + s),
 #
-# with the strength s of the shrinkage. The fewer samples a leaf has, the more the nodes above
-# count. The means of recent targets are shrunk in the same way, with their weights and with several
-# strengths. With s = 0, only the leaf counts. One walk down computes all readings.
+# with the strength s of the shrinkage. The fewer samples a leaf has, the more weight the nodes
+# above have. The means of recent targets are shrunk in the same way, with the weights of recent
+# targets and several strengths. With s = 0, the reading is the mean of the leaf. One walk down
+# computes all readings.
 #
 # Trees that learn the same target form two *groups*: extended trees, in which points outside boxes
 # add cuts, and other trees. Trees of errors form a group of recent trees, and a group of other

@@ -234,7 +234,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Explanation.
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the class weights of leaves, given their rows, shape (leaves, classes)."""
+        """Return the class weights of leaves, given the leaves' rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
         return found
