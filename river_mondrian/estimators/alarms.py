@@ -388,7 +388,7 @@ def _views_of(detector: Any) -> list[Any]:
 
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
-    """Return a function with which a detector learns a sample once, however often it is called."""
+    """Return a function with which a detector learns a sample at most once."""
     n, begun = _n_learned(view), [False]
 
     def step() -> None:

@@ -349,8 +349,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         coverage
             The share of labels in their sets, between 0 and 1.
         exact
-            Whether a set may be empty. If not, every set contains the most probable class. The
-            coverage is then at least the model's accuracy, which may exceed the requested coverage.
+            Whether a set may be empty. With `exact=False`, every set contains the most probable
+            class. The coverage is then at least the model's accuracy, which may exceed the
+            requested coverage.
 
         Returns
         -------

@@ -98,8 +98,8 @@ class DensityReadings(Model):
         -------
         The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
         sample in the point's cell, the density is 0. Then each tree uses the last cell on the path
-        that holds a sample, as if the cell held exactly one sample. The farther the point is from
-        all samples, the larger this cell is.
+        that still holds samples, as if the cell held exactly one sample. The farther the point is
+        from all samples, the larger this cell is.
 
         """
         return -self._read(x, FLOORED, -0.0)

@@ -272,7 +272,7 @@ class ExplainedForest(MondrianForest):
         """Importance of each feature: the reduction of the loss by its cuts, averaged over trees.
 
         For labels, the loss is the log loss in nats per sample. Each learned label is predicted
-        from earlier labels, with a mean over the prunings of the tree. For targets, the loss is the
+        from earlier labels, by a mean over the prunings of the tree. For targets, the loss is the
         squared error per sample, in squared units of the target. Each learned target is predicted
         from all other targets. An irrelevant feature has an importance of about 0, often slightly
         below 0. A feature that is never cut has the importance 0. With `directions`, the reduction
@@ -341,7 +341,7 @@ class TargetExplanations(ExplainedForest):
 
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change of the prediction. The mean over several orders
-        and their reverses estimates Shapley values. An explanation by an adaptive forest takes 32
+        and their reverses estimates Shapley values. An explanation by an adaptive forest needs 32
         predictions per feature.
 
         Parameters

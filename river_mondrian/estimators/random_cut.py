@@ -382,8 +382,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        The rank of the sample's relative displacement among the latest 4,096 displacements (see the
-        notes of the class). The score is 0 before the first recorded displacement.
+        The rank of the sample's relative displacement among the latest 4,096 relative displacements
+        (see the notes of the class). The score is 0 before the first recorded displacement.
 
         Raises
         ------

@@ -37,7 +37,7 @@ class MondrianForestRegressor(
     missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either: for
     targets in cents, predictions are 100 times the predictions for targets in euros.
 
-    A tree's distribution of a target is right only if the noise is normal and the tree fits the
+    A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
     instead. The weights of the mixture are learned from the predicted densities of past targets. So
     intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
@@ -49,9 +49,9 @@ class MondrianForestRegressor(
     lifetime
         Time at which splitting stops, as for `MondrianForestClassifier`. A frozen distribution of
         `scipy.stats` is sampled once for each tree. With `posterior="mean"`, the lifetime may be a
-        function of the number of samples n = 1, 2, ..., which must not decrease. Then trees are
-        split without limit, and predictions ignore cuts after the lifetime. So trees need no
-        rebuild when the lifetime grows, and memory and time do not depend on the lifetime.
+        non-decreasing function of the number of samples n = 1, 2, ... Then trees are split without
+        limit, and predictions ignore cuts after the lifetime. So trees need no rebuild when the
+        lifetime grows, and memory and time do not depend on the lifetime.
     posterior
         Prediction of a tree: "gaussian" or "mean", as described above.
     prior_variance
@@ -115,11 +115,11 @@ class MondrianForestRegressor(
     K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
     progressive likelihood of at most 128 latest targets, given earlier targets, in at most 10
-    trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. The values of n
-    and R are renewed each time n has doubled, up to 4096. V is updated with each target. From 1024
-    samples on, if neither `window` nor `max_nodes` is given, the choice is spread over the calls
-    that learn the next samples. Hyperparameters that the user sets do not change. Neither power
-    changes once a forest has stopped storing samples.
+    trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. In these
+    formulas, n and R are renewed each time the number of samples has doubled, up to 4096. V is
+    updated with each target. From 1024 samples on, if neither `window` nor `max_nodes` is given,
+    the choice is spread over the calls that learn the next samples. Hyperparameters that the user
+    sets do not change. Neither power changes once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
