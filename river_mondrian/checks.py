@@ -170,7 +170,7 @@ def check_arrays(
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
-    """Refuse a sparse matrix's row starts unless they rise from 0 to `end` without a decrease."""
+    """Refuse a sparse matrix's row starts unless they go from 0 to `end` and never decrease."""
     check_array(owner, what, starts, np.int64, 0, end)
     if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
         refuse(owner, what, starts, f"but it should go from 0 to {end}")

@@ -303,7 +303,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return a description that differs between functions of the same sources, or None."""
+    """Return a description that identifies a function of the sources; None if there is none."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

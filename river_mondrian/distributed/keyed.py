@@ -289,7 +289,7 @@ class _KeyedWorker:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples up to the first bad sample; return their number and the error."""
+        """Learn samples until a sample is refused; return the number learned and the error."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)

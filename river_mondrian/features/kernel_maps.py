@@ -420,8 +420,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
         nearest. Samples of zeros do not become points. With "auto", the distance is "cosine" if
-        there are at least 256 features and samples have on average fewer than a tenth of them, like
-        texts. Otherwise the distance is "euclidean". Isolation trees use no distance.
+        there are at least 256 features and samples have on average fewer than a tenth of them.
+        Otherwise, the distance is "euclidean". Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices

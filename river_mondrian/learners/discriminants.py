@@ -399,8 +399,8 @@ def update_moments(
             continue
         mean = means[i] if counts[i] > 0.0 else value
         if count_value(counts, means, squares, i, value, weight):
-            # The first value of a class comes with a pseudo-value of weight 1 at the mean over all
-            # classes.
+            # Before the first value of a class, a pseudo-value of weight 1 is added: the mean over
+            # all classes.
             is_known = class_counts[i] > 0.0
             class_n = (class_counts[i] if is_known else 1.0) + weight
             class_mean = class_means[i] if is_known else mean

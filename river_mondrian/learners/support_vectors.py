@@ -76,7 +76,8 @@ class CellSample(NamedTuple):
 class CellSupports(SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
-    Samples are stored until the map is final. Each rebuild of the map recomputes their cells.
+    Samples are stored until the map is final. Each rebuild of the map recomputes the cells of the
+    stored samples.
 
     Parameters
     ----------

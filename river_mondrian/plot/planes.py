@@ -43,8 +43,8 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
         Number of the tree.
     max_depth
         Number of levels of cuts that are shown; None shows all levels. If `max_depth` is given, the
-        condition of a cut is written above its fork if there is space. Samples that satisfy a
-        condition go left.
+        conditions of cuts are written above their forks where there is space. Samples that satisfy
+        a condition go left.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 

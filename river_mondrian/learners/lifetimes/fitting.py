@@ -173,7 +173,7 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
 
 @batch_kernel
 def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
-    """Fit the weight of a cell, and move the predictions of its points.
+    """Fit the weight of a cell, and update the predictions of the cell's points.
 
     A prediction is the mean over partitions. `share` is 1 / (number of partitions).
     """
@@ -210,4 +210,4 @@ class ForestLearner(SweepLearner):
         self._refit(self.sweep.n_cells - 1)
 
     def finish_step(self) -> None:
-        """Do nothing: each cut has already moved the predictions."""
+        """Do nothing: the predictions have been updated at each cut."""

@@ -90,7 +90,7 @@ class TargetMixture(Record):
     move: Float64
     # Mean distance of the experts from the point, over recent samples.
     difference: Float64
-    # Weight of each expert in the fixed share and in the product update; both sets add up to 1.
+    # Weight of each expert in the fixed share and in the product update; both kinds add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.

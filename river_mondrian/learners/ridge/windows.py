@@ -59,7 +59,7 @@ FIRST_SLOTS = 16
 
 @exact_inlined
 def key_with(key: int, place: int, value: float) -> int:
-    """Return a key with one more input in single precision; inputs of 0 count as missing."""
+    """Return a key updated with an input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
         value = float(np.float32(value))
     if value == 0.0 or math.isnan(value):
