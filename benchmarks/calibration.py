@@ -293,8 +293,10 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
         f"{BLOCK} samples is off by more than 6 points and 3 standard errors. The columns 50, 80 "
         "and 95 % have geometric means of the interval scores, relative to the distribution. The "
-        "last columns count pairs of a stream and a level. On these pairs, calibrated intervals "
-        "have a coverage at least as near to the level, or a score at least as good."
+        "last columns compare calibrated intervals with the method in the row, on all pairs of a "
+        "stream and a level. The column `calibrated is nearer` counts pairs on which the coverage "
+        "of calibrated intervals is at least as near to the level. The column `calibrated scores "
+        "better` counts pairs on which the score of calibrated intervals is at least as good."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)

@@ -158,7 +158,7 @@ STREAMS = (*MADE, "a9a", "dna", "covtype")
 
 
 class Encoded:
-    """A model behind an encoding of levels; the encoding learns from earlier samples.
+    """A model that gets encoded levels; the encoding learns from earlier samples.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
 
 
 class EncodedTargets(Encoded):
-    """A regressor behind a one-hot or ordinal encoding."""
+    """A regressor that gets levels in a one-hot or ordinal encoding."""
 
     def predict_one(self, x: dict[str, Any]) -> float:
         return float(self.model.predict_one(self._encode(x)))

@@ -136,7 +136,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Return the largest relative difference of two results; small values count as the median."""
+    """Return the largest difference, relative to the value or to the median of all values."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):
@@ -167,9 +167,10 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
         others = {name: run(name, variables) for name, variables in settings().items()}
     report.note(
         f"Dependence of results on the processor. Results on {n} samples, in separate processes "
-        "with the settings in the header, are compared with a plain process. The word `same` "
-        "means equal to the last bit. Otherwise a cell has the largest difference, relative to "
-        "the value or to the median of all values, whichever is larger."
+        "with the settings in the header, are compared with the results of a process without "
+        "these settings. The word `same` means equal to the last bit. Otherwise a cell has the "
+        "largest difference, relative to the value or to the median of all values, whichever is "
+        "larger."
     )
     report.table(
         ["result", *others],

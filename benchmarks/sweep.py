@@ -146,8 +146,8 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         f"Errors and time of ridge regression after many updates. There are {n} samples on {C} "
         "cells of 20 partitions, with targets of about 100 and no intercept. An error is the "
         "largest difference between a prediction and the prediction of SciPy's least squares "
-        "solver (by singular values) on all samples. The inverse is updated by NumPy, with "
-        "rank-one updates."
+        "solver (by singular values) on all samples. The columns of the inverse are for an "
+        "inverse matrix that NumPy updates, with a rank-one update for each sample."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows

@@ -98,7 +98,7 @@ def adaptive_forest(seed: int) -> Any:
 
 
 def standardized_amf(seed: int) -> Any:
-    """Return AMF behind a scaler, because AMF prefers to split features with wide ranges."""
+    """Return a scaler and AMF, because AMF prefers to split features with wide ranges."""
     return preprocessing.StandardScaler() | forest.AMFClassifier(seed=seed)
 
 
@@ -215,10 +215,10 @@ def _compare(
     report.note(
         f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score of the adaptive "
         f"forest and of other models. Streams have at most {n} samples, or twice as many if they "
-        "have one abrupt drift. Each forest has 10 trees and gets raw features. AMF is behind "
-        "River's StandardScaler, except in a column named raw. Times are processor times. Scores "
-        f"are means over seeds ({repeats}; one on mnist). Settings were selected without the "
-        "streams marked *, except for the share of recent trees and the way to draw candidate "
+        "have one abrupt drift. Each forest has 10 trees and gets raw features. Features for AMF "
+        "are scaled by River's StandardScaler, except in a column named raw. Times are processor "
+        f"times. Scores are means over seeds ({repeats}; one on mnist). Streams marked * were not "
+        "used to select settings, except the share of recent trees and the way to draw candidate "
         "splits."
     )
     for what, rows in tables.items():

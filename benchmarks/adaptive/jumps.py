@@ -59,7 +59,7 @@ def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -
 
 
 def jumps(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the accuracy after a line jumps or turns with online logistic regressions."""
+    """Compare the adaptive forest with logistic regressions after a line jumps or turns."""
     every, seeds = (300, 1) if quick else (EVERY, 3)
     table = []
     kinds = itertools.product((0.0, math.pi / 6.0), (5, 20), (0.0, 0.1))

@@ -159,7 +159,7 @@ def _report_laws(results: Results, report: Report) -> None:
             rows.append([_named(stream), *cells])
         report.table(["stream", *with_law], rows)
     for model in with_law:
-        report.note(f"## Coverage of {model}, after the first tenth, in {LEVELS_SHOWN}")
+        report.note(f"## Coverage of {model} at {LEVELS_SHOWN}, after the first tenth")
         rows, near, local = [], 0, 0
         for stream in results:
             runs = [r["coverage"] for r in results[stream].get(model, []) if "coverage" in r]
@@ -172,7 +172,7 @@ def _report_laws(results: Results, report: Report) -> None:
             rows.append([_named(stream), *parts])
         report.table(["stream", "all", *(f"quarter {k}" for k in range(1, 5))], rows)
         report.note(
-            f"The coverage is within 3 points on {near} of {len(rows)} streams. In each quarter by "
-            f"predicted variance, the coverage is within 8 points on {local} of {len(rows)} "
-            "streams."
+            f"The coverage is within 3 points of the level on {near} of {len(rows)} streams. In "
+            "each quarter by predicted variance, the coverage is within 8 points of the level on "
+            f"{local} of {len(rows)} streams."
         )

@@ -123,10 +123,10 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Scores on the Numenta benchmark for three profiles: standard / low FP / low FN. Scores "
         f"of `Alarms` are means of {1 if quick else SEEDS} seeds at the default threshold, which "
-        "is the same for all files. The other detectors have one seed. These detectors have the "
-        "best threshold for each profile on the files of the column. Published detectors have "
-        "stored scores in single precision, in which the windowed Gaussian's scores near 1 are "
-        "equal (published score: 39.65). Parameters were selected on the first half; "
+        "is the same for all files. The other detectors have one seed. Each of these detectors "
+        "has its best threshold for each profile on the files of the column. Published detectors "
+        "have stored scores in single precision, in which the windowed Gaussian's scores near 1 "
+        "are equal (published score: 39.65). Parameters were selected on the first half; "
         "docs/anomaly.md describes later choices."
     )
     report.table(["detector", *halves], rows)
@@ -320,7 +320,7 @@ def _raised(values: Array, alarms: Alarms) -> list[int]:
 
 
 def _judged(number: int, alarms: Alarms) -> tuple[int, int, int, list[int]]:
-    """Return the alarms, the most on one day, the false alarms, and which incidents are found."""
+    """Count all alarms, the most on one day, and false alarms; return which incidents are found."""
     made = metric(number)
     raised = _raised(made.values, alarms)
     days = np.bincount(np.array(raised, dtype=int) // DAY, minlength=DAYS)

@@ -117,14 +117,14 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
         "Ranking of anomalies on ten streams. Each sample is scored and then learned. Measures "
-        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. Streams from sets "
-        f"have {SHARE:.0%} of one class as anomalies; other streams are generated. River's "
-        "detectors and rrcf get scaled features (MinMaxScaler, or StandardScaler for LODA, "
-        "OneClassSVM and rrcf). The package's detectors and the isolation forest get unscaled "
-        "features. The isolation forest is refitted to the latest 2,048 rows every 256 rows. "
-        "LocalOutlierFactor and rrcf get 1,000 samples and one seed. The best result of the "
-        "package's detectors on these samples is in brackets. LocalOutlierFactor gets at most "
-        f"{_MOST_FEATURES} features."
+        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. In streams from data "
+        f"sets, {SHARE:.0%} of the samples are anomalies, from a single class; other streams are "
+        "generated. River's detectors and rrcf get scaled features (MinMaxScaler, or "
+        "StandardScaler for LODA, OneClassSVM and rrcf). The package's detectors and the "
+        "isolation forest get unscaled features. The isolation forest is refitted to the latest "
+        "2,048 rows every 256 rows. LocalOutlierFactor and rrcf get 1,000 samples and one seed. "
+        "The best result of the package's detectors on these samples is in brackets. "
+        f"LocalOutlierFactor gets at most {_MOST_FEATURES} features."
     )
     headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)
@@ -155,8 +155,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         "samples in trees was selected on all streams."
     )
     report.note(
-        "The next table has the wall-clock time to score and learn a sample, which includes "
-        "other load of the machine. `cost` and `cuts` measure processor times."
+        "The next table has the wall-clock time to score and learn a sample, which includes other "
+        "load of the machine. The parts `cost` and `cuts` measure processor times."
     )
     report.table(["stream", "detector", "us per sample"], times)
 

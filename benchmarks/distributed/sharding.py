@@ -64,7 +64,7 @@ def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N
     for process in processes:
         process.start()
     barrier.wait()
-    # This process uses a processor while it waits, so the processes measure their own time.
+    # This process uses a processor while it waits, so each child process measures its own time.
     spent, used = zip(*(found.get() for _ in processes), strict=True)
     rate = _rate(n, max(spent), max(used), sum(used))
     for process in processes:

@@ -47,13 +47,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
         f"first {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} "
-        "repeats in one process, and the ratio has its smallest and largest value. The rows "
-        "`learn` and `predict` have the times of learn_one and predict_proba_one on the same "
+        "repeats in one process, and the last column has the smallest and the largest ratio. The "
+        "rows `learn` and `predict` have the times of learn_one and predict_proba_one on the same "
         f"min-max scaled stream. Blocks of {BLOCK} samples are predicted and then learned. The two "
-        f"forests alternate every {TURN} blocks. End to end is progressive_val_score (accuracy), "
-        "with the raw stream for the Mondrian forest, and MinMaxScaler | AMFClassifier. All times "
-        f"include the rebuilds of the warm-up; separate rows have the first {WARM_START} samples "
-        "and the later samples."
+        f"forests alternate every {TURN} blocks. The rows `end to end` have the time of "
+        "progressive_val_score (accuracy), for the Mondrian forest on the raw stream and for "
+        "MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up; separate "
+        f"rows have the first {WARM_START} samples and the later samples."
     )
     report.table(
         (

@@ -71,7 +71,7 @@ def _constant(x: dict[Any, float]) -> dict[str, float]:
 
 
 class _OfStandardTargets:
-    """A model behind standardized targets, because the model assumes noise of variance 1."""
+    """A model that gets standardized targets, because it assumes noise of variance 1."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -115,7 +115,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         "exclude the first tenth. By default the tails and the scale of the Gaussian posterior's "
         "variances are learned from earlier targets. Models with normal tails assume normal noise "
         "instead. Raw features are not scaled. By default the Mondrian forest scales features "
-        "itself, and River's scaled models are behind MinMaxScaler. The linear model gets "
+        "itself, and MinMaxScaler scales features for River's models. The linear model gets "
         "standardized features and targets. A log density below -700 counts as -700. Seconds "
         "include learning and predictions, with a distribution if possible."
     )

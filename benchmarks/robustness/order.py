@@ -78,11 +78,11 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
         return
     report.note(
         "Accuracy or mean absolute error on the last rows of sets in the order of their files. At "
-        f"most {n} evenly spaced rows are used. Models learn the first 80 % and predict the "
-        f"others, with 10 trees (20 in the adaptive classifier). Figures are means of {seeds} "
-        "seeds, with one seed for River's AMF without a scaler. Neighbouring rows of these sets "
-        "are similar. For sets with a target, the class is whether the target is above the median "
-        "of the learned rows."
+        f"most {n} evenly spaced rows are used. Models learn the first 80 % and predict the rest, "
+        f"with 10 trees (20 in the adaptive classifier). Figures are means of {seeds} seeds, with "
+        "one seed for River's AMF without a scaler. Neighbouring rows of these sets are similar. "
+        "For sets with a target, classifiers predict whether the target is above the median of "
+        "the learned rows."
     )
     headers = ["set", "n", "most common class", "AMF"]
     report.table([*headers, *CLASSIFIERS], classes)

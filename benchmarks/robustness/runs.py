@@ -16,7 +16,7 @@ from river_mondrian import (
 from ..data import Array, Stream
 from ..report import Report, pyplot
 
-# Lines of a picture: a name, whether the excesses are of errors, and the excesses.
+# Lines of a picture: a name, whether the excesses are of absolute errors, and the excesses.
 Excesses = list[tuple[str, bool, list[float]]]
 
 # Constructors with the argument `seed` and other arguments.

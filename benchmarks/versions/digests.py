@@ -14,8 +14,8 @@ from .peers import SAMPLES, Failed, Peers
 
 # Relative difference above which predictions count as different.
 TOLERANCE = 1e-6
-# Values smaller than this share of the median absolute value count as this share, because a sum
-# near 0 has few digits. The median is over the values of the configuration other than 0.
+# Differences are relative to at least this share of the median absolute value, because a sum near
+# 0 has few correct digits. The median is over the values of the configuration other than 0.
 SMALL = 1e-6
 
 QUICK_SAMPLES = 300

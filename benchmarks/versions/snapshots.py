@@ -94,7 +94,7 @@ def _forget_old(home: Path) -> None:
 def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
     """Return the environment in which Python imports the package from a copy.
 
-    Linear algebra uses one thread, so the order of sums is fixed. The hash seed is fixed, too.
+    Linear algebra uses one thread, so the order of sums is fixed. The hash seed is also fixed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     path = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
