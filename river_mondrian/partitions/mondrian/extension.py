@@ -281,9 +281,8 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
-    Line 1 of Algorithm 4 is the distance of the point from the box. Lines 2 and 3 are the draw of
-    the time of a cut that separates the point from the box. Lines 10 to 14 are the step to the
-    child.
+    Line 1 of Algorithm 4 computes the distance of the point from the box. Lines 2 and 3 draw the
+    time of a cut that separates the point from the box. Lines 10 to 14 move to the child.
     """
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
