@@ -80,8 +80,8 @@ class RebuiltTree(Tree):
     role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
     # First leaf in the queue of leaves that wait for a split, or NONE.
     queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
-    # Length of the last predicted sample's path, 0 if the tree does not predict. Number of the
-    # tree's rows before the last walk.
+    # Length of the last predicted sample's path, 0 if the tree does not predict. Number of node
+    # rows before the tree's last walk.
     path_length: rec.Int64 = rec.transient()
     rows_before: rec.Int64 = rec.transient()
 
@@ -184,7 +184,7 @@ class RebuiltForest(Forest):
         """Store the label or the target, and the weight, of the accepted sample in point `p`."""
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update a tree's path with the accepted sample, point `p`, before the tree is extended.
+        """Update the nodes on a tree's path before point `p` extends the tree.
 
         The method may change where the walk that extends the tree begins. The default is the root.
         """

@@ -117,7 +117,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
 
 @merged
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
-    """Return a tree's predictive density of a point's target at the point's leaf, and the depth.
+    """Return a tree's predictive density of a point's target, and the depth of the point's leaf.
 
     Writes to `path` first a record without a node, then the internal nodes, then the leaf.
     """
