@@ -275,7 +275,7 @@ class Growth(rec.Record):
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write to `met` the features in which a part's points differ, and return their number."""
+    """Write to `met` the features that vary among a part's points, and return their number."""
     size = end - begin
     if size <= 1:
         return 0

@@ -24,7 +24,7 @@ from . import constants, transforms
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import IN_USE, F, Forest, Node, Tree
 
-# Largest number of trees. The product with a number of samples then fits in the kernels' integers.
+# Largest number of trees, so that products with numbers of samples fit in the kernels' integers.
 MOST_TREES = 1 << 24
 
 

@@ -562,7 +562,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return a tree's number of samples, and the least in a leaf; None for an unused tree."""
+        """Return a tree's number of samples, and the least number of samples in a leaf.
+
+        Returns None for an unused tree.
+        """
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 
