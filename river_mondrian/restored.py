@@ -206,7 +206,7 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Refuse restored tables if a reference leads to no row, or several references to one row.
+    """Refuse restored tables if a reference leads to no row, or several references lead to one row.
 
     Parameters
     ----------

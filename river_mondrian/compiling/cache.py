@@ -92,9 +92,10 @@ class CodeCache:
     def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
         """Make a function of the package load its compiled code from disk, and store new code.
 
-        `links` handles the other functions that the code calls by name. `find` returns the names
-        and types of these functions; the names and types are pickled. `load` compiles or loads
-        these functions first. `is_separate` means that other functions call this function by name.
+        `links` handles the other functions that the code calls by name. `links.find` returns the
+        names and types of these functions; the names and types are pickled. `links.load` compiles
+        or loads these functions before the code is loaded. `is_separate` means that other functions
+        call this function by name.
 
         Functions of other packages are not cached, because changes of their sources would not be
         noticed. Closures over values other than numbers and text are not cached either. An object
@@ -303,7 +304,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return a description that identifies a function of the sources; None if there is none."""
+    """Return a description that identifies a function within the sources; None if there is none."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None
