@@ -53,7 +53,7 @@ def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
 
 
 def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the frequency of a common cell with Equations 9 and 10."""
+    """Compare frequencies of a common cell with Equations 9 and 10 of O'Reilly and Tran (2022)."""
     dims, seeds, n = ((2,), 2, 1000) if quick else ((2, 5, 10), 8, 4000)
     table, total = [], 0
     for d, (name, lifetime) in itertools.product(dims, LIFETIMES.items()):
@@ -90,7 +90,7 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the direction of the first cut of the unit square with Example 2.1."""
+    """Compare directions of first cuts with Example 2.1 of O'Reilly and Tran (2022)."""
     n, seeds = (2000, 2) if quick else (10_000, 5)
     corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
     weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
@@ -111,7 +111,7 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the largest error of the kernel over a window against M (Theorem 4.3)."""
+    """Measure a kernel's error by number of partitions (Theorem 4.3 of O'Reilly and Tran 2022)."""
     sizes, seeds = ((10, 40, 160), 2) if quick else ((10, 20, 50, 100, 200, 500, 1000), 8)
     points = np.random.default_rng(0).random((100, 2))
     frame = pd.DataFrame(points, columns=["a", "b"])
@@ -146,7 +146,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw contours of the four kernels of Figure 1: partitions, and limits below."""
+    """Draw contours of four kernels and of their limits (Figure 1 of O'Reilly and Tran 2022)."""
     plt = pyplot()
     if plt is None:
         return
@@ -188,7 +188,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw a STIT process with three directions at four times (Figure 3)."""
+    """Draw a STIT process at four times (Figure 3 of O'Reilly and Tran 2022)."""
     plt = pyplot()
     if plt is None:
         return

@@ -48,7 +48,7 @@ def _laplace(X: Array, x: Array, lifetime: float) -> Array:
 
 
 def figure2(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare densities for 10 and 1,000 samples with the Laplace kernel (Figure 2)."""
+    """Compare densities with the Laplace kernel estimate (Figure 2 of O'Reilly and Tran 2022)."""
     trees = 100 if quick else 500
     grid = np.linspace(-4.0, 4.0, 801)[:, None]
     truth = stats.norm.pdf(grid[:, 0])
@@ -95,7 +95,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def exact(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the mean over trees with the closed form of infinitely many trees (Theorem 5.1)."""
+    """Compare the mean over trees with the closed form (Theorem 5.1 of O'Reilly and Tran 2022)."""
     trees, seeds, queries = (500, 2, 20) if quick else (4000, 5, 40)
     rows = []
     for d in (1, 2, 3):
@@ -137,7 +137,7 @@ def _known_density(x: Array) -> Array:
 
 
 def consistency(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the L1 error against n samples, with lifetime n^(1 / (d + 2)) (Corollary 5.2)."""
+    """Measure the L1 error by number of samples (Corollary 5.2 of O'Reilly and Tran 2022)."""
     sizes = (100, 1000, 5000) if quick else (100, 1000, 10_000, 50_000)
     seeds = 2 if quick else 3
     rows: list[list[Any]] = []

@@ -155,7 +155,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure6(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the test error on cpu of exact ridge regression on three maps, by M (Figure 6)."""
+    """Compare test errors of ridge regression on three maps (Figure 6 of Balog et al. 2016)."""
     sets = _cpu(data)
     if sets is None:
         return
@@ -222,7 +222,7 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Estimate a lifetime of 10 by validation error and by marginal likelihood (Figure 7)."""
+    """Estimate a lifetime of 10 by two criteria (Figure 7 of Balog et al. 2016)."""
     truth, noise, D = 10.0, 0.01, 2
     n, seeds, M, more = (200, 2, 10, 20) if quick else (1000, 10, 50, 200)
     criteria = ("validation", "marginal")
@@ -306,7 +306,7 @@ def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float
 
 
 def figure8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the validation error on cpu by time: one sweep, and a map per lifetime (Figure 8)."""
+    """Compare one sweep with a map per lifetime, on cpu (Figure 8 of Balog et al. 2016)."""
     sets = _cpu(data)
     if sets is None:
         return
@@ -389,7 +389,7 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
-    """Return a sweep of cpu with all learners up to the lifetime of Figure 10, and test targets."""
+    """Return a sweep of cpu with all learners up to lifetime 2e-6, and test targets."""
     sets = _cpu(data)
     if sets is None:
         return None
@@ -401,7 +401,7 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
 
 
 def figure9(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare kernel and forest on the same partitions of cpu, by lifetime (Figure 9)."""
+    """Compare kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016)."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
@@ -436,7 +436,7 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the weights of cells of kernel and forest, at lifetime 2e-6 (Figure 10)."""
+    """Compare the weights of cells of kernel and forest (Figure 10 of Balog et al. 2016)."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return

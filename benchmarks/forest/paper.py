@@ -48,7 +48,7 @@ def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array]
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw test accuracy against the fraction of the training data and against time (Figure 3)."""
+    """Draw test accuracy by training rows and time (Figure 3 of Lakshminarayanan et al. 2014)."""
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
     batch_forests: dict[str, Callable[[int], Any]] = {
@@ -189,7 +189,7 @@ def _draw_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
 
 
 def table1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Report the mean depth of the leaves, weighted by their samples (Table 1)."""
+    """Report the mean depth of leaves (Table 1 of Lakshminarayanan et al. 2014)."""
     expected = {
         "letter": (23.2, 1.8),
         "satimage": (17.4, 1.6),

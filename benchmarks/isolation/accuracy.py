@@ -22,7 +22,7 @@ PAPER: dict[str, tuple[float | None, ...]] = {
 
 
 def online(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time along a stream of blocks (Figure 3)."""
+    """Compare accuracy and time along a stream of blocks (Figure 3 of Ting et al. 2021)."""
     start, blocks = (500, 2) if quick else (5000, 30)
     sets = two_class_sets(data, quick, {name: ROWS[name] for name in ("a9a", "covtype")})
     plt = pyplot()
@@ -78,7 +78,7 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def table5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare test accuracy and time after one pass (Table 5)."""
+    """Compare test accuracy and time after one pass (Table 5 of Ting et al. 2021)."""
     rows = []
     for each in two_class_sets(data, quick):
         paper = PAPER.get(each.name, (None,) * len(PEERS))

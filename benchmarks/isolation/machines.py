@@ -21,7 +21,7 @@ def _svm(data: DataFolder, quick: bool) -> list[Set]:
 
 
 def table7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare IK-SVM, a linear SVM on cells, with the SVM with the Laplace kernel (Table 7)."""
+    """Compare a linear SVM on cells with a Laplace kernel SVM (Table 7 of Ting et al. 2021)."""
     from sklearn.metrics.pairwise import laplacian_kernel
     from sklearn.svm import SVC, LinearSVC
 
@@ -61,7 +61,7 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def table8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare features of the additive chi-squared kernel with cells for LinearSVC (Table 8)."""
+    """Compare additive chi-squared kernel features with cells (Table 8 of Ting et al. 2021)."""
     from sklearn.kernel_approximation import AdditiveChi2Sampler
     from sklearn.svm import LinearSVC
 

@@ -106,7 +106,7 @@ def choose_psi(peer: str, X: Array, y: Array, quick: bool) -> int:
     n = 500 if quick else _sample(peer, X.shape[1])
     X, y = X[:n], y[:n]
     fold = np.arange(len(X)) % FOLDS
-    # A partition has at most a quarter of its pool.
+    # A partition uses at most a quarter of the rows.
     able = [psi for psi in PSI if peer not in METHODS or 4 * psi <= len(X)]
     folds = range(1 if quick else FOLDS)
 

@@ -49,7 +49,7 @@ def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
 
 
 def figure4(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time of map, prediction, update and naive dot product against psi (Figure 4)."""
+    """Measure times of map, prediction and update against psi (Figure 4 of Ting et al. 2021)."""
     n, repeats = (300, 1) if quick else (2000, 5)
     grid = (16, 256) if quick else (4, 16, 64, 256, 1024, 4096, 16384)
     X, y = gaussian_blobs(max(4 * grid[-1], 4 * n), 10)
@@ -89,7 +89,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time against t, and against the budget b of NOGD (Figure 5)."""
+    """Compare accuracy by number of partitions and by budget (Figure 5 of Ting et al. 2021)."""
     grid = (10, 100) if quick else (10, 30, 100, 300, 1000)
     plt = pyplot()
     rows = []

@@ -84,7 +84,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 @numba.njit(fastmath=True)
 def _loop(x: Any, points: Any, members: Any, out: Any) -> None:
-    """Write the index of the nearest point of each partition, by a loop over all its points."""
+    """Write the index of the nearest point in each partition, by a loop over all points."""
     for k in range(members.shape[0]):
         best = np.inf
         for j in range(members.shape[1]):

@@ -18,7 +18,7 @@ from .sets import gaussian_blobs
 
 
 def dual(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time of primal and dual predictions along a stream (section 8.1.1)."""
+    """Compare times of primal and dual predictions (section 8.1.1 of Ting et al. 2021)."""
     n = 2000 if quick else 20_000
     X, y = gaussian_blobs(n, 20)
     # One in five labels is wrong, so the number of support vectors grows steadily.
