@@ -34,8 +34,8 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more. The kernel's docstring defines the answer: a class, the place of a bad
-# input, or the number of a tree that needs memory.
+# An answer is 0 or more. The kernel's docstring defines the answer: a class, the index of an
+# invalid input, or the number of a tree that needs memory.
 
 
 # The call is complete.

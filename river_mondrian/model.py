@@ -34,9 +34,9 @@ PENDING = "_pending"
 class Snapshot:
     """State of objects before a change: attributes, and the bytes of the records that they own.
 
-    A class may list in `_IN_SNAPSHOT` the attributes that change. The list is for objects that are
-    read for each sample: accessing an object's `__dict__` slows down later reads of its attributes.
-    An object with `begin_change` saves its state itself.
+    The attribute `_IN_SNAPSHOT` of a class may list the attributes that change. The list is for
+    objects that are read for each sample: accessing an object's `__dict__` slows down later reads
+    of its attributes. An object with `begin_change` saves its state itself.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def replacement(forest: PivotForest, j: int) -> float:
 
 @exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
-    """Replace missing values by means; return `DONE`, or the place of the first bad input."""
+    """Replace missing values by means; return `DONE`, or the index of the first invalid input."""
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
@@ -426,7 +426,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
     The lifetime is NaN if each tree keeps its lifetime. Return `DONE`. If the sample is not
-    learned, return the place of the first bad input, `NO_ROOM`, or `WAITS` if the rates must be
+    learned, return the index of the first invalid input, `NO_ROOM`, or `WAITS` if the rates must be
     renewed first.
     """
     for j in range(forest.n_inputs):
@@ -524,7 +524,7 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 
 @exact_inlined
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
-    """Return the log density or score of a sample of `n_inputs` values; NaN if a value is bad.
+    """Return the log density or score of a sample of `n_inputs` values; NaN if a value is invalid.
 
     NaN values are missing. `FLOORED` replaces the density 0: in each tree, the last cell with
     samples counts as a cell with one sample.

@@ -333,7 +333,7 @@ class PivotTrees(rec.OwnsArrays):
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector` at a lifetime; with NaN, each tree keeps its lifetime.
 
-        Return `DONE`. If the sample is not learned, return the place of the first bad input, or
+        Return `DONE`. If the sample is not learned, return the index of the first invalid input, or
         `WAITS` if the trees must be renewed first.
         """
         learn_one = self._learn_one
@@ -458,7 +458,7 @@ class PivotTrees(rec.OwnsArrays):
     # Prediction.
 
     def read(self, reading: int) -> float:
-        """Return the log density or score of the sample in `vector`; NaN if an input is bad.
+        """Return the log density or score of the sample in `vector`; NaN if an input is invalid.
 
         Parameters
         ----------

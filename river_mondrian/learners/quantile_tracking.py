@@ -219,7 +219,7 @@ def judge_label(
 ) -> Mapping[Hashable, Odds]:
     """Return the thresholds updated with a label. The keys are classes, or None for all classes."""
     probabilities = predicted.probabilities
-    # No set can contain a label that the model did not know.
+    # A label that the model did not know is in no set, so it moves no threshold.
     if y not in probabilities:
         return tracked
     name = y if by_class else None
