@@ -84,7 +84,7 @@ def logarithm(x: float) -> float:
 # Number of terms of the exponential series: the next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# For smaller x, exp(x) divided by a sum of many exponentials might be a subnormal number.
+# If x is less than this, exp(x) divided by a sum of many exponentials might be a subnormal number.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
@@ -127,8 +127,8 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# For longer arrays, exponentials are vectorized, and products with a reciprocal replace divisions.
-# For shorter arrays, `math.exp` and exact division are used.
+# For arrays longer than this, exponentials are vectorized, and products with a reciprocal replace
+# divisions. For other arrays, `math.exp` and exact division are used.
 FEW = 128
 
 

@@ -271,8 +271,8 @@ def check_level(name: Hashable, value: Any) -> Level:
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
     """Return a checked value as a level if its feature is a category, else as a number.
 
-    A category reads truth values and the numbers 0 and 1 as levels. Other features read truth
-    values, 0 and 1 as numbers. `where` is the end of the error message.
+    For a category, truth values and the numbers 0 and 1 are levels. For other features, truth
+    values, 0 and 1 are numbers. `where` is the end of the error message.
 
     Raises
     ------
@@ -318,8 +318,8 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 def gap_of(name: Hashable, missing: Any) -> float:
     """Return the value of an absent feature: 0, or NaN if the value is unknown.
 
-    If `missing` is a mapping, the longest key that is a prefix of the name decides. If the name is
-    a tuple that is not a key, the first item of the tuple decides.
+    If `missing` is a mapping, the longest key that is a prefix of the feature's name decides. If
+    the name is a tuple that is not a key, the first item of the tuple decides.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan

@@ -126,7 +126,7 @@ class ModelStore:
         self.shrink()
 
     def learned(self, key: Hashable) -> None:
-        """Update the state of a key's ready model after the model has learned a sample."""
+        """Mark a key's model as changed by a sample, and update its size at intervals."""
         ready = self._ready[key]
         ready.is_changed = True
         ready.n_learned += 1

@@ -58,7 +58,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         memory.
     in_flight
         Largest number of blocks that wait for workers. Another block is accepted when the first
-        waiting block is learned.
+        waiting block has been learned.
     max_restarts
         Number of times in a row that a worker may die without learning a block. If the worker dies
         again, an error is raised.

@@ -1,8 +1,9 @@
 """Random binning: the cell of a sample in a random grid, and the table of known cells.
 
 A cell is a bin in each feature. The value 0 is always in bin 0. So the features with values outside
-bin 0 determine the cell, and a new feature does not change the cell. Two independent 64-bit sums
-over these features are the cell's code, which identifies the cell. The table uses open addressing.
+bin 0 determine the cell, and a new feature does not change the cells of earlier samples. Two
+independent 64-bit sums over the features with values outside bin 0 are the cell's code, which
+identifies the cell. The table uses open addressing.
 """
 
 from __future__ import annotations
@@ -290,7 +291,7 @@ class BinningMap(RowPerFeature):
         self._end_growth()
 
     def _end_growth(self) -> None:
-        """Keep the larger table if kernels already use this table, otherwise keep the old table."""
+        """Keep the larger table if kernels already use it; otherwise, keep the old table."""
         table = self._next_table
         if table is not None and self.record.n_slots == len(table):
             self.table = table

@@ -193,7 +193,7 @@ def reliability(
     Parameters
     ----------
     predictions
-        The results of `predict_proba_one` for each sample before the sample was learned. Or a
+        The results of `predict_proba_one` for each sample before the sample was learned, or a
         mapping from the name of a model to these results. Empty results, before the first sample,
         are ignored.
     labels

@@ -6,8 +6,8 @@ column has slot 0, whose weights are 0, until a sample updates the column. Colum
 first sample have equal weights, so they share a slot. When another sample updates a column, the
 column gets a separate slot. So cells that only one sample has reached need almost no memory.
 
-For texts, words also have weights (`learning`). AdaGrad then has a sum for each column and each
-word, instead of a sum for each weight.
+For texts, words also have weights (`learning`). In this case, AdaGrad has a sum for each column and
+each word, instead of a sum for each weight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Python side of gradient descent: loss, learning rate, and the owner of the weights."""
+"""The part of gradient descent in Python: loss, learning rate, and the owner of the weights."""
 
 import copy
 import math
