@@ -289,14 +289,15 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "In a run within limits, the coverage of all three levels is off by at most 1.5 points or "
-        "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
-        f"{BLOCK} samples is off by more than 6 points and 3 standard errors. The columns 50, 80 "
-        "and 95 % have geometric means of the interval scores, relative to the distribution. The "
-        "last columns compare calibrated intervals with the method in the row, on all pairs of a "
-        "stream and a level. The column `calibrated is nearer` counts pairs on which the coverage "
-        "of calibrated intervals is at least as near to the level. The column `calibrated scores "
-        "better` counts pairs on which the score of calibrated intervals is at least as good."
+        "In a run within limits, the coverage differs from each of the three levels by at most "
+        "1.5 points or 2.5 standard errors, whichever is larger. In a block outside the limits, "
+        f"the coverage of {BLOCK} samples differs from the level by more than 6 points and 3 "
+        "standard errors. The columns 50, 80 and 95 % have geometric means of the interval "
+        "scores, relative to the distribution. The last columns compare calibrated intervals with "
+        "the method in the row, on all pairs of a stream and a level. The column `calibrated is "
+        "nearer` counts pairs on which the coverage of calibrated intervals is at least as near "
+        "to the level. The column `calibrated scores better` counts pairs on which the score of "
+        "calibrated intervals is at least as good."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)
@@ -351,7 +352,7 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "The next table has the mean absolute errors of the adaptive forest within `Calibrated`, "
         "relative to the forest alone, by delay, with seed 1. Within `Calibrated` the forest "
-        "learns from the predictions that it made when the samples came."
+        "learns each target from the prediction that it made when the sample arrived."
     )
     report.table(["stream", *map(str, DELAYS[1:])], rows)
     name, delay = "ahead", SOURCES["ahead"].delay
@@ -558,9 +559,9 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
     )
     report.table(["series", "n", OURS, BEFORE, "scores"], rows)
     report.note(
-        f"In {n_held} of {n_runs} runs, the coverage of all levels is off by at most 1.5 points "
+        f"In {n_held} of {n_runs} runs, the coverage differs from each level by at most 1.5 points "
         f"or 2.5 standard errors, whichever is larger. In {bad} of {blocks} blocks of {BLOCK} "
-        "samples, the coverage is off by more than 6 points and 3 standard errors."
+        "samples, the coverage differs from the level by more than 6 points and 3 standard errors."
     )
     rows, n_held = [], 0
     for name, samples in itertools.islice(_labelled(data), 2 if quick else None):

@@ -268,11 +268,11 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "Time to learn by ridge regression in a full window, compared with a model that has no "
         "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "
-        "which both models take turns on each sample. The column `longest` has the longest call in "
-        "milliseconds (minimum over runs). The column `refit` has the time to remove a sample with "
-        "a large weight, after which the model learns all samples of the window again. The error "
-        "is the largest difference of a prediction from a refit of the window, in standard "
-        "deviations."
+        "which both models take turns on each sample. The column `longest` has the longest call "
+        "in milliseconds (minimum over runs). The column `refit` has the time to remove a sample "
+        "with a large weight, after which the model learns all samples of the window again. The "
+        "error is the largest difference between a prediction and the prediction of a model "
+        "refitted to the window, in predicted standard deviations."
     )
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")
     headers = ("map", "columns", "window", *times_of, "error")

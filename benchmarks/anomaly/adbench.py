@@ -54,10 +54,10 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
         "Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, "
         f"means over {n_seeds} random orders of the rows. Each row is scored and then learned. "
         f"Scores are evaluated from row {WARM_UP + 1} on. Features are unscaled, except for "
-        "River's detectors: MinMaxScaler scales them for HalfSpaceTrees, and StandardScaler for "
-        "the others. The isolation forest is refitted every 256 rows. `NearestNeighborDetector` "
-        "was designed on these sets. The column `nearest, skip_anomalies` is this detector with "
-        "`skip_anomalies=True`."
+        "River's detectors. MinMaxScaler scales features for HalfSpaceTrees, and StandardScaler "
+        "for River's other detectors. The isolation forest is refitted every 256 rows. "
+        "`NearestNeighborDetector` was designed on these sets. The column `nearest, "
+        "skip_anomalies` is this detector with `skip_anomalies=True`."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]

@@ -320,7 +320,7 @@ def _raised(values: Array, alarms: Alarms) -> list[int]:
 
 
 def _judged(number: int, alarms: Alarms) -> tuple[int, int, int, list[int]]:
-    """Count all alarms, the most on one day, and false alarms; return which incidents are found."""
+    """Count all alarms, alarms on the worst day, and false alarms; list the found incidents."""
     made = metric(number)
     raised = _raised(made.values, alarms)
     days = np.bincount(np.array(raised, dtype=int) // DAY, minlength=DAYS)

@@ -59,10 +59,10 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
     per_tree, own, n_samples = _learning(X, y)
     costs = _driver(width, quick)
     report.note(
-        "Speed and memory of 2 to 100 machines, calculated from costs measured on one machine. "
-        f"On {n_samples:,} samples of {name} with {width} features, learning takes "
+        "Speed and memory of 2 to 100 machines, calculated from costs measured on one machine. On "
+        f"{n_samples:,} samples of {name} with {width} features, learning takes "
         f"{1e6 * per_tree:.2f} us of a processor per row and tree. A tree takes {own:.0f} bytes "
-        "per sample. "
+        "per sample. The driver is the calling process. "
         + " ".join(
             f"A block of {size:,} rows takes {1e3 * block:.1f} ms of the driver, and "
             f"{1e3 * worker:.2f} ms for each worker."
@@ -115,8 +115,8 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
         rows,
     )
     report.note(
-        "If the driver is the bottleneck, use larger blocks, because most of its cost is per "
-        "block and column. Arrays cost less than frames. Several streams, each with a forest, "
-        "also help. If the network is the bottleneck, machines can send blocks to one another, "
-        "as in Ray's object store."
+        "If the driver is the bottleneck, use larger blocks, because most of the driver's cost is "
+        "per block and column. Arrays cost less than frames. Several streams, each with a forest, "
+        "also help. If the network is the bottleneck, machines can send blocks to one another, as "
+        "in Ray's object store."
     )

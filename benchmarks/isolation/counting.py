@@ -59,7 +59,7 @@ class Shape:
 
     @property
     def entries(self) -> float:
-        """Return the number of pairs of a tile's point and a partition that uses it."""
+        """Return the number of pairs of a tile's point and a partition that uses this point."""
         return cuda.POINTS * self.t * self.psi / self.points
 
     @property

@@ -116,7 +116,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         "variances are learned from earlier targets. Models with normal tails assume normal noise "
         "instead. Raw features are not scaled. By default the Mondrian forest scales features "
         "itself, and MinMaxScaler scales features for River's models. The linear model gets "
-        "standardized features and targets. A log density below -700 counts as -700. Seconds "
+        "standardized features and targets. Log densities below -700 are raised to -700. Seconds "
         "include learning and predictions, with a distribution if possible."
     )
     runs: dict[str, dict[str, Scores]] = {}
