@@ -85,6 +85,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
     learn, score, memory = kept["DensityForest, default", 10]
     report.note(
-        f"With 10 features and default parameters, `DensityForest` takes {memory} bytes per sample "
-        f"and tree, {learn:.1f} us to learn a sample, and {score:.1f} us to score a sample."
+        f"With 10 features and default parameters, `DensityForest` learns a sample in {learn:.1f} "
+        f"us and scores a sample in {score:.1f} us. The forest takes {memory} bytes per sample and "
+        "tree."
     )

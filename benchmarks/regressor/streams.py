@@ -180,8 +180,8 @@ def _report_errors(runs: dict[str, dict[str, Scores]], report: Report) -> None:
         'The table has the MAE with the better of raw and scaled features. `posterior="mean"` '
         f"has a smaller MAE than AMF on {sum((m < a for _, a, m, _ in best_mae))} of {len(runs)} "
         f"streams, and the Gaussian posterior on {sum((g < a for _, a, _, g in best_mae))}. The "
-        "default model (Gaussian, scaled) has a smaller MAE than AMF with its better features on "
-        f"{sum(default_mae)}."
+        "default model (Gaussian, scaled) has a smaller MAE than AMF with the better features on "
+        f"{sum(default_mae)} streams."
     )
 
 
