@@ -51,8 +51,8 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             begun = time.perf_counter()
             forest = kind(trees, min_samples_leaf=5, random_state=0).fit(X_train, y_train)
             each = np.array([one.predict(X_test) for one in forest.estimators_])
-            # The predicted variance is the variance over trees plus the mean squared training error of
-            # the trees.
+            # The predicted variance is the variance over trees plus the mean squared training
+            # error of the trees.
             within = np.mean([(one.predict(X_train) - y_train) ** 2 for one in forest.estimators_])
             spread = np.sqrt(each.var(axis=0) + within)
             density = -stats.norm.logpdf(y_test, each.mean(axis=0), spread).mean()
