@@ -289,15 +289,15 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "In a run within limits, the coverage differs from each of the three levels by at most "
-        "1.5 points or 2.5 standard errors, whichever is larger. In a block outside the limits, "
-        f"the coverage of {BLOCK} samples differs from the level by more than 6 points and 3 "
-        "standard errors. The columns 50, 80 and 95 % have geometric means of the interval "
-        "scores, relative to the distribution. The last columns compare calibrated intervals with "
-        "the method in the row, on all pairs of a stream and a level. The column `calibrated is "
-        "nearer` counts pairs on which the coverage of calibrated intervals is at least as near "
-        "to the level. The column `calibrated scores better` counts pairs on which the score of "
-        "calibrated intervals is at least as good."
+        "In a run within limits, the coverage differs from each level by at most 1.5 points or "
+        "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
+        f"{BLOCK} samples differs from the level by more than 6 points and 3 standard errors. The "
+        "columns 50, 80 and 95 % have geometric means of the interval scores, relative to the "
+        "distribution. The last columns compare calibrated intervals with the method in the row, "
+        "on all pairs of a stream and a level. The column `calibrated is nearer` counts pairs on "
+        "which the coverage of calibrated intervals is at least as near to the level. The column "
+        "`calibrated scores better` counts pairs on which the score of calibrated intervals is at "
+        "least as good."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)
@@ -487,9 +487,9 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "The column `streams` counts the streams with a coverage of at least "
         f"{COVERAGE - 0.01:.0%}, or at most 2.5 standard errors below the level. The column "
-        "`classes` counts the classes with such a coverage, among classes with at least "
-        f"{LEAST_OF_CLASS} labels, summed over all runs. Labels of a class are included after the "
-        "first sample of the class has been learned."
+        f"`classes` counts classes by the same rule, among classes with at least {LEAST_OF_CLASS} "
+        "labels, summed over all runs. Labels of a class are included after the first sample of "
+        "the class has been learned."
     )
     report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 

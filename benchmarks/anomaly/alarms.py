@@ -369,12 +369,13 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([kind, who, text, *(str(b) for b in blocks[:4]), last, str(is_alarm.sum())])
     report.note(
         f"Alarms after a drift. There are {n:,} normal samples of 5 features. After {n // 2:,} "
-        "samples their means move by 3 standard deviations: at once, within 1,000 samples, or "
-        "back and forth every 500 samples. The threshold of a detector is the 99 % quantile of "
-        "its scores for the 1,000 samples before the drift. `Alarms` have default parameters. "
-        "The first columns count the alarms in the 1,000 samples before the drift and in four "
-        "blocks of 500 samples after the drift. The column `until` has the end of the last block "
-        "with more than 25 alarms. The column `all` has the number of alarms after the drift."
+        "samples the features' means move by 3 standard deviations: at once, within 1,000 "
+        "samples, or back and forth every 500 samples. The threshold of a detector is the 99 % "
+        "quantile of its scores for the 1,000 samples before the drift. `Alarms` has default "
+        "parameters. The first columns count the alarms in the 1,000 samples before the drift and "
+        "in four blocks of 500 samples after the drift. The column `until` has the end of the "
+        "last block with more than 25 alarms. The column `all` has the number of alarms after the "
+        "drift."
     )
     blocks = ["first 500", "second", "third", "fourth"][: 4 if n == 10_000 else 3]
     report.table(["change", "detector", "in 1,000 before", *blocks, "until", "all"], rows)

@@ -77,7 +77,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         "Time per sample of detectors and alarms, and memory of density forests. The models learn "
         f"{n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the "
         "other models have default parameters. Learning is timed on the last 1,000 samples, and "
-        "scoring on 1,000 other samples. `Alarms` score each sample that they learn. A time is "
+        "scoring on 1,000 other samples. `Alarms` scores each sample that it learns. A time is "
         "the smallest mean processor time of five blocks of calls. The bytes of a `DensityForest` "
         "are per sample and tree."
     )

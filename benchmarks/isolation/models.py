@@ -68,7 +68,7 @@ class Primal:
 
 
 def isolation_map(method: str, psi: int, n: int, t: int = T) -> IsolationFeatures:
-    """Return a map for `n` rows; larger pools than 25 points per cell hardly change it."""
+    """Return a map for `n` rows; larger pools than 25 points per cell hardly change results."""
     pool = min(n, max(1024, 25 * psi))
     return IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
 

@@ -59,7 +59,8 @@ def rows(data: DataFolder, report: Report, quick: bool) -> None:
         "its box (`header`) and of a box. The columns `points` and `bytes` have the bytes of the "
         "stored samples and of the model, per sample and tree. The last columns have the share of "
         "nodes with at most the number of samples in the header. After a colon, a cell has the "
-        "bytes of the model if these nodes had no box and other nodes had an index of a box."
+        "bytes of a model without boxes for these nodes. The other nodes of this model store the "
+        "index of a box."
     )
     headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
     report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)

@@ -11,7 +11,7 @@ from .runs import CLASSIFIERS, Limits, misses
 
 FULL, QUICK = Limits(8000, 10), Limits(600, 1)
 VALUES = (1e3, 1e6, 1e12, 1e30)
-# Number of the sample with a wrong value, counted from 1, or share of such samples.
+# Number of the sample with a wrong value, counted from 1, or share of samples with a wrong value.
 PLACES = ("1", "100", "255", "1000", "1 %")
 # Losses below this are drawn on a linear scale.
 LINEAR = 0.005
