@@ -70,8 +70,8 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
         )
     )
     report.note(
-        f"Each machine is assumed to have {CORES} processors, and a worker with as many threads, "
-        f"each with its own trees. The driver has a network of {NETWORK / 1e9:.2f} GB/s, "
+        f"Each machine is assumed to have {CORES} processors, and a worker with as many threads. "
+        f"Each thread has separate trees. The driver has a network of {NETWORK / 1e9:.2f} GB/s, "
         "and sends every block to every machine. A row has 8 bytes per feature, and 16 more "
         "bytes. A worker stores 4 bytes per feature for each of its trees. The columns of rows "
         "per second have the bounds by workers, driver and network; the next column has the "
@@ -116,7 +116,7 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
     )
     report.note(
         "If the driver is the bottleneck, use larger blocks, because most of the driver's cost is "
-        "per block and column. Arrays cost less than frames. Several streams, each with a forest, "
-        "also help. If the network is the bottleneck, machines can send blocks to one another, as "
-        "in Ray's object store."
+        "per block and column. Arrays cost less than frames. A separate forest for each of "
+        "several streams also helps. If the network is the bottleneck, machines can send blocks "
+        "to one another, as in Ray's object store."
     )

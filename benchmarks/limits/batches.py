@@ -67,7 +67,7 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
         f"learn all rows after the first {WARM_UP}. Times are wall-clock microseconds per row, "
         "medians of repeats in which the methods take turns. The methods are learn_one, "
         "learn_many, learn_many with two threads, two parallel processes with half of the trees "
-        "each, and one such process alone. The share is the rate of two threads relative to two "
-        "processes, a median over the repeats."
+        "each, and one of these processes alone. The share is the rate of two threads relative to "
+        "two processes, a median over the repeats."
     )
     report.table(["stream", "rows", *PEERS, "share"], rows)

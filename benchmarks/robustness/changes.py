@@ -49,7 +49,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Return rows before the change, rows after the change, classes and targets."""
+    """Return rows without the change, rows with the change, classes and targets."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]
@@ -130,17 +130,17 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
     """Compare models on streams in which a feature changes its units, appears late or grows."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
-        "Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then "
-        "the first feature changes: units change and late features appear in the middle of the "
+        "Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then the "
+        "first feature changes: units change and late features appear in the middle of the "
         f"stream. There are {n} samples and 10 trees (20 in the adaptive classifier). The signal "
         "is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are "
         "the signal with normal noise of standard deviation 0.5. The tables have the accuracy or "
         "the mean absolute error over the second half. The model of the column `given` has "
-        "scale=False and gets the first feature before the change, so its units never change. "
-        "The model of the column `restarted` is the same, but starts with the second half. The "
-        "excess is the increase of the error rate, or of the absolute error in percent, over the "
-        "column `given`. The last column has the excess in the last quarter. Figures are means of "
-        f"{seeds} seeds of data and model, with one seed for River's AMF."
+        "scale=False and gets the first feature without the change, so the feature's units never "
+        "change. The model of the column `restarted` is the same, but starts with the second "
+        "half. The excess is the increase of the error rate, or of the absolute error in percent, "
+        "over the column `given`. The last column has the excess in the last quarter. Figures are "
+        f"means of {seeds} seeds of data and model, with one seed for River's AMF."
     )
     for regression in (False, True):
         rows, curves = [], {}

@@ -114,12 +114,12 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         "Streams that start in a corner, compared with models with given ranges. The first "
         f"{START} samples (at most a third) have the smallest values of one feature in ascending "
         f"order. The other samples are in random order. There are at most {n} random rows, 10 "
-        f"trees (20 in the adaptive classifier) and {seeds} seeds. Each seed sorts by another "
-        "feature, in descending order of the entropy of its values. The table has the accuracy or "
-        "the mean absolute error over the last half. For the column `given`, inputs are scaled by "
-        "the range of the full stream, and the model has scale=False. The excess is the increase "
-        "of the error rate, or of the absolute error in percent, over the column `given`. The last "
-        "column has the largest excess of a seed."
+        f"trees (20 in the adaptive classifier) and {seeds} seeds. Each seed uses another feature "
+        "for sorting, starting with the feature whose values have the largest entropy. The table "
+        "has the accuracy or the mean absolute error over the last half. For the column `given`, "
+        "inputs are scaled by the range of the full stream, and the model has scale=False. The "
+        "excess is the increase of the error rate, or of the absolute error in percent, over the "
+        "column `given`. The last column has the largest excess of a seed."
     )
     headers = ["stream", "n", "model", "learned", "given", "excess", "worst"]
     report.table(headers, rows)
