@@ -98,7 +98,7 @@ def adaptive_forest(seed: int) -> Any:
 
 
 def standardized_amf(seed: int) -> Any:
-    """Return a scaler and AMF, because AMF prefers to split features with wide ranges."""
+    """Return a pipeline of a scaler and AMF, which prefers to split features with wide ranges."""
     return preprocessing.StandardScaler() | forest.AMFClassifier(seed=seed)
 
 
