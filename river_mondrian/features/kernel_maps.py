@@ -384,10 +384,10 @@ class IsolationFeatures(Pooled, CellFeatures):
     map (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
-    or, for texts, by cosine. If two points are equally near, the point that is earlier in the pool
-    is chosen; the pool's order is random. With `method="iforest"`, a partition is an isolation
-    tree: random axis-parallel cuts separate its points until each point is alone. Points that
-    coincide share the first point's cell.
+    or, for texts, by cosine distance. If two points are equally near, the point that is earlier in
+    the pool is chosen; the pool's order is random. With `method="iforest"`, a partition is an
+    isolation tree: random axis-parallel cuts separate its points until each point is alone. Points
+    that coincide share the first point's cell.
 
     The map learns `pool_size` samples; then it is final. Until then, the map is rebuilt each time
     the number of samples has doubled, from 2 on. A partition isolates at most a quarter of the

@@ -249,7 +249,7 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 # Checks of widths.
 
 # Numbers of samples on which widths are checked, and on which new widths are measured. The second
-# number is larger, since the extreme values of a feature are rare.
+# number is larger, because few samples often miss the extreme values of a feature.
 LOOKED_AT = 256
 MEASURED = 1024
 
