@@ -1,4 +1,4 @@
-"""Functions of numbers that LLVM inlines: logarithms, exponentials, sorting, random bits."""
+"""Functions that LLVM inlines: logarithms, exponentials, sorting, random bits."""
 
 import math
 import struct
@@ -10,7 +10,7 @@ from .compiling.kernels import exact_inlined, inlined
 from .records import Float64s, Int32s
 from .records.numba_types import lowered
 
-# Elementary functions of arrays: logarithms, and probabilities from log weights.
+# Logarithms and exponentials of numbers and arrays, and probabilities from log weights.
 #
 # The logarithm and the exponential function are plain arithmetic, so LLVM can vectorize them. The C
 # library's functions compute one number at a time.

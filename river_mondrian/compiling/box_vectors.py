@@ -200,7 +200,7 @@ def distances_to_points(
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the sides of a box that grows to hold a value; a NaN side becomes the value."""
+    """Return the bounds of a box that grows to hold a value; a NaN bound becomes the value."""
 
     def moves(passes: str, side: Any) -> Any:
         return builder.or_(
@@ -228,7 +228,7 @@ def hold_points(
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Unchanged sides are stored too, because a branch would be hard to predict and slower.
+        # Unchanged bounds are stored too, because a branch would be hard to predict and slower.
         for side, place in zip(sides, places, strict=True):
             builder.store(builder.load(side), place, align=_ALIGNMENT)
 

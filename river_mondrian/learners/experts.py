@@ -32,7 +32,7 @@ LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
-# Fraction of the largest weight that is forgotten at each sample.
+# Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
 FADING = 0.001
 # Step size of an exponent, its initial sum of squared gradients, and its bounds.
 STEP = 0.1

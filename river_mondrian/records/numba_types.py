@@ -594,7 +594,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(place: Record | Span, n_words: int) -> None:
-    """Prefetch the first 4-byte words (at most 128) of a record or array; never fail."""
+    """Prefetch the first `n_words` 4-byte words (at most 128); invalid addresses raise no error."""
 
 
 @compiles(

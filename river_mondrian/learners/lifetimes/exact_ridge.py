@@ -64,7 +64,10 @@ def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
 
 @batch_kernel
 def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
-    """Predict all points, write the normal equations' residuals, and return the largest."""
+    """Predict all points, and write the residuals of the normal equations.
+
+    Returns the largest absolute residual.
+    """
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
     weights, gap, predicted = ridge.weights, ridge.gap, ridge.predicted
     targets, delta2 = sweep.targets, ridge.delta2
@@ -348,7 +351,7 @@ class Primal:
         self.log_determinant += split_primal.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points, and return the largest residual of the normal equations."""
+        """Predict all points, and return the largest absolute residual of the normal equations."""
         return find_gap.of()(self.sweep.record, self.memory[0])
 
     def refine(self) -> None:
@@ -391,7 +394,7 @@ class Dual:
         self.log_determinant += split_dual.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points, and return the largest residual of the equations K a = y."""
+        """Predict all points, and return the largest absolute residual of the equations K a = y."""
         sweep, learner = self.sweep, self.learner
         if sweep.n_cells > len(learner.weights):
             learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))

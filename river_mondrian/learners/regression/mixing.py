@@ -69,7 +69,7 @@ SOLVED_AFTER = 16
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
-# Fraction of the largest weight that is forgotten at each sample.
+# Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
 FADING = 0.001
 
 

@@ -7,8 +7,8 @@ rows are computed from the new rows and v. The order is as in learning, from the
 touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old =
 (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic
 rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on
-Downdating the Cholesky Factorization. Learning had added the square of the remaining y to the
-residual. The removal subtracts this square.
+Downdating the Cholesky Factorization. Let y_left be the remainder of y after all rotations.
+Learning added the square of y_left to the residual, and the removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about eps t_j^2 to A
 at row j with diagonal t_j, where eps is the machine epsilon. The error of z is about eps times the

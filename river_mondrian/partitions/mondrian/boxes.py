@@ -15,7 +15,7 @@ from ...records.numba_types import lowered, prefetch, room_of_array, room_of_wor
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 
-# Largest number of points in a batch. One call extends a box by a batch, with the sides of the box
+# Largest number of points in a batch. One call extends a box by a batch, with the bounds of the box
 # in registers.
 BATCH = 64
 
@@ -43,7 +43,7 @@ _room_of_one = room_of_array(PointAt, 1)
 
 @lowered(box_vectors.distance_outside)
 def _distance_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Sum the distances of `x` from the sides of a box with at least BLOCK dimensions."""
+    """Return the l1 distance from `x` to a box with at least BLOCK dimensions."""
     total = 0.0
     for d in range(n_dims):
         total += _gap_in_python(x[d], lower[d], upper[d])
@@ -68,7 +68,7 @@ def gap(v: float, low: float, high: float) -> float:
 
 @inlined
 def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Return the l1 distance from `x` to a box. Missing values and unknown sides add nothing."""
+    """Return the l1 distance from `x` to a box. Missing values and unknown bounds add nothing."""
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
@@ -150,7 +150,7 @@ def hold_batch(
 ) -> None:
     """Grow a box to contain the first `n` points of a batch, whose values begin at `word`.
 
-    A missing value changes no side. A side that is NaN becomes the first value in this dimension.
+    A missing value changes no bound. A NaN bound becomes the first value in this dimension.
     """
     if n_dims >= BLOCK:
         _hold_by_blocks(batch, n, word, lower, upper, n_dims)
@@ -222,7 +222,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @inlined
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Clear a box: set the sides of all features in use to NaN."""
+    """Clear a box: set the bounds of all features in use to NaN."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)
@@ -258,7 +258,7 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
         if ref >= 0:
             forest.hold_below(forest, tree, ref, box)
         return
-    # A point's values are both sides of its box.
+    # A point's values are both corners of the point's box.
     values, capacity = forest.values_of(tree, ~ref), forest.dim_capacity
     for d in range(capacity):
         box[d] = values[d]

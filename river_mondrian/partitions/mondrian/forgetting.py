@@ -224,7 +224,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
         box = box_of(forest, tree, node.child(side), tree.room)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
-            # Comparisons with NaN are false, so a known side replaces an unknown side.
+            # Comparisons with NaN are false, so a known bound replaces an unknown bound.
             a, b = low[d], lower[d]
             lower[d] = a if (a < b or b != b) else b
             a, b = high[d], upper[d]

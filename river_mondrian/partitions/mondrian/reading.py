@@ -336,7 +336,7 @@ def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
 def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
     """Return the distance of a sample from the box of a node, in each dimension."""
     lower, upper = box_at(forest, t, ref)[:, : len(x)]
-    # A missing value or an unknown side adds no distance.
+    # A missing value or an unknown bound adds no distance.
     return np.nan_to_num(np.fmax(lower - x, x - upper).astype(np.float64)).clip(0.0)
 
 

@@ -66,7 +66,7 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a reference."""
     if ref < 0:
-        # A point's values are both sides of its box.
+        # A point's values are both corners of the point's box.
         values = forest.values_of(tree, ~ref)
         return boxes.distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)

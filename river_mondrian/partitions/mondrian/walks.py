@@ -160,7 +160,7 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
     if layout.light_size == 0:
-        # A point's values are both sides of its box.
+        # A point's values are both corners of the point's box.
         low = layout.box_word if is_row else layout.values_word + tree.first_value
         high = layout.box_word + layout.capacity if is_row else low
         lower = rec.Float32s(step.place, low, layout.capacity)

@@ -100,8 +100,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # Compute c of the HNSP (see `labels.hnsp`). The weight of a class that is not in
-                # the node below on the path is in the other child.
+                # Compute c of the HNSP (see `labels.hnsp`). The child on the path has a part of
+                # the class's weight, and the other child has the rest.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count

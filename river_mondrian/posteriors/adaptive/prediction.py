@@ -150,7 +150,7 @@ def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write a node's c, and the sums of c and tab (see `labels.hnsp`), in a forest with weights.
 
     With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
-    leaf. The weight of a class that is not in the child on the path is in the other child.
+    leaf. The child on the path has a part of W, and the other child has the rest.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
     total, tables, labels = 0.0, 0.0, forest.seen_labels

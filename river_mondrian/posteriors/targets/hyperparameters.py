@@ -310,7 +310,7 @@ NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
 
-# Largest number of steps of the hill climbing, and of candidates that are scored in all steps.
+# Largest number of steps of the hill climbing, and largest total number of scored candidates.
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
