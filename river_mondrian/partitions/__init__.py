@@ -1,1 +1,1 @@
-"""Random partitions of space, and the cells of samples."""
+"""Random partitions of space, which map samples to cells."""

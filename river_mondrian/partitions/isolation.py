@@ -48,7 +48,7 @@ class PointPartitions(maps.CompiledMap):
     metric
         "cosine" divides the points by their lengths, and "euclidean" does not. "auto" is "cosine"
         if samples are read by their nonzero entries, otherwise "euclidean". Among points of equal
-        length, the nearest point has the least angle to a sample, up to rounding.
+        length, the nearest point has the smallest angle to a sample, up to rounding.
 
     """
 
@@ -74,7 +74,8 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # A sample of zeros has no direction, and would be close to all short samples.
+            # A row of zeros has no direction. As a point, it would be the nearest point of all
+            # samples of small length.
             owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -102,7 +103,7 @@ class PointPartitions(maps.CompiledMap):
 
     @property
     def reads_text(self) -> bool:
-        """Whether few of many features are nonzero in a sample, as in texts."""
+        """Whether samples have many features and few nonzero values, as in texts."""
         return self.sparse
 
     def _check(self) -> None:
@@ -118,7 +119,7 @@ class PointPartitions(maps.CompiledMap):
         """Store the points of all partitions in the form that the subclass needs."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
-        """Return the names of columns, made of the method, build, partition and cell."""
+        """Return names of columns, which consist of the method, build, partition and cell."""
         return [f"{self.METHOD}{self.number}_{c // self.psi}_{c % self.psi}" for c in columns]
 
 
@@ -397,9 +398,9 @@ def grow(growth: Growth) -> None:
 
 @exact_batch_kernel
 def grow_trees(growth: Growth, first: int, most: int) -> int:
-    """Grow trees from `first` on, until `most` entries and points in total have been visited.
+    """Grow trees from `first` on until the number of visited entries and points reaches `most`.
 
-    Returns the index of the first tree that is not grown.
+    Returns the index of the first tree that has not been grown.
     """
     growth.n_visited = 0
     n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
@@ -486,7 +487,7 @@ class IsolationTreesMap(PointPartitions):
         return self.n_grown == self.n_out
 
     def advance(self) -> bool:
-        """Grow some trees, and return whether all trees are grown."""
+        """Grow some trees, and return whether all trees have been grown."""
         memory, psi, n_features = rec.Memory(Growth), self.psi, max(1, self.n_inputs)
         growth = memory[0]
         memory.refer(self, "starts", "places", "values")

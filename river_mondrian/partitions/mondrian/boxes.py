@@ -19,10 +19,11 @@ from .records import F, Forest, Point, Tree
 # in registers.
 BATCH = 64
 
-# Largest number of samples of a light node, whose box is not stored. The key is the least number of
-# dimensions. With fewer than 128 dimensions, separate rows for boxes make models slower, since
-# walks wait for two rows instead of one. With 21 dimensions, light nodes of up to 8 samples made a
-# regressor a third slower. With more dimensions, the saved memory outweighs the lost time.
+# Largest number of samples of a light node, whose box is not stored. Each size applies from the
+# number of dimensions in its key on. With fewer than 128 dimensions no node is light, since light
+# nodes require separate rows for boxes, and walks then wait for two rows per node instead of one.
+# With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With 128
+# dimensions or more, the saved memory outweighs the lost time.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -186,7 +187,7 @@ _room_of_refs = room_of_words(Int64s, BATCH)
 
 @inlined
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
-    """Append the points at or below a reference to a batch of `n` points.
+    """Append to a batch of `n` points all points at or below the reference `ref`.
 
     The batch has enough capacity. Returns the new number of points.
     """
@@ -229,7 +230,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # Samples get this value for features that are added later.
+            # Stored samples get this value for features that are added later.
             corner[d] = forest.absent
 
 
@@ -338,5 +339,5 @@ def distances_down(
     return 0
 
 
-# The functions of `Forest` that light nodes need (`set_entries`).
+# The functions that `set_entries` adds to forests with light nodes.
 OF_LIGHT = hold_below, distance_to_light, distances_down

@@ -94,7 +94,8 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     low, high = box.part(0, capacity), box.part(capacity, capacity)
     n_bad = 0
     for d in range(forest.n_dims):
-        # Comparisons with NaN are false, so the node's box must have each side of the child's box.
+        # Comparisons with NaN are false, so a bound that the child's box has must not be NaN in the
+        # node's box.
         is_known = low[d] == low[d]
         n_bad += 1 if is_known and not (lower[d] <= low[d]) & (high[d] <= upper[d]) else 0
     return n_bad == 0
@@ -118,7 +119,7 @@ def has_right_boxes(forest: F, check: Check) -> bool:
         check.row = j
         node = tree.nodes.row(j)
         if node.dim >= 0 and forest.may_forget():
-            # The children's boxes must be on either side of the cut, and within the node's box.
+            # Each child's box must be on the child's side of the cut, and within the node's box.
             left = box_of(forest, tree, node.left, check.left)
             right = box_of(forest, tree, node.right, check.right)
             if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:

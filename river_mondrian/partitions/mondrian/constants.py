@@ -8,8 +8,9 @@ NONE = -1
 LEFT = 0
 RIGHT = 1
 
-# `dim` of a leaf. The cuts of a paused leaf are not yet sampled. A complete leaf has no cut within
-# the tree's lifetime, or the tree has `max_splits` cuts. The cuts of a mixed leaf are sampled next.
+# `dim` of a leaf. The cuts of a paused leaf have not been sampled yet. A complete leaf has no cut
+# within the tree's lifetime, or the tree has `max_splits` cuts. The cuts of a mixed leaf are
+# sampled next.
 PAUSED = -1
 COMPLETE = -2
 MIXED = -3

@@ -184,10 +184,10 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 @merged
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
-    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if paused, otherwise Algorithm 4).
+    """Extend a tree by point `p` at a leaf that has a row.
 
-    Returns False if the tree has no room for more rows. Then the caller reserves room and repeats
-    the call.
+    The function implements Algorithm 10 if the leaf is paused, otherwise Algorithm 4. Returns False
+    if the tree has no room for more rows. Then the caller reserves room and repeats the call.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -404,7 +404,8 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that gets the points."""
-    # The spare tree also gets a point that replaces a forgotten point of the spare tree.
+    # In a window, the point may have the number of a forgotten point. If the spare tree contained
+    # the forgotten point, the spare tree gets the new point, too.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -476,7 +477,7 @@ def count_walked(forest: Forest) -> None:
 def lacks_rows(forest: F, n: int) -> int:
     """Return the index of a tree that lacks room for `n` rows, or DONE.
 
-    Room for half of the tree's capacity is enough, even if `n` is larger.
+    If `n` is larger than half of a tree's capacity, room for half of the capacity is enough.
     """
     for t in range(forest.n_trees):
         tree = forest.trees[t]

@@ -2,10 +2,10 @@
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction draws no random numbers. The removal of a point deletes the point's leaf, and the
-node above, whose cut separates the leaf from the other points. The leaf's sibling replaces this
-node, and the node's `delta` is added to the sibling's `delta`. Boxes shrink to the boxes of the
-remaining points. A cut that still separates points is within the smaller box.
+The restriction draws no random numbers. If the removed point is the only point of its leaf, the
+leaf and its parent are deleted. The leaf's sibling replaces the parent, and the parent's `delta` is
+added to the sibling's `delta`. Boxes shrink to the boxes of the remaining points. A cut that still
+separates points is within the smaller box.
 
 The labels and the number of a node's points determine whether the node becomes a paused leaf. The
 cuts at and below a node that becomes a paused leaf are dropped. Conditionally on all visible nodes,
@@ -44,7 +44,7 @@ LARGEST_UP = EMPTY + 2**29
 # Number of trees that are searched for a point in lock-step.
 LANES = 16
 
-# The search down to a point.
+# The search for a point's leaf.
 
 
 @inlined
@@ -331,7 +331,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1
             above = parent
-    # If the point is not on the surface of a box, the boxes above do not shrink either.
+    # If the point is not on the surface of a node's box, the boxes above do not shrink.
     may_shrink = True
     while above != NONE:
         node = tree.nodes.row(above)

@@ -235,7 +235,7 @@ FIRST_STEPS = 64
 
 
 class TracedStep(Step):
-    """A step of a walk, with the index of the tree and the number of steps above."""
+    """A step of a walk, with the index of the tree and the number of earlier steps on the path."""
 
     tree: Int64
     depth: Int64
@@ -300,7 +300,7 @@ class Path(NamedTuple):
 
 
 def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
-    """Return the status of `trace`, the paths of a sample with these inputs, and the values."""
+    """Return the status of `trace`, and the paths and values of a sample with these inputs."""
     values = np.empty(int(forest.n_values), dtype=np.float32)
     room = FIRST_STEPS * int(forest.n_trees)
     while True:

@@ -177,7 +177,7 @@ class Node(rec.Record):
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return `time` for a new cut above this cut; subclasses limit it to this cut's time."""
+        """Return `time` for a new cut above this cut; subclasses return at most this cut's time."""
         return time
 
     def set_time(self, time: float) -> None:
@@ -536,7 +536,10 @@ F = TypeVar("F", bound=Forest)
 
 
 class Layout(NamedTuple):
-    """A copy of the forest's layout, since loops that write to memory would reload the fields."""
+    """A copy of the forest's layout for loops that write to memory.
+
+    Without the copy, such loops would reload the fields.
+    """
 
     n_dims: int
     capacity: int

@@ -250,7 +250,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# Limit that no leaf's number of cuts reaches.
+# A limit on the number of cuts that no leaf reaches.
 ALL = 2**62
 
 
