@@ -168,7 +168,7 @@ class CutForest(SampledForest):
         return uniform_of(mixed(state_after(self.entry_state, n_learned))) >= self.entering
 
     def n_changes(self) -> int:
-        """Return the number of learned samples plus the number of forgotten samples."""
+        """Return the number of samples that have entered plus the number of forgotten samples."""
         return self.n_samples + self.n_forgotten
 
     def may_forget(self) -> bool:
@@ -463,12 +463,12 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
         """Add to `out` each feature's contribution to log(1 + displacement) on a path.
 
-        The displacement is a maximum over the nodes above the sample, including the sample's new
-        leaf. If the new leaf reaches the maximum, the displacement is divided among the features. A
-        feature's share is proportional to the sample's distance along this feature from the box of
-        the new leaf's sibling. This distance is the rate of cuts between the sample and the box. If
-        a node further up reaches the maximum, the displacement is assigned to the feature of the
-        cut above this node.
+        The displacement is a maximum over the nodes on the sample's path, including the sample's
+        new leaf. If the new leaf reaches the maximum, the displacement is divided among the
+        features. A feature's share is proportional to the sample's distance along this feature from
+        the box of the new leaf's sibling. This distance is the rate of cuts between the sample and
+        the box. If a node further up reaches the maximum, the displacement is assigned to the
+        feature of the cut above this node.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

@@ -52,7 +52,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E (see above) of each node, given class weights, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # Skip classes of weight 0, since most nodes have few of many classes.
+    # Skip classes of weight 0, since with many classes most nodes have only a few of them.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
@@ -110,9 +110,9 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # node has a single target, this target is predicted by the mean of the other targets at the parent.
 #
 # A leaf stores the mean of the targets but not the scatter, the sum of squared deviations from the
-# mean. The total scatter within leaves follows from the scatter of all targets. The total within
-# leaves is divided among the leaves in proportion to each leaf's number of samples minus 1.
-# Each target in a leaf has the mean weight of the leaf's targets.
+# mean. The total scatter within leaves follows from the scatter of all targets. This total is
+# divided among the leaves in proportion to each leaf's number of samples minus 1. Each target in a
+# leaf has the mean weight of the leaf's targets.
 
 
 Array = NDArray[np.float64]
@@ -189,9 +189,10 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return W / (W - w) of each node: a leave-one-out error over the deviation from the mean.
+    """Return W / (W - w) of each node.
 
-    W is the weight of the node's targets, and w the mean weight of a target.
+    W is the weight of the node's targets, and w the mean weight of a target. W / (W - w) is the
+    ratio of a target's leave-one-out error to the target's deviation from the mean.
     """
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)

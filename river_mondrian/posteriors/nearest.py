@@ -1,10 +1,10 @@
 """The expected distance of a sample to the nearest sample in a random subset of the held samples.
 
 Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n held samples. Let each held
-sample be in a random subset with probability q. The r-th nearest sample is the nearest in the
-subset if it is in the subset and the r - 1 nearer samples are not. The probability of this event is
-q (1 - q)^(r - 1). Given that the subset is not empty, the expected distance of x to the nearest
-sample in the subset is
+sample be in a random subset with probability q, independently of the other samples. The r-th
+nearest sample is the nearest in the subset if it is in the subset and the r - 1 nearer samples are
+not. The probability of this event is q (1 - q)^(r - 1). Given that the subset is not empty, the
+expected distance of x to the nearest sample in the subset is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 

@@ -53,7 +53,7 @@ def mean_absolute(mean: float, variance: float) -> float:
     if not at < N_KNOTS:
         return size
     k = int(at)
-    # Hermite's cubic between two knots at the distance 1.
+    # Cubic Hermite interpolation between two knots at the distance 1.
     u = at - k
     v = 1.0 - u
     excess = v * v * ((1.0 + 2.0 * u) * EXCESS[k] + u * SLOPE[k])

@@ -24,8 +24,8 @@ from . import nodes, prediction, seen, weighting
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
-# With at most this many classes, rows of statistics have all classes, which is faster. With more
-# classes, rows have only the seen classes (see `seen`).
+# With at most this many classes, a row of statistics stores all classes, which is faster. With more
+# classes, a row stores only the seen classes (see `seen`).
 MOST_DENSE = 128
 
 # With many classes, these parts follow the statistics in a node's row. Linked rows have further
@@ -43,7 +43,8 @@ EXPERTS = (
     *DISCRIMINANTS,
     "fixed share of the others",
 )
-# Number of experts that are posteriors of trees, and number of experts without the fixed share.
+# Number of experts that predict with trees' posteriors, and number of experts without the fixed
+# share.
 N_TREE_EXPERTS = 2 * nodes.N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
@@ -80,7 +81,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not has_seen:
-                # The node has at most a single point, so all classes except the point's class are
+                # The node has at most one point, so all classes except the point's class are
                 # equally probable.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
@@ -119,9 +120,9 @@ class Explanation:
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a
     discriminant's prediction are computed from the contributions to the discriminant's logits. The
-    contributions to an expert add up to the difference of the expert's predictions with and without
-    features. The contributions to the mixture are computed from the contributions to the experts
-    (see `learners.experts`).
+    contributions to an expert's prediction add up to the difference between the expert's
+    predictions with and without features. The contributions to the mixture are computed from the
+    contributions to the experts (see `learners.experts`).
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ class Explanation:
         """Return the HNSP's distributions on a path, the path, and the effects of branching off.
 
         `counts` has c and tab of each node by class (see `labels.hnsp`). The effect at a node is
-        the change of the prediction if the sample may branch off there (see
+        the change in the prediction when the sample may branch off there (see
         `reading.contributions`).
         """
         customers, presence = counts[:, 0], counts[:, 1]
@@ -229,7 +230,7 @@ class Explanation:
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the weights of its classes, integers if all samples have weight 1."""
+    """A node with its class weights. The weights are integers if all samples have weight 1."""
 
     counts: NDArray[Any]
 

@@ -208,9 +208,9 @@ class ClassForest(AdaptiveForest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum weights by candidate, class and side over a subset of a leaf's points.
 
-        Returns the number of classes, and the leaf's number of points per point of the subset. Each
-        candidate has a row of `ClassSides` for each class. Classes are numbered within the leaf,
-        since most leaves have only a few of the classes.
+        Returns the number of classes, and the ratio of the leaf's number of points to the size of
+        the subset. Each candidate has a row of `ClassSides` for each class. Classes are numbered
+        within the leaf, since most leaves have only a few of the classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)

@@ -128,8 +128,8 @@ class Statistics(rec.Record):
     def sides(self, capacity: int) -> rec.Int32s:
         """Return the words with the classes' sides, in a row with capacity for `capacity` classes.
 
-        A class has two bits: 1 if samples of the class are on the left of the node's cut, and 2 for
-        the right. If samples have weight 1, the number of set bits is c of the HNSP (see
+        A class has two bits: 1 for samples of the class on the left of the node's cut, and 2 for
+        samples on the right. If samples have weight 1, the number of set bits is c of the HNSP (see
         `labels.hnsp`).
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS

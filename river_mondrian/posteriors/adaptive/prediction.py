@@ -340,8 +340,8 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
-    trees' version is not `version`. The forest's `inputs` do not change, since another thread may
-    store a sample in `inputs`.
+    trees' version is not `version`. The function does not write to the forest's `inputs`, since
+    another thread may store a sample there.
     """
     if version != forest.version:
         return WAITS

@@ -188,7 +188,7 @@ _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    """Return the elements at `places` of the concatenation of two vectors."""
+    """Concatenate two vectors, and return the elements at the indices `places`."""
     kind = ir.VectorType(_WORD, len(places))
     return builder.shuffle_vector(one, other, ir.Constant(kind, places))
 
@@ -289,9 +289,10 @@ def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) ->
 
 @inlined
 def _share(shares: Float32s, first: float, second: float, third: float) -> float:
-    """Update shares by fixed share (Herbster and Warmuth 1998), and return the mixed likelihood.
+    """Update shares by the fixed-share rule, and return the mixed likelihood.
 
-    `first`, `second` and `third` are products of shares and likelihoods.
+    The rule is described by Herbster and Warmuth (1998). `first`, `second` and `third` are products
+    of shares and likelihoods.
     """
     total = first + second + third
     kept = (1.0 - SHARE_RATE) / total

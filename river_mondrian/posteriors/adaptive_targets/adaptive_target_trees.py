@@ -256,7 +256,10 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     # Prediction.
 
     def predict_inputs(self) -> int:
-        """Predict the sample in `inputs`; return DONE, or the index of a too large input."""
+        """Predict the sample in `inputs`.
+
+        Returns DONE, or the index of an input that is too large.
+        """
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = means.predict.of(self._FOREST)
@@ -272,7 +275,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array, shape (n, N_SAID).
 
-        The first column has the point predictions. Each row is an argument of `law_of`.
+        The first column has the point predictions. Each row can be passed to `law_of`.
         """
         predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)

@@ -170,7 +170,7 @@ def _shrink(
     late_mean: float,
     is_root: bool,
 ) -> None:
-    """Change `out` from the readings of the node above to the readings of the node."""
+    """Replace the parent's readings in `out` with the node's readings."""
     strength = 0.0 if is_root else STRENGTH
     out[0] = out[0] + (mean - out[0]) * (weight / (weight + strength))
     for k in range(1, N_READINGS):
@@ -232,8 +232,8 @@ N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 
-# Number of values of a prediction: the point, the experts' disagreement, and the predicted size of
-# errors.
+# Number of values of a prediction: the point prediction, the experts' disagreement, and the
+# predicted size of errors.
 N_SAID = 3
 
 
@@ -287,7 +287,8 @@ def predict(forest: T) -> int:
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
     """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
 
-    The forest's `inputs` do not change, since another thread may store a sample in `inputs`.
+    The function does not write to the forest's `inputs`, since another thread may store a sample
+    there.
     """
     if version != forest.version:
         return WAITS

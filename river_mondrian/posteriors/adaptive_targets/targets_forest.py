@@ -201,7 +201,7 @@ class TargetsForest(AdaptiveTargetForest):
 
     @exact_method
     def error(self) -> float:
-        """Return the absolute error over `LARGEST_ERROR` mean absolute errors, at most 1."""
+        """Return the absolute error divided by `LARGEST_ERROR` mean absolute errors, at most 1."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
@@ -247,7 +247,8 @@ class TargetsForest(AdaptiveTargetForest):
         """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
 
         If the walk begins at the leaf, the boxes on the path are enlarged to contain the point. The
-        path is the path of the prediction, or is computed if the tree does not predict.
+        path is the path of the prediction. If the tree does not predict, the path is computed
+        first.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -297,7 +298,7 @@ class TargetsForest(AdaptiveTargetForest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum weights and targets on each side of each candidate, over a subset of a leaf's points.
 
-        Returns the size of the subset, and the leaf's number of points per point of the subset.
+        Returns the size of the subset, and the ratio of the leaf's number of points to this size.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)

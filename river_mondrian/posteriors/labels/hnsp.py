@@ -115,7 +115,7 @@ def branching(
 def _add_weights(
     forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
-    """Add a node's terms in a forest with weights, and return the share of the weight passed up.
+    """Add a node's terms in a forest with weights, and return the share of the weight to pass up.
 
     `weight` is the weight of the node's distribution, and `own` is the weight of the node's tables.
     """
@@ -227,7 +227,7 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
 
 @inlined
 def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
-    """Predict a row as `predict_row` does, but always by all trees."""
+    """Predict a row as `predict_row` does, but always with all trees."""
     predict_rows(forest, row, 1, prediction)
     return forest.n_trees
 

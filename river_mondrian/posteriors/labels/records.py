@@ -5,8 +5,8 @@ The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + t
 or 1. So the sets of classes below each child determine the counts. A leaf of one class needs only
 its number of samples. A leaf of several classes has a row of counts or a list of the leaf's points.
 
-After the first sample with another weight, each node stores the weight of each class below each
-child, too. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
+After the first sample with another weight, each node also stores the weight of each class below
+each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
 k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. The
 table of a class at a node is min(W, 1), with the weight W of the class below the node. This value
 follows from min(min(a, 1) + min(b, 1), 1) = min(a + b, 1).
@@ -150,7 +150,7 @@ class LabelNode(mondrian.LightNode):
         return rec.Float64s(self, first + 2 * capacity * side, capacity)
 
     def add_sample(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
-        """Add a point's class and its weight to a side."""
+        """Add a point's class and weight to a side."""
         classes, label = self.classes(forest, side), point.label
         classes[label >> 5] = classes[label >> 5] | (1 << (label & 31))
         if forest.has_weights():

@@ -54,7 +54,7 @@ def draw_candidates(
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
             d += 1
-        # By rounding, `d` may be one of the last dimensions, whose sides may be empty.
+        # Due to rounding, `d` may be one of the last dimensions, whose sides may be empty.
         while not upper[d] > lower[d]:
             d -= 1
         place = place + 1 if place + 1 < m else 0
@@ -108,8 +108,8 @@ def push(tree: RebuiltTree, j: int) -> None:
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
     """Split the leaves in a tree's queue, and return the remaining budget.
 
-    A split costs the leaf's number of points. `last` is the latest stored point, or NONE for a tree
-    that is being built.
+    The cost of a split is the leaf's number of points. `last` is the latest stored point, or NONE
+    for a tree that is being built.
     """
     tree = forest.trees[t]
     while budget > 0 and tree.queue != NONE:
@@ -226,7 +226,7 @@ def learn_sample(forest: R) -> None:
 
 @kernel
 def error_of(forest: R) -> float:
-    """Return the error of the sample in `inputs`, whose label or target is set.
+    """Return the prediction error for the sample in `inputs`, whose label or target is set.
 
     If the i-th input is too large, return `TOO_LARGE - i`.
     """

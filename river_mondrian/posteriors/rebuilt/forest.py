@@ -138,8 +138,8 @@ class RebuiltForest(Forest):
     is_plan_due: rec.Int64 = rec.transient()
     # Number of samples before which there is nothing to plan.
     quiet_until: rec.Int64 = rec.derived()
-    # Stage of the accepted sample in `inputs`. The sample counts as learned even while memory must
-    # still be allocated.
+    # Stage of the accepted sample in `inputs`. `RebuiltTrees.n_begun` counts the sample even while
+    # memory must still be allocated.
     stage: rec.Int64 = rec.transient()
     # The errors of predictions, for the detection of drifts. The number of samples to keep if the
     # last error has shown a drift, otherwise 0.
@@ -174,7 +174,7 @@ class RebuiltForest(Forest):
         """Set the label or the target, and the weight, of the accepted sample."""
 
     def error(self) -> float:
-        """Return the accepted sample's error, or a negative number if there is no prediction."""
+        """Return the prediction error for the accepted sample, or -1 without a prediction."""
         return -1.0
 
     def score(self) -> None:
@@ -204,8 +204,8 @@ class RebuiltForest(Forest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum statistics of the sides of `m` candidates, over a subset of a leaf's points.
 
-        Returns the argument `n` of `gain_of`, and the leaf's number of points per point of the
-        subset.
+        Returns the argument `n` of `gain_of`, and the ratio of the leaf's number of points to the
+        size of the subset.
         """
         return 0, 1.0
 

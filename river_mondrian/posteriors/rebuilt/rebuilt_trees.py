@@ -199,7 +199,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Learning.
 
     def error(self, y: float, is_new: bool = False) -> float:
-        """Return the error of the sample in `inputs`.
+        """Return the prediction error for the sample in `inputs`.
 
         If input i is too large, return `TOO_LARGE - i`.
         """
@@ -247,7 +247,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.kept = 0
 
     def _take_steps(self) -> None:
-        """Complete the learning of the accepted sample, and build the trees of `at_once`."""
+        """Finish learning the accepted sample, and build the trees in `schedule.at_once`."""
         forest = self.forest
         while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
@@ -323,7 +323,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.settle()
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples, and schedule a rebuild of all trees from these samples.
+        """Keep the latest `n` samples, and schedule a rebuild of all LONG trees from these samples.
 
         The forest's version must be CLOSED. Recent trees that contain earlier samples are dropped.
         """
@@ -408,7 +408,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
-        """Do the regular work of a subclass after `n` samples.
+        """Do the periodic work of a subclass after `n` samples.
 
         A repeated call must have no further effect.
         """

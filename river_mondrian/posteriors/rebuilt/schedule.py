@@ -199,7 +199,7 @@ class Schedule(NamedTuple):
         )
 
     def forgetting(self, n: int, kept: int) -> Schedule:
-        """Return a schedule that rebuilds all trees from the latest `kept` of `n` samples.
+        """Return a schedule that rebuilds all LONG trees from the latest `kept` of `n` samples.
 
         Recent trees that contain earlier samples are dropped.
         """
@@ -216,8 +216,8 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        Trees are due if the window has doubled or is full. Recent trees are due in turn. A second
-        call for `n` samples returns the same schedule.
+        LONG trees are due if the window has doubled or is full. Recent trees are due in turn. If
+        the returned schedule is planned again for the same `n`, the schedule does not change.
         """
         found, kept = self, n - self.first
         if kept >= self.max_samples:
@@ -243,7 +243,7 @@ class Schedule(NamedTuple):
         doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
         found = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
-            # The next turn of a recent tree.
+            # Number of samples at the next turn of a recent tree.
             start = max(n, self.first + self.recent_samples) + 1
             since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:
@@ -285,5 +285,5 @@ STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 
 
 def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:
-    """Return a copy of `values` with `value` at `places`."""
+    """Return a copy of `values` with `value` at the indices `places`."""
     return tuple(value if i in places else old for i, old in enumerate(values))

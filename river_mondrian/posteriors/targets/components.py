@@ -1,9 +1,9 @@
 """Predictions of targets: the mixture of normals from the walks of a sample.
 
 A tree predicts a normal distribution at the sample's leaf, and at each node where the sample may
-branch off the path. The forest's prediction is the mixture of these components over all trees,
-weighted by the probabilities of the branches. A subclass of `TargetPrediction` collects the
-components.
+branch off the path. The forest's prediction is the mixture of these components over all trees. The
+weight of a component is the probability that the sample branches off at the node, or reaches the
+leaf. A subclass of `TargetPrediction` collects the components.
 """
 
 import math

@@ -64,7 +64,10 @@ class PathStep(Record):
 
 @merged
 def _find_leaf(forest: T, t: int, p: int) -> int:
-    """Return the leaf of a point, or EMPTY if a walk with missing values misses the leaf."""
+    """Return the leaf of a point, or EMPTY if the point is not found.
+
+    A walk with missing values may miss the leaf. In a leaf, at most `LONGEST` points are searched.
+    """
     tree = forest.trees[t]
     ref = tree.root
     while not messages.is_leaf(tree, ref):
@@ -317,7 +320,7 @@ MOST_CANDIDATES = 5 * MOST_MOVES
 # The latest half of the targets is predicted, but at most this many targets.
 CHOICE_SAMPLES = 128
 
-# Upper bound of the exponents of any choice.
+# Upper bound of the absolute values of the exponents of any choice.
 MOST_STEPS = 100
 
 

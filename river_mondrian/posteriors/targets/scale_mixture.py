@@ -75,8 +75,8 @@ def _law(median: float, spread: float) -> list[float]:
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
 # Logarithms of the prior weights. The prior prefers narrow distributions with medians near 1.
-# Functions of `math` compute these logarithms one by one, since array operations depend on the
-# processor.
+# Functions of `math` compute these logarithms one by one, since the results of array operations
+# depend on the processor.
 _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [

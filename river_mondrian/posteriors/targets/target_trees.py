@@ -406,8 +406,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _renew(self) -> None:
         """Renew fences and hyperparameters if due.
 
-        Hyperparameters are due if the number of samples is a power of 2 up to the last of
-        `CHOICES`. The caller must update messages next.
+        A renewal of hyperparameters is due if the number of samples is a power of 2 up to the last
+        of `CHOICES`. The caller must update messages next.
         """
         if self.n_samples < self.forest.renewed_at:
             return
@@ -515,7 +515,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The current hyperparameters in the targets' units, by the names of arguments."""
+        """The current hyperparameters in the targets' units, by the names of the arguments."""
         scale, first = components.scale_of_first(self.forest), self.trees[0]
         rate, noise = float(first.gamma2), scale * float(first.noise)
         return {"prior_variance": 0.5 * scale, "prior_rate": rate, "noise_variance": noise}
