@@ -2,14 +2,14 @@
 
 The range of a feature is the range of its values within fences. The fences are at least 3
 interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and above the upper
-quartile. Up to a quarter of the values at either end may have any size: the quartiles stay within
+quartile. Up to a quarter of the values at either end may be arbitrary: the quartiles stay within
 the range of the other values.
 
 More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
-fences are then computed from the other values. The range covers the commonest value and the other
+fences are then computed from the other values. The range covers the most common value and the other
 values within the fences. Equality of both quartiles would be a worse criterion than equality of
 more than half of the values. If slightly more than a quarter of the values are not 0, the upper
-quartile is one of these values, and may have any size.
+quartile is one of these values, and may be arbitrary.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -280,7 +280,7 @@ def find_ranges(
 ) -> None:
     """Write the ranges of columns. Column c has counts[c] ordered values from starts[c] on.
 
-    With `is_rest`, the values exclude 0, the commonest value. `out` has the fields of
+    With `is_rest`, the values exclude 0, the most common value. `out` has the fields of
     `KnownRanges`, shape (4, columns).
     """
     found = _room_of_found()

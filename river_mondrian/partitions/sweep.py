@@ -88,10 +88,10 @@ def draw_cut(
         rate += upper[d] - lower[d]
     if not rate > 0.0:
         return math.inf, 0, 0.0
-    # Each feature has an exponential clock, whose rate is the side of the box (Balog et al. 2016,
-    # section 2.2). The first clock rings after an exponential time whose rate is the sum of the
-    # sides. The first clock belongs to a feature with probability proportional to the feature's
-    # side.
+    # Each feature has an exponential clock, whose rate is the side length of the box in this
+    # feature (Balog et al. 2016, section 2.2). The first clock rings after an exponential time
+    # whose rate is the sum of the sides. The first clock belongs to a feature with probability
+    # proportional to the feature's side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:

@@ -36,5 +36,5 @@ STEADY = 0
 DRAWING = 1
 REBASING = 2
 
-# `next_look` of a forest whose widths do not change.
+# `next_look` of a forest whose widths are not checked, and `next_fit` after the warm-up.
 NEVER = 2**62

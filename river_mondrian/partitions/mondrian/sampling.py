@@ -234,7 +234,7 @@ def exponential(tree: Tree, rate: float) -> float:
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
     """Draw a time with `exponential`, but return infinity if the time is not before `end`.
 
-    Since -log(u) >= 1 - u, most late times are detected without a logarithm.
+    Since -log(u) >= 1 - u, most times that are not before `end` are detected without a logarithm.
     """
     u = uniform(tree)
     if 1.0 - u >= rate * end:

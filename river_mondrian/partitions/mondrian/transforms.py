@@ -221,7 +221,7 @@ class CutDirections(OfTrees):
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A feature that comes later gets a normally
     distributed coefficient in each direction. The mean absolute value of this coefficient equals
-    the absolute coefficient of a direction with one feature.
+    the absolute value of the coefficient that a direction over a single feature has.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ class CutDirections(OfTrees):
         elif old == 0:
             self.redraw()
         else:
-            # The coefficient of a direction with one input is 1 / n or -1 / n, where n is the
-            # number of directions. The mean absolute value of a normal coefficient is also 1 / n.
+            # If there is a single input, its coefficient in each of n directions is 1 / n or -1 /
+            # n. The mean absolute value of a normal coefficient is also 1 / n.
             deviation = arguments.isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
             shape = (self.n_sets, n - old, self.n_dims)
             self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
@@ -350,7 +350,7 @@ class CutDirections(OfTrees):
 
 # Numbers that replace the levels of categories in each tree.
 #
-# Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
+# In each tree, a level of a category has a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
 # over numbers. Points can therefore be added and removed exactly, and a new level may occur at any
 # time. The kernel is compiled only if there are categories, and is called by an address in the

@@ -75,7 +75,7 @@ OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end
 
 
 class SavedTrees(NamedTuple):
-    """The state before a change: number of samples begun, attributes, and bytes of the records."""
+    """The state before a change: `n_begun`, the attributes, and the bytes of the records."""
 
     n_begun: int
     attributes: dict[str, Any]
@@ -441,7 +441,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Make kernels refuse calls for one sample until `open`, except calls by this object."""
+        """Make kernels refuse calls for one sample by other objects until `open` is called."""
         self.is_changing = True
         self.forest.version = CLOSED
 

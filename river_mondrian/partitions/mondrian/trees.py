@@ -25,8 +25,8 @@ from .tree_memory import TABLES, WARM_UP, AnyForest
 # Largest number of rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
-# Largest number of values that one kernel call handles in all trees. A walk counts as
-# `VALUES_OF_WALK` values.
+# Largest number of values that the walks of one kernel call read. The walk of a row down a tree
+# counts as the row's values plus `VALUES_OF_WALK` values.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
@@ -473,7 +473,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         t
             Number of the tree.
         hidden
-            Whether to include hidden nodes: nodes below paused leaves that are already sampled.
+            Whether to include hidden nodes, which have already been sampled below paused leaves.
 
         """
         return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))

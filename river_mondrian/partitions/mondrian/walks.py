@@ -71,7 +71,7 @@ class Walk(rec.Record):
 
 
 class Branch(rec.Record):
-    """An unvisited side of a cut, in whose dimension the sample's value is missing."""
+    """An unvisited side of a cut in a dimension in which the sample's value is missing."""
 
     ref: rec.Int64
     depth: rec.Int64

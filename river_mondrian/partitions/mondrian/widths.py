@@ -205,7 +205,8 @@ def _finish_owed(forest: F) -> None:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
         then = forest.renewed_at_sample
-        # With a window, growth is relative to at most the size of the window.
+        # With a window, trees contain at most `window` samples, so the interval between checks
+        # stops growing.
         more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
         _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
     forest.is_taking = 0
@@ -249,7 +250,7 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 # Checks of widths.
 
 # Numbers of samples on which widths are checked, and on which new widths are measured. The second
-# number is larger, because few samples often miss the extreme values of a feature.
+# number is larger, because small sets of samples often lack the extreme values of a feature.
 LOOKED_AT = 256
 MEASURED = 1024
 
@@ -367,7 +368,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return _Found(by_ranges, are_known, are_over)
 
     def _rounding(self) -> Rounding:
-        """Return bounds on the rounding errors of stored inputs, for two sets of columns."""
+        """Return bounds on the rounding errors of inputs of recent and of earlier samples."""
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 

@@ -125,7 +125,10 @@ def owners_by_tile(
 
 @dataclass
 class _Group:
-    """Consecutive partitions whose minima fit in a block's shared memory; arrays on the device."""
+    """Consecutive partitions whose minima fit in a block's shared memory.
+
+    The arrays are on the device.
+    """
 
     first: int
     n_partitions: int

@@ -36,8 +36,8 @@ DEVICE_BLOCK = 256
 # Number of samples of the pool on which searches are compared.
 TRIALS = 32
 
-# Costs of the operations of searches in nanoseconds, measured on letter, covertype, a9a and mnist
-# with pools of 1,024 to 100,000 points.
+# Costs of the operations of searches in nanoseconds, measured on the data sets letter, covertype,
+# a9a and mnist with pools of 1,024 to 100,000 points.
 CENTRE = 0.9
 INDEX_ENTRY = 1.3
 SCAN_VALUE = 0.23
@@ -76,7 +76,7 @@ class VoronoiMap(PointPartitions):
             self.frame = find_axes(self.rows[:, : self.n_inputs])
             if self.frame[1].size * len(self.rows) > PROJECTION:
                 return False
-        # Sort the points in the order of the tree's leaves.
+        # Put the points into the order of the tree's leaves.
         order = np.arange(len(self.rows))
         self.tree = PointTree(self.rows, self.members, self.frame, order)
         self.rows = self.rows[order]

@@ -249,7 +249,7 @@ def multiply(
 
 @batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
-    """Make `n` rows orthogonal and of length 1, or 0 if they depend on earlier rows."""
+    """Make `n` rows orthonormal, but set a row that depends on earlier rows to zero."""
     for c in range(n):
         own = directions.part(d * c, d)
         before = 0.0

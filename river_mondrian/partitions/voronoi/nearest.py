@@ -147,7 +147,7 @@ from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
 
-# Factor of a filter's limit, relative to the least approximate distance.
+# Relative part of a filter's limit: this factor times the least approximate distance.
 RELATIVE = 6.0 * SINGLE
 
 # Integers up to this size have exact squares and products, and exact sums of 2^31 squares or
@@ -175,7 +175,7 @@ def product_error(n_features: int) -> tuple[float, float]:
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h for scores (see the module's docstring). E is infinite if above 1/64."""
+    """Return E and h for scores (see the module's docstring). E above 1/64 becomes infinity."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
