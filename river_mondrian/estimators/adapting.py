@@ -19,12 +19,12 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, without importing it."""
+    """Return whether a detector has the class `name` of `river.drift`, without an import."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return the `DriftWatch` of a detector: compiled ADWIN, a detector in Python, or none."""
+    """Return the `DriftWatch` for a detector: compiled ADWIN, a Python detector, or no detector."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -105,7 +105,7 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def _learn_each(self, rows: frames.Block, progress: bool) -> None:
-        """Learn rows that have been read, each by `learn_one`."""
+        """Learn rows that have already been read, by `learn_one` on each row."""
         # Another thread may have added a feature after the rows were read.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()
@@ -115,7 +115,7 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def resample(self) -> None:
-        """Rebuild all trees from the stored samples now, except trees of recent samples."""
+        """Rebuild all trees, except the trees of recent samples, from the stored samples."""
         if self._trees is not None:
             self._trees.build()
 

@@ -54,8 +54,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     Parameters
     ----------
     n_estimators
-        Number of trees. A third of the trees, rounded, learn only recent samples. More trees are
-        more accurate, but need more time and memory.
+        Number of trees. A third of the trees, rounded, learn only recent samples. A forest with
+        more trees is more accurate, but needs more time and memory.
     n_candidates
         Number of cuts that are drawn to split a node; the best cut is kept. With `n_candidates=1`,
         cuts ignore labels, and each tree of all samples is distributed like a tree of
@@ -84,12 +84,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories, a sample takes 8 more bytes per feature instead.
-        With `scale=False`, widths do not change.
+        Whether to check widths again each time the number of samples has grown by 50 %, from 256
+        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
+        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
+        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. With categories, a sample takes 8 more bytes per feature instead. With
+        `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -108,16 +108,17 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     A sample of weight w is learned once. It counts w times in the class counts of nodes, in the
     gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
     context-tree weighting, likelihoods are raised to the power w. The pool divides a sample's
-    weight by the largest recent weight. In the hierarchy, a class of weight c below a node counts
-    min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
+    weight by the largest recent weight. In the hierarchy, a class whose samples in a node have the
+    total weight c counts min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
 
     A sample of weight 2 is not equivalent to two equal samples. Whatever its weight, a sample
     causes one decay of the counts and one gradient step of the linear models and of the pool. The
     window, the drift detector and the schedule of rebuilds count each sample once. Priors have
     weight 1, so weights should be about 1 on average.
 
-    Within a node, only relative weights matter. A sample that is alone in its cell determines the
-    prediction there, however small its weight is. A sample of weight 0 is ignored.
+    If a cell has one sample, of weight 1 or less, the hierarchy's prediction in the cell does not
+    depend on the weight. In context-tree weighting, a sample of small weight has little effect. A
+    sample of weight 0 is ignored.
 
     Examples
     --------
@@ -174,7 +175,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     @property
     def _n_readable(self) -> int:
-        # Trees of recent samples are left out, because they are replaced often.
+        # Trees of recent samples cannot be inspected, because they are replaced often.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
     # Learned state.
@@ -184,12 +185,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     def expert_weights(self) -> dict[str, float]:
         """Return the exponent of each expert in the log-linear pool.
 
-        Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
-        averages over prunings. Each posterior is two experts: one averages over all trees, and one
-        leaves out the trees of recent samples. Three experts are linear models: softmax regression
-        with small and with large steps, and naive Bayes. The last expert is the fixed share of the
-        other experts: a mixture that quickly follows the best expert after a drift. The mapping is
-        empty before the first sample.
+        The trees have three posteriors: the exact forest's hierarchical posterior and two averages
+        over prunings. Each posterior is averaged over all trees, and over the trees of all samples.
+        These averages are six experts. Three experts are linear models: softmax regression with
+        small and with large steps, and naive Bayes. The last expert is the fixed share of the other
+        experts: a mixture that quickly follows the best expert after a drift. The mapping is empty
+        before the first sample.
         """
         if self._trees is None:
             return {}

@@ -29,12 +29,13 @@ class AdaptiveMondrianForestRegressor(
     parameters to tune. Unlike the exact `MondrianForestRegressor`, the forest uses targets to
     choose splits, removes old samples, and mixes several models. The algorithm:
 
-    - To split a node, `n_candidates` cuts are drawn. The probability of a feature is proportional
-      to its side of the node's box and to its gain in earlier trees. Half of the cuts are uniform
-      within the side; the other half lie between two samples of the node. The cut that reduces the
-      variance most is kept. Trees are rebuilt each time the number of samples has doubled. Between
-      rebuilds, the conditional Mondrian process extends some trees to new samples outside the boxes
-      of their nodes. The other trees ignore boxes: they assign every sample to an existing leaf.
+    - To split a node, `n_candidates` cuts are drawn. The number of cuts on a feature is
+      proportional to the length of the box's side along the feature, and to the feature's gain in
+      earlier trees. Half of the cuts are uniform within the side; the other half lie between two
+      samples of the node. The cut that reduces the variance most is kept. Trees are rebuilt each
+      time the number of samples has doubled. Between rebuilds, the conditional Mondrian process
+      extends some trees to new samples outside the boxes of their nodes. The other trees ignore
+      boxes: they assign every sample to an existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
       the errors of the first mixture (see below). Most trees that learn errors use only the latest
       300 to 600 samples.
@@ -93,12 +94,12 @@ class AdaptiveMondrianForestRegressor(
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories, a sample takes 8 more bytes per feature instead.
-        With `scale=False`, widths do not change.
+        Whether to check widths again each time the number of samples has grown by 50 %, from 256
+        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
+        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
+        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. With categories, a sample takes 8 more bytes per feature instead. With
+        `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
@@ -181,7 +182,7 @@ class AdaptiveMondrianForestRegressor(
 
     @property
     def _n_readable(self) -> int:
-        # Trees of recent samples are left out, because they are replaced often.
+        # Trees of recent samples cannot be inspected, because they are replaced often.
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
 
     @property

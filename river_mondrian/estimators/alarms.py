@@ -41,12 +41,12 @@ class Alarm(NamedTuple):
     began
         Number of the first anomalous sample, estimated from the scores of the averaged samples.
     score
-        The score of the sample: at least the threshold, 1 if a value is novel.
+        The score of the sample, at least the threshold. The score is 1 if a value is novel.
     novel
         The features whose values are outside the range of all earlier values.
     features
-        A mapping from feature to its share of the raw scores, largest first. The shares add up
-        to 1. The mapping is empty if no detector has `explain_one`.
+        A mapping from feature to its share of the detectors' scores, the largest share first. The
+        shares add up to 1. The mapping is empty if no detector has `explain_one`.
 
     """
 
@@ -110,7 +110,7 @@ class Alarms(Model, base.AnomalyDetector):
 
     A sample with a novel value has the score 1. There is one exception: of the latest `window`
     samples, more than the fraction 1 - `threshold` exceeded the earlier ranges by at least as much.
-    This happens if values grow forever, or if many features have heavy tails.
+    This happens if values keep growing, or if many features have heavy tails.
 
     The score is 0 during the grace period, and while another alarm would exceed the budget. Without
     a novel value, the score is also 0 for `rest` samples after an alarm, and while all features are

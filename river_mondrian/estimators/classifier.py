@@ -26,9 +26,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
     times and places. The cuts ignore labels. Each new sample extends every tree. The online forest
     is distributed exactly like a forest built from all samples at once; the order of samples does
-    not matter. Each tree smooths its label counts towards the root with a hierarchy of normalized
-    stable processes (interpolated Kneser-Ney counts). A prediction averages over all insertion
-    points of the sample. Far from the data, predictions tend to the prior.
+    not matter. In each tree, a hierarchy of normalized stable processes smooths the label
+    frequencies of a node towards those of its parent (interpolated Kneser-Ney smoothing). A
+    prediction averages over all insertion points of the sample. Far from the data, predictions tend
+    to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
@@ -49,8 +50,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior_rate
         Rate at which a node's label distribution may deviate from the distribution of its parent.
         The discount is exp(-prior_rate * time between the two nodes). None means 10 times the
-        number of features after the first 256 samples (until then, 10 times the number of known
-        features).
+        number of features that are known after 256 samples (before that, 10 times the number of
+        features known so far).
     split_pure
         Whether to split nodes whose samples all have the same label. By default, these nodes are
         paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
@@ -80,13 +81,13 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
-        With `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do
-        not change with `scale=False`, or once samples are no longer stored (`max_nodes`).
+        Whether to check widths again each time the number of samples has grown by 50 %, from 256
+        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
+        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
+        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. With categories, a sample takes 12 more bytes per feature instead. With
+        `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do not
+        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -111,10 +112,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     distributed like trees on numbers. In a numerical feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
-    class of weight c below a node counts min(c, 1) times in the node's parent. Given the widths, a
-    sample of integer weight k has the same effect on the forest's distribution as k equal samples.
-    Widths do not depend on weights, but on the number of samples. From the first weight other than
-    1 on, each node needs 16 more bytes per class.
+    class whose samples in a node have the total weight c counts min(c, 1) times in the node's
+    parent. Given the widths, a sample of integer weight k has the same effect on the forest's
+    distribution as k equal samples. Widths do not depend on weights, but on the number of samples.
+    From the first weight other than 1 on, each node needs 16 more bytes per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a paused
     leaf with one class, this class has probability 1.

@@ -89,22 +89,22 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of trees.
     lifetime
         Time at which cutting stops. At this time, two samples x and y are in one cell with
-        probability exp(-lifetime |x - y|_1). The cell of a sample is 2 / lifetime wide on average.
-        With "auto", features are divided by their widths, and the density is a mixture over the
-        lifetimes 64, 32, 16, ... The weight of a lifetime depends on the densities of the learned
-        samples at this lifetime. A number above 0 refers to the features in their own units. A
-        frozen `scipy.stats` distribution is sampled once for each tree. A function of the number of
-        samples returns the lifetime, and must not decrease. None means n^(1 / (d + 2)) for n
-        samples of d features, which makes the estimator consistent (Corollary 5.2 of [^1]). With
-        `directions` or an `origin`, "auto" means None.
+        probability exp(-lifetime |x - y|_1). In each feature, the cell of a sample is 2 / lifetime
+        wide on average. With "auto", features are divided by their widths, and the density is a
+        mixture over the lifetimes 64, 32, 16, ... The weight of a lifetime depends on the densities
+        of the learned samples at this lifetime. A number above 0 refers to the features in their
+        own units. A frozen `scipy.stats` distribution is sampled once for each tree. A function of
+        the number of samples returns the lifetime, and must not decrease. None means n^(1 / (d +
+        2)) for n samples of d features, which makes the estimator consistent (Corollary 5.2 of
+        [^1]). With `directions` or an `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. This method approximates the kernel density estimate with the
         Laplace kernel (Section 5 of [^1]). "kernel" is the mean share divided by the expected
         volume, (2 / lifetime)^d. This method approximates the same estimate without the noise of
-        volumes. "kernel" suits many features, but needs cuts along the axes. None means "kernel" if
-        lifetimes are mixed, else "forest". Methods that need volumes use the lifetime with the
-        largest weight instead of a mixture.
+        volumes. "kernel" suits data with many features, but needs cuts along the axes. None means
+        "kernel" if lifetimes are mixed, else "forest". Methods that need volumes use the lifetime
+        with the largest weight instead of a mixture.
     window
         Number of latest samples in the trees; older samples are removed. None keeps all samples.
         `window` and `max_nodes` cannot be combined with an `origin`.
@@ -116,9 +116,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
         norm. The mappings must span the space of their features. Random directions are uniform on
-        the sphere of the first sample's features. They are scaled so that, with many directions,
-        two samples x and y are in one cell with probability exp(-lifetime |x - y|_2). With
-        `directions`, at most 3 features are allowed, and computing a cell takes some microseconds.
+        the unit sphere, in the space of the first sample's features. They are scaled so that, with
+        many directions, two samples x and y are in one cell with probability exp(-lifetime |x -
+        y|_2). With `directions`, at most 3 features are allowed, and computing a cell takes some
+        microseconds.
     origin
         A mapping from each feature to a number: the point where trees begin, instead of the first
         sample. Other features are ignored. Unless the lifetime grows, the partition then depends

@@ -97,9 +97,9 @@ class DensityReadings(Model):
         Returns
         -------
         The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
-        sample in the point's cell, the density is 0. Then each tree uses the last cell on the path
-        that still holds samples, as if the cell held exactly one sample. The farther the point is
-        from all samples, the larger this cell is.
+        sample in the point's cell, the density is 0. Then each tree uses the last cell on the
+        point's path that still holds samples, as if the cell held exactly one sample. The farther
+        the point is from all samples, the larger this cell is.
 
         """
         return -self._read(x, FLOORED, -0.0)

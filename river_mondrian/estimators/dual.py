@@ -192,7 +192,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         self._pending = None
 
     def _snapshot(self) -> Snapshot:
-        """Return a snapshot of all objects that a sample may change."""
+        """Return a snapshot of all objects that learning a sample may change."""
         return Snapshot([*self._supports.parts(), self])
 
     def _add_label(self, y: Hashable) -> int:
@@ -226,7 +226,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label with the largest `decision_one`; of equal values, the label seen first.
+        """Predict the label with the largest decision value; among equals, the label seen first.
 
         Parameters
         ----------

@@ -144,7 +144,7 @@ class FeatureLearner(Model, base.Estimator):
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
-        """Update map and weights with a sample; return DONE or the place of a bad input."""
+        """Update the map and the weights with a sample; return DONE or the place of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)

@@ -229,14 +229,14 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Number of columns of predictions before the first sample, which are zeros.
+    # Before the first sample, predictions are zeros, with this number of columns.
     _N_BEFORE = 0
 
     @locked
     def _predict_rows(
         self, X: Any, progress: bool, read: Callable[[Floats], Floats] = lambda said: said
     ) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array, and the result of `read` for the predictions."""
+        """Return `X` as a narwhals frame or an array, and the predictions, converted by `read`."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:

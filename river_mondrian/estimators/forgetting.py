@@ -23,8 +23,8 @@ class WindowForest(MondrianForest):
     """Base class of the forests that may store only the latest samples.
 
     After a sample is removed, the forest is distributed like a forest that never learned it, given
-    the widths and hyperparameters. The samples must have no missing values, and the choice of
-    removed samples must not depend on the trees.
+    the widths and hyperparameters. This holds if the samples have no missing values, and if the
+    choice of removed samples does not depend on the trees.
     """
 
     window: int | None
@@ -117,7 +117,8 @@ class ForgettingForest(WindowForest):
             self._settle()
             horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
-            # In the warm-up, ranges may change with each sample, so rows are learned one by one.
+            # During the warm-up, ranges may change with each sample, so rows are learned one by
+            # one.
             while start < len(rows) and (
                 self.n_samples < WARM_UP or self._trees.warm_up is not None
             ):
@@ -135,7 +136,7 @@ class ForgettingForest(WindowForest):
     def _learn_rows(
         self, rows: Block, start: int, n_before: int, horizons: list[float] | None
     ) -> int:
-        """Learn rows after the warm-up, up to the next new feature or label; return the end.
+        """Learn rows after the warm-up, up to a new feature or label; return the next row's number.
 
         `horizons` are the lifetimes after each row, if `n_before` samples come before the first
         row.
@@ -174,10 +175,10 @@ class ForgettingForest(WindowForest):
         """Remove a learned sample from every tree.
 
         The forest is then distributed like a forest that never learned the sample, because a
-        Mondrian process is projective[^1]. The sample must have no missing values, and the choice
-        of the sample must not depend on the trees. Ranges, widths, names of features and labels,
-        and the random state do not change. But a forest whose last sample is removed equals a
-        forest that has learned nothing.
+        Mondrian process is projective[^1]. This holds if the sample has no missing values, and if
+        the choice of the sample does not depend on the trees. Ranges, widths, names of features and
+        labels, and the random state do not change. But a forest whose last sample is removed equals
+        a forest that has learned nothing.
 
         Parameters
         ----------

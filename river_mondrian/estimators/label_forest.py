@@ -203,7 +203,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the most probable label; of equally probable labels, the label seen first.
+        """Predict the most probable label; among equally probable labels, the label seen first.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Base classes of the classifiers: numbers of labels, and predictions of rows."""
+"""Base classes of the classifiers, which number labels and predict the rows of frames."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ class NumbersLabels(Model):
 class ClassifiesRows(NumbersLabels):
     """A classifier that predicts the rows of frames."""
 
-    # Returns a narwhals frame, or the array, and the probabilities of labels, shape (rows, labels).
+    # Returns `X` as a narwhals frame or an array, and the probabilities of labels, shape (rows,
+    # labels).
     _predict_rows: Callable[..., tuple[Any, NDArray[np.float64]]]
 
     def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
-        """Return a narwhals frame, or the array, and the number of each row's predicted label."""
+        """Return `X` as a narwhals frame or an array, and each row's predicted label number."""
         frame, found = self._predict_rows(X, progress)
         return frame, found.argmax(axis=1) if self._labels else np.zeros(len(found), np.int64)
 

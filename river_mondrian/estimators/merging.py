@@ -33,8 +33,8 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
       values. Counts are added, so densities equal, bit for bit, the densities of one model that
       learned all samples.
     - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
-      on one map that was `frozen` when both models got it. The posterior equals the posterior of
-      one model that learned all samples, up to rounding.
+      on one map that was already `frozen` when both models were created. The posterior equals the
+      posterior of one model that learned all samples, up to rounding.
 
     Parameters
     ----------

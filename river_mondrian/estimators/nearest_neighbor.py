@@ -23,25 +23,25 @@ from .inspection import ScoringDetector
 class NearestNeighborDetector(ScoringDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
-    The score of a sample is its expected distance to the nearest sample of a random subset of the
-    stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
+    The raw score of a sample is its expected distance to the nearest sample of a random subset of
+    the stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
     expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
     samples. The nearest sample has the largest weight. From one sample to the next nearest, the
-    weight is multiplied by 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the
-    centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
+    weight is multiplied by 1 - 1 / `n_neighbors`. Equivalently, the raw score is the distance to
+    the centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
     isolation kernel uses the same partitions into Voronoi cells[^3].
 
     Parameters
     ----------
     n_neighbors
-        Average number of nearest samples on which a score depends.
+        Average number of nearest samples on which a raw score depends.
     window
         Average number of latest samples from which the stored samples are drawn. None stores the
         first `max_samples` samples, and replaces none of them.
     max_samples
-        Largest number of stored samples. If `window` is larger than this number, later samples are
-        stored with the probability `max_samples` / `window`. A sample that is then stored replaces
-        the oldest stored sample.
+        Largest number of stored samples. If `window` is larger than this number, a new sample is
+        stored with the probability `max_samples` / `window` once this number is reached. The new
+        sample replaces the oldest stored sample.
     skip_anomalies
         Whether to store a sample with a score of at least .9 only if the previous score was also at
         least .9. Use this option if anomalies recur and samples are not a time series. Then fewer
@@ -129,8 +129,8 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # The table holds all learned state. A change that needs more than one kernel replaces the
-        # table.
+        # The table holds all learned state. A change that needs more than one kernel call is made
+        # in a copy, which replaces the table.
         self._table: NeighborTable | None = None
 
     # Name of the raw score in pictures.
@@ -232,7 +232,8 @@ class NearestNeighborDetector(ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample before it expires.
 
-        Widths are renewed as if the sample had never been stored. Recorded scores do not change.
+        Widths are computed again, as if the sample had never been stored. Recorded scores do not
+        change.
 
         Parameters
         ----------

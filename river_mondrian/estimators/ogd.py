@@ -32,8 +32,8 @@ class OnlineGradientDescent(FeatureLearner):
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
-    # Default rate of AdaGrad, chosen on a9a, covertype and letter for labels, and on california,
-    # kin8nm and cpu for targets.
+    # Default rate of AdaGrad, chosen on the data sets a9a, covertype and letter for classification,
+    # and california, kin8nm and cpu for regression.
     _RATE: ClassVar[float]
     # Whether words of texts have their own weights, besides the weights of the map's columns.
     linear = False
@@ -120,7 +120,7 @@ class OnlineGradientDescent(FeatureLearner):
         return best
 
     def _scores(self, X: Any, progress: bool) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array itself, and the scores of the rows."""
+        """Return `X` as a narwhals frame or an array, and the scores of the rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
         if weights is None:
@@ -161,8 +161,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         `IsolationFeatures()`.
     loss
         "squared", whose derivative is twice the error; "epsilon_insensitive" or "huber", both with
-        epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. River's
-        `EpsilonInsensitiveHinge` only sets epsilon, because its formula is for targets 0 and 1.
+        epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. Only epsilon is taken from
+        River's `EpsilonInsensitiveHinge`, because the formula of this class is for targets 0 and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
         means `optim.AdaGrad(0.1)`.
@@ -283,8 +283,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
-        Loss of the score of two classes: "log", "hinge" as in [^1], or a `BinaryLoss` of River's
-        `optim.losses`. The positive class is True, or else the class that was seen second.
+        Loss of the score if there are two classes: "log", "hinge" as in [^1], or a `BinaryLoss` of
+        River's `optim.losses`. The positive class is True, or else the class that was seen second.
     learning_rate
         A number for constant steps (0.5 in [^1]), or a scheduler, `optim.SGD` or `optim.AdaGrad` of
         River. None means `optim.AdaGrad(0.5)`.
@@ -309,8 +309,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Columns that only one sample has updated share one set of weights for this sample, so cells with
     one sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
 
-    If m of n learned texts have a word, the word's input is sqrt(value) (log((1 + n) / (1 + m)) +
-    1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
+    If m of n learned texts contain a word, the word's input is sqrt(value) (log((1 + n) / (1 + m))
+    + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are

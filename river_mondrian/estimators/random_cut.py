@@ -88,10 +88,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features, with all their values in a shingle, are divided by high - low.
     rescale
-        Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other.
+        Whether to check widths again each time the number of samples has grown by 50 %, from 256
+        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
+        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
+        one tree after the other.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key applies.
@@ -357,7 +357,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Write a sample to the trees' vector; return its raw scores and rank (at first 0)."""
+        """Write a sample to the trees' vector; return its raw scores and rank, zeros at first."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
@@ -465,11 +465,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         -------
         A mapping from name to number, 0 before the first sample; n is the number of stored samples.
 
-        - "displacement": the displacement (see the notes of the class), from 0 to n; larger for
-          rarer samples.
+        - "displacement": the mean displacement over trees (see the notes of the class), from 0 to
+          n; larger for rarer samples.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is the rank of this score.
-        - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
+        - "depth": the mean number of cuts above the inserted sample; smaller for rarer samples.
         - "density": the share of the stored samples that are in the cell of the sample x at time 2.
           With many trees, this share tends to the mean of exp(-2 |x - y|_1) over the stored samples
           y, in units of the features' widths.

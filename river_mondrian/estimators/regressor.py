@@ -91,13 +91,13 @@ class MondrianForestRegressor(
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
-        calls, one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8
-        while trees are redrawn. With categories, a sample takes 12 more bytes per feature instead.
-        With `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do
-        not change with `scale=False`, or once samples are no longer stored (`max_nodes`).
+        Whether to check widths again each time the number of samples has grown by 50 %, from 256
+        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
+        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
+        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. With categories, a sample takes 12 more bytes per feature instead. With
+        `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do not
+        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -114,32 +114,31 @@ class MondrianForestRegressor(
     -----
     K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
-    progressive likelihood of at most 128 latest targets, given earlier targets, in at most 10
-    trees. Each factor 1/5 of K must increase the log likelihood by .03 per sample. In these
-    formulas, n and R are renewed each time the number of samples has doubled, up to 4096. V is
-    updated with each target. From 1024 samples on, if neither `window` nor `max_nodes` is given,
-    the choice is spread over the calls that learn the next samples. Hyperparameters that the user
-    sets do not change. Neither power changes once a forest has stopped storing samples.
+    progressive likelihood of the latest half of the targets, at most 128, in at most 10 trees. Each
+    division of K by 5 must increase the log likelihood by .03 per sample. In these formulas, n and
+    R are renewed each time the number of samples has doubled, up to 4096. V is updated with each
+    target. From 1024 samples on, if neither `window` nor `max_nodes` is given, the choice is spread
+    over the calls that learn the next samples. Hyperparameters that the user sets do not change.
+    Neither power changes once a forest has stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
     are used, and the range includes the most frequent number. A target farther than 10 robust
     ranges from the robust range of all targets is set aside. The sample extends the trees, but the
     target has no weight in means, in V or in the learned tails. Targets are set aside from 16
-    samples on. The robust range is renewed four times while the number of samples doubles, from at
-    most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored targets.
-    Later, a new range is applied to new targets only. The model follows a shift of the targets'
-    level once a quarter of the targets have the new level. A forest that has stopped storing
-    samples sets no more targets aside.
+    samples on. The robust range is computed again four times while the number of samples doubles,
+    from at most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored
+    targets. Later, a new range is applied to new targets only. The model follows a shift of the
+    targets' level once a quarter of the targets have the new level. A forest that has stopped
+    storing samples sets no more targets aside.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
     s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
-    are averages over 35 lognormal distributions of s, in proportion to the likelihood of each
-    distribution given the past targets. The likelihood uses every eighth of the first 512 targets,
-    and every sixteenth of the later targets. At each of these targets, the past log likelihood is
-    multiplied by 63/64. Learned tails do not change the means of predictions. Learned tails make
-    `learn_one` about a tenth slower.
+    are a posterior mean over 35 lognormal distributions of s, given the past targets. The
+    likelihood uses every eighth of the first 512 targets, and every sixteenth of the later targets.
+    At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
+    change the means of predictions. Learned tails make `learn_one` about a tenth slower.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the

@@ -315,7 +315,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def n_columns(self) -> int:
-        """Number of columns that samples have used, at most `max_columns`."""
+        """Number of columns of the map in the model, at most `max_columns`."""
         return 0 if self._current is None else self._current.n_rows - bool(self.fit_intercept)
 
     @property
