@@ -1,12 +1,12 @@
 """Mondrian trees of the whole space, which store only regions with samples.
 
-The first sample of a region is the *pivot* of the region. On each side of the pivot in each
-dimension, cuts occur independently, at the rate of one per unit of length and time. So, in D
-dimensions, each of the 2 D sides has an independent process of cuts, drawn from the region's key
-(`regions`). The time from the region's beginning to the first cut between a sample x and the pivot
-is exponentially distributed with rate |x - pivot|_1. The space that this cut separates from the
-pivot's cell is a new region. The new region begins at the time of the cut, and its partition is an
-independent Mondrian process. At time 0 the whole space is the region of the first sample.
+The first sample of a region is the *pivot* of the region. In each dimension, the cuts on each side
+of the pivot form a Poisson process of rate 1 in length and time. The processes of the 2 D sides in
+D dimensions are independent, and are drawn from the region's key (`regions`). The time from the
+region's beginning to the first cut between a sample x and the pivot is exponentially distributed
+with rate |x - pivot|_1. The space that this cut separates from the pivot's cell is a new region.
+The new region begins at the time of the cut, and its partition is an independent Mondrian process.
+At time 0 the whole space is the region of the first sample.
 
 A tree stores 32 bytes for each region, regardless of the number of features. A tree stores nothing
 for samples that are not pivots, or for cells without samples. A cell's sides are computed on
@@ -19,7 +19,7 @@ Alternatively, the pivot of the whole space is a given point, the *origin*. In t
 pivot of any other region is the parent region's pivot, projected on the cut between the two
 regions. So a pivot is a function of earlier draws, and the distribution of the partition is the
 same as with samples as pivots. All cells of these trees are functions of the tree's key, even cells
-without samples. No sample is stored. The counts of trees with the same key can be added
+without samples. These trees store no samples. The counts of trees with the same key can be added
 (`walks.add_regions`). A tree stores each region on the path to a sample's region.
 
 With a matrix U of cut directions, a tree is an axis-aligned partition of the vectors U x

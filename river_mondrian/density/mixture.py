@@ -361,7 +361,8 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    # The score uses the largest rarity of the levels whose mean share of samples is in the range.
+    # The score uses the largest rarity of the levels whose mean share of samples is in the range
+    # from LEAST_PART to LARGEST_PART.
     rarity, n_used = 0.0, 0
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]

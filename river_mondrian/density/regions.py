@@ -389,7 +389,7 @@ def go_beyond(partition: P) -> None:
 def nearest_cut(
     key: int, side: int, began: float, block: float, until: float, bound: float
 ) -> float:
-    """Return the distance of a pivot's nearest cut on a side before `until`, at most `bound`.
+    """Return the distance to a pivot's nearest cut before `until` on a side, at most `bound`.
 
     In dimension j, side 2 j is below the pivot, and side 2 j + 1 is above the pivot.
     """

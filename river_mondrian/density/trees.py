@@ -22,7 +22,7 @@ from .walks import room_for_faces
 
 # Checks of restored trees of regions.
 #
-# Kernels follow links between regions and between samples, and search cuts up to a time or a
+# Kernels follow links between regions and between samples, and search for cuts up to a time or a
 # distance. So chains of links are checked for repeated rows, and numbers are checked against bounds
 # under which each search ends.
 
@@ -376,7 +376,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_until_renewal(self) -> int | None:
-        """Number of rows to learn before the trees are renewed; None if they are never renewed."""
+        """Number of rows to learn before the trees are renewed; None if no renewal is due."""
         forest = self.forest
         return forest.renews_at - forest.n_learned if forest.renews_at else None
 

@@ -32,19 +32,19 @@ from .learned import Learned, keep
 
 # Means and variances of streams, robust to outliers and able to follow changes.
 #
-# A value more than 32 standard deviations from the mean is an outlier. An outlier does not count in
-# the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
-# outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
-# outliers, for example after a change of units, the variance grows until the values are no longer
-# outliers. In this case, the variance grows by a factor of up to 2^29 while the number of values
-# doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
+# A value more than about 32 standard deviations from the mean is an outlier. An outlier does not
+# count in the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is
+# an outlier of any size, the variance is 1.4 times the variance of the other values. If all values
+# are outliers, for example after a change of units, the variance grows until the values are no
+# longer outliers. In this case, the variance grows by a factor of up to 2^29 while the number of
+# values doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
 # earlier values are forgotten. So outliers at the start, values before a large change of the mean,
 # and values in larger units are forgotten. For a time stamp that grows steadily, the ratio of the
-# variances is a quarter, so no value is forgotten. The moments of the later half are in separate
-# rows.
+# variances is a quarter, so no value is forgotten. The moments of the later half are stored
+# separately.
 
 
 # An input varies if its sum of squared deviations is larger than this.
@@ -82,7 +82,7 @@ def count_value(
 
 @inlined
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
-    """Forget values before the later half if its variance is much smaller; begin a new later half.
+    """Forget earlier values if the later half's variance is much smaller; begin a new later half.
 
     The moments of the later half are at index `later`. Return whether the values before the later
     half have been forgotten.
@@ -113,9 +113,9 @@ FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 # Pseudo-count of samples in each class, for the frequencies of classes.
 PRIOR = 0.5
-# Number of rows that the levels of all categories share; a power of 2.
+# Number of rows that the levels of all categorical inputs share; a power of 2.
 LEVEL_ROWS = 2048
-# Least divisor of a share, smaller than the weight of any sample.
+# Least divisor in a level's share of the samples, smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
 # Pseudo-count of samples in each class, for the frequencies of levels. The pseudo-samples have the
 # level frequencies of all classes together.
@@ -125,8 +125,8 @@ LEVEL_PRIOR = 1.0
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
-    Arrays over the inputs have rows of length `columns`. Column 0 has numbers of samples or
-    intercepts, and column i belongs to input i - 1. Arrays over classes and inputs have a row for
+    Arrays over the inputs have rows of length `columns`. Column 0 has intercepts or total weights
+    of samples, and column i belongs to input i - 1. Arrays over classes and inputs have a row for
     each class.
     """
 
@@ -293,7 +293,7 @@ def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
 def squared_distance(
     discriminants: Discriminants, values: Float64s, counts: Float64s, means: Float64s
 ) -> float:
-    """Return a sample's squared distance from a class, in variances within classes.
+    """Return a sample's squared distance from a class's mean, in units of variances within classes.
 
     If the class has no value of an input, the mean over all classes replaces the class's mean.
     """
@@ -362,9 +362,9 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
-    # With z the standardized inputs, the derivative of the log loss by weight (k, i) is error_k
-    # z_i. So the sum of all squared derivatives is `errors * sizes`. The division yields the mean
-    # per input, intercept included.
+    # With z the standardized inputs, the derivative of the log loss with respect to weight (k, i)
+    # is error_k z_i. So the sum of all squared derivatives is `errors * sizes`. The division yields
+    # the mean per input, intercept included.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)
@@ -496,7 +496,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         Parameters
         ----------
         width
-            Number of classes.
+            Number of classes to reserve memory for.
         n_inputs
             Number of inputs to reserve memory for.
         predicted
@@ -523,7 +523,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
-            # The count of a class with samples is larger by 1, as in `update_moments`.
+            # If a class has samples, its count includes a pseudo-value, as in `update_moments`.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     def follow_drift(self) -> None:

@@ -31,7 +31,7 @@ OUTSIDE = 2
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 
-# Weight of the latest error in the running mean by which an increase is detected.
+# Weight of the latest error in the running mean by which an increase of errors is detected.
 FAST = 0.02
 
 
@@ -53,7 +53,7 @@ class Adwin(Record):
     width: Float64
     total: Float64
     variance: Float64
-    # Whether the last value showed a drift. If so, the next value begins a new window.
+    # Whether a drift was detected at the last value. If so, the next value begins a new window.
     is_drift: Int64
     sizes: Int64s = sized(N_ROWS, bounds=Bounds(0, below="row_length"))
     # For each bucket, the sum of its values, and the sum of squared deviations from their mean.

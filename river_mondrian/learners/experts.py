@@ -4,9 +4,10 @@ If expert e gives class k the probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The last expert, called the fixed share, is a mean of the other experts. The weights of this mean
-are those of the fixed-share algorithm (Herbster and Warmuth 1998). The fixed share finds the best
-expert within a few samples after a drift, before the exponents have changed much.
+The last expert, called the fixed share, predicts a weighted mean of the other experts' predictions.
+The weights of this mean are those of the fixed-share algorithm (Herbster and Warmuth 1998). The
+fixed share finds the best expert within a few samples after a drift, before the exponents have
+changed much.
 
 AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink as
 the sum of the squared gradients grows. The sum of the exponents is the pool's inverse temperature.
@@ -105,7 +106,7 @@ def combine(experts: Experts) -> None:
         for k in range(n_classes):
             shared[k] += experts.shares[e] * expert[k]
     if n_classes <= FEW:
-        # One call computes all rows, including the unused columns.
+        # One call computes the logarithms of all rows, including the unused columns.
         logarithms(predicted, n * width, logs)
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
@@ -126,8 +127,9 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     experts.largest_weight = largest
     part = weight / largest
     for e in range(n):
-        # With l_k the logarithms of an expert of exponent a, log p_k = a l_k + ... - log sum_j
-        # exp(a l_j + ...). So the derivative of the log loss by a is sum_k p_k l_k - l_label.
+        # With l_k the logarithms of the probabilities of an expert with exponent a, log p_k = a l_k
+        # + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect to a is
+        # sum_k p_k l_k - l_label.
         logs = experts.logs.part(width * e, width)
         gradient = -logs[label]
         for k in range(experts.n_classes):
@@ -193,7 +195,7 @@ class Mixture(Learned[Experts]):
 # Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
 
 
-# A quadrature on (0, 1), with positions close to 0 and 1, where probabilities may be near 0.
+# A quadrature rule on (0, 1), with many positions near 0 and 1, where probabilities may be small.
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
 POSITIONS = np.sin(_ANGLES) ** 2

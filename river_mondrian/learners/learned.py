@@ -112,7 +112,7 @@ class Learned(OwnsArrays, Generic[R]):
     def show(self, predicted: Any = None) -> None:
         """Set the records' references to their arrays.
 
-        If `predicted` is given, kernels write predictions to this array of another owner.
+        If `predicted` is given, kernels write predictions to this array, which has another owner.
         """
         for memory in self._memories():
             for one in declared(memory, Role.STATE):

@@ -83,7 +83,7 @@ PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 def place_of(coverage: float) -> tuple[int, float]:
     """Return a level's number i, and the position of a coverage between two levels.
 
-    The position is 0 at level i - 1, and 1 at level i.
+    The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0.
     """
     place = log_odds((1.0 + coverage) / 2.0)
     i = min(bisect_right(PLACES, place), len(LEVELS))
@@ -93,8 +93,8 @@ def place_of(coverage: float) -> tuple[int, float]:
 def at(thresholds: Sequence[float], coverage: float) -> float:
     """Return the threshold of a coverage, given the thresholds of coverage 0 and of each level.
 
-    Thresholds are tracked separately and may cross. So a threshold counts as at least the largest
-    threshold before it.
+    Thresholds are tracked separately and may cross. So each threshold is raised to the largest
+    threshold of the smaller coverages.
     """
     i, part = place_of(coverage)
     below = max(thresholds[:i])

@@ -279,7 +279,7 @@ class SparseSupports(SupportVectors[Values]):
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
-            # Assigned last, so that the next call after an interruption allocates again.
+            # `_sums` is assigned last, so that the next call after an interruption allocates again.
             self._sums = self._memory.arrays["sums"]
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)

@@ -81,7 +81,7 @@ class GradientDescent(Record):
     word_factors: Float64s
     word_squares: Float64s
     word_counts: Float64s
-    # AdaGrad's sums for each column of the map.
+    # AdaGrad's sum of squared derivatives for each column of the map.
     column_squares: Float64s
     # Factor of the learning rate for words.
     rate_of_words: Float64 = derived()
@@ -97,7 +97,7 @@ class GradientDescent(Record):
     mean_loss: Float64
     n_losses: Float64
 
-    # Scores of the last sample, and the derivatives of its loss by the scores.
+    # Scores of the last sample, and the derivatives of its loss with respect to the scores.
     scores: Float64s = transient()
     gradients: Float64s = transient()
     # Loss of each lifetime.
@@ -133,7 +133,7 @@ class Loss(enum.IntEnum):
 
 @exact_inlined
 def derivative(learner: GradientDescent, score: float, target: float) -> float:
-    """Return the derivative of the loss by a score."""
+    """Return the derivative of the loss with respect to a score."""
     loss, margin = learner.loss, learner.margin
     if loss == Loss.HINGE:
         sign = 2.0 * target - 1.0
@@ -169,7 +169,10 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 @exact_inlined
 def differentiate(learner: GradientDescent) -> None:
-    """Write the loss's derivatives by the scores. With several scores, the target is a class."""
+    """Write the derivatives of the loss with respect to the scores.
+
+    With several scores, the target is a class.
+    """
     scores, gradients, n_scores = learner.scores, learner.gradients, learner.n_scores
     target, weight = learner.target, learner.weight
     if n_scores == 1:
@@ -255,10 +258,10 @@ def best_score(learner: GradientDescent) -> int:
     return best
 
 
-# A step against the gradients: w = w - rate * gradient * Phi(x) (Ting et al. 2021, Algorithm 2).
+# A step against the gradients: w = w - rate * gradient * Phi(x) (Ting et al. 2021, Algorithm 2,
+# line 6).
 #
-# The step is line 6 of Algorithm 2. There, alpha c is -rate times the derivative of the loss by
-# f(x).
+# In the paper, alpha c is -rate times the derivative of the loss with respect to f(x).
 
 
 @exact_inlined
@@ -297,7 +300,7 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
 
 @exact_inlined
 def squared_gradients(learner: GradientDescent) -> float:
-    """Return the sum of the squared gradients by the scores."""
+    """Return the sum of the squared derivatives with respect to the scores."""
     gradients, total = learner.gradients, 0.0
     for k in range(learner.n_scores):
         total += gradients[k] * gradients[k]

@@ -32,8 +32,9 @@ LEAST_COMPLEMENT = 1e-16
 # Words: the features of a text, which have weights in addition to those of the map's cells.
 #
 # A text's score is the score of a linear model on its words plus the score of a kernel machine on
-# its cells. Words are updated with the loss of the words' score, as in a linear model without
-# cells. Cells are updated with the loss of the sum, so cells learn the remaining error.
+# its cells. The weights of words are updated with the loss of the words' score, as in a linear
+# model without cells. The weights of cells are updated with the loss of the text's score, so cells
+# learn the remaining error.
 #
 # Words that first occur in the same sample have equal weights up to a factor. These words share a
 # slot, like columns with the same first sample. A word leaves the shared slot when another sample
@@ -400,7 +401,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first that has no room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first that lacks room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

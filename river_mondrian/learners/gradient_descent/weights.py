@@ -19,8 +19,8 @@ from ..ridge.posterior import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
-# For each of River's losses: the kernels' loss, and the names of its parameters in
-# `GradientDescent` and in River.
+# For each of River's losses that kernels support: the kernels' loss, and the names of its
+# parameters in `GradientDescent` and in River.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -341,8 +341,9 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error, the sample counts as learned, without a step. The reason is
-        that the map may have learned the sample, and the loss would raise the same error again.
+        If the loss raises an error, the sample is counted as learned, but no step is taken. The
+        reason is that the map may have learned the sample, and the loss would raise the same error
+        again.
         """
         given, error = (outputs, i, target, weight), None
         try:

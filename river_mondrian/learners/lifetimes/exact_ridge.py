@@ -66,7 +66,7 @@ def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
 def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
     """Predict all points, and write the residuals of the normal equations.
 
-    Returns the largest absolute residual.
+    Return the largest absolute residual.
     """
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
     weights, gap, predicted = ridge.weights, ridge.gap, ridge.predicted
@@ -88,7 +88,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @inlined
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` cells; 0 for cells of its partition."""
+    """Write the second moments of a cell with the first `n` cells; 0 within its own partition."""
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):
@@ -141,7 +141,7 @@ Complement = tuple[float, float, float]
 def update_weights(
     sweep: Sweep, ridge: PrimalRidge, number: int, parts: Parts, q: Complement
 ) -> None:
-    """Update the weights for a cut with the inverse of the parts' Schur complement."""
+    """Update the weights for a cut, using the inverse of the parts' Schur complement."""
     n, (small, large), (q_uu, q_vv, q_uv) = sweep.n_cells - 1, parts, q
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
     first, second, weights = ridge.small_moments, ridge.large_moments, ridge.weights
@@ -322,7 +322,7 @@ def invert(A: Floats) -> tuple[Floats, float]:
 
 
 class Primal:
-    """The inverse of the cells' second moments, computed for the current cells, updated at cuts."""
+    """The inverse of A, the cells' second moments: computed once, then updated at each cut."""
 
     def __init__(self, learner: SweepLearner) -> None:
         self.learner, self.sweep = learner, learner.sweep
@@ -371,7 +371,7 @@ class Primal:
 
 
 class Dual:
-    """The inverse of the points' kernels, computed for the current cells, updated at cuts."""
+    """The inverse of K, the points' kernels: computed once, then updated at each cut."""
 
     is_full = False
 
@@ -457,8 +457,8 @@ class RidgeLearner(SweepLearner):
         """Log density of the targets (Balog et al. 2016, section 4.2.1).
 
         The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
-        the log density of the residual |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2.
-        For `Dual`, det(K / delta2) replaces det(A / delta2), which has the same value.
+        `log_of_residual` at |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2. For `Dual`,
+        det(K / delta2) replaces det(A / delta2), which has the same value.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -1,4 +1,4 @@
-"""Linear models on the cells of a sweep over lifetimes: predictions, a base class, two learners.
+"""Linear models on the cells of a sweep over lifetimes: predictions, a base class and two learners.
 
 Sections and equations are those of Balog et al. (2016).
 """

@@ -326,7 +326,7 @@ def lifetime_path(
     Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. At
     each cut one cell becomes two, and the learners continue from their current state. So the cost
     of all lifetimes is about the cost of learning at the terminal lifetime. There are three
-    learners:
+    learners (sections refer to Balog et al. 2016):
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (section 4.2.1).
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
@@ -352,7 +352,7 @@ def lifetime_path(
     y_test
         Targets of the test rows.
     n_partitions
-        Number M of partitions. A row has the features 1 / sqrt(M) in its M cells.
+        Number M of partitions. A row has the feature 1 / sqrt(M) in each of its M cells.
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
@@ -362,8 +362,8 @@ def lifetime_path(
     learners
         The learners to run.
     sgd_passes
-        Number of passes over the training rows after a step. With 0.5, a random half of the rows is
-        visited.
+        Number of passes over the training rows after each step. With 0.5, a random half of the rows
+        is visited.
     learning_rate
         Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step.
         With a rate of 1 and without a ridge, a visit to a row sets the row's prediction to its

@@ -25,7 +25,7 @@ from .records import Candidate, Design, Ridges
 # linear columns.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-# Largest number of bends and products, and largest number of waves, for each measured row.
+# Largest number of bends and products, and largest number of waves, per measured row.
 COLUMNS_PER_ROW = 0.25
 # Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3
@@ -400,7 +400,7 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def continue_design(ridges: Ridges) -> None:
-    """Continue to make the design that is not in use, within a budget."""
+    """Continue the construction of the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
     if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:
         design.n_inputs = ridges.n_inputs

@@ -43,7 +43,7 @@ def _density_factor(v: float) -> float:
     return math.exp(gammas) / math.sqrt(v * math.pi)
 
 
-# Densities of Student's distributions at 0, and their mean absolute values.
+# Densities of Student's distributions at 0, and mean absolute values of these distributions.
 AT_0 = tuple(map(_density_factor, FREEDOMS))
 MEAN_SIZES = tuple(
     math.sqrt(2.0 / math.pi) if math.isinf(v) else 2.0 * v / (v - 1.0) * at_0

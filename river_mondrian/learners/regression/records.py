@@ -214,7 +214,7 @@ class Ridges(Record):
     capacity: Int64 = derived()
     row_length: Int64 = derived()
     kept_capacity: Int64 = derived()
-    # For each input: 1 if it is a category.
+    # For each input: 1 if the input is categorical.
     ignored: Int64s = derived()
     designs: Array[Design] = derived()
     # For the last sample: inputs in their units, NaN if missing; the columns of each design; the

@@ -240,7 +240,7 @@ def target_of(design: Design, k: int, targets: Float64s) -> float:
 def add_row(
     design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
 ) -> None:
-    """Add a row to the sums of number `which`, or to all sums if `which` is negative.
+    """Add a row to the sums with the index `which`, or to all sums if `which` is negative.
 
     The row is `age` samples old. If `which` is negative, the old sums are multiplied by their
     factors in `FORGETTING`.

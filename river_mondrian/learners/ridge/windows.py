@@ -21,8 +21,8 @@ outlier is removed, and otherwise once in many windows.
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, z changes by the change of the shift times the intercept's column, the first column of T.
 This update propagates errors of T to z. These errors are as large as if targets were measured from
-a fixed value (`origin`) close to the shift at the last refit. `rotate_back` uses this size of the
-errors.
+a fixed value (`origin`) close to the shift at the last refit. `rotate_back` estimates the errors in
+this way.
 
 Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
 that begins at `head`. The list has the slots of the held samples in order of arrival, then free
@@ -47,7 +47,7 @@ from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, s
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
-# Values beyond single precision encode levels of categories.
+# Values beyond the range of single precision encode levels of categories.
 LARGEST = float(np.finfo(np.float32).max)
 
 # Initial number of slots.
@@ -284,7 +284,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first that has no room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first that lacks room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *given):
