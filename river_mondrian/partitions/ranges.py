@@ -157,8 +157,8 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
 def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    A feature whose values are all equal is divided by the absolute value, or by 1 if the value is
-    0. A feature without values has NaN ends; its offset is 0 and its factor 1.
+    A feature whose values are all equal is divided by their absolute value, or by 1 if they are 0.
+    A feature without values has NaN ends; its offset is 0 and its factor 1.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):

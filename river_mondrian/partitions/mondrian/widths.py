@@ -17,8 +17,8 @@ Exact forests redraw the trees one after another. A spare tree is extended by al
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
 points, it replaces the tree that is being redrawn. A tree extended by points has the distribution
 of a tree sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a
-renewal depends only on inputs and numbers of samples. So each tree always has the exact
-distribution for its widths.
+renewal depends only on inputs and numbers of samples. So each tree always has the distribution of a
+tree sampled with its widths.
 
 A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
 redrawn, points are counted and converted, but extend no tree.

@@ -25,8 +25,8 @@ ROWS = 64
 POINTS = 128
 THREADS = 256
 # TILE_BYTES is a block's shared memory for scores, and for 16 features of the rows and points of a
-# step. Each feature has four floats of padding for rows and four for points. In addition, each
-# partition has a minimum of MINIMUM_BYTES for each row.
+# step. Each feature has four floats of padding for rows and four for points. In addition, the least
+# score of each partition and row takes MINIMUM_BYTES.
 TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
 MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.
@@ -35,8 +35,8 @@ BOUND_BYTES = 12
 # Blocks for each multiprocessor, which runs two blocks at a time. With several waves of blocks, a
 # multiprocessor is idle for less time in the last wave.
 BLOCKS = 4
-# Least number of splits of the points. If the nearest point of a row is uncertain, only one split
-# is searched.
+# Least number of splits of the points. If the nearest point of a row is uncertain, only splits with
+# several candidates are searched.
 SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the largest number of rows at once.
 SHARE = 0.6
@@ -152,7 +152,7 @@ class VoronoiCells:
     members
         The centres of each partition as point numbers, shape (t, psi).
     xp
-        CuPy, see `device_namespace`.
+        CuPy (see `device_namespace`).
 
     Raises
     ------
@@ -343,7 +343,7 @@ def nearest_cells(
     members
         The centres of each partition as point numbers, with a column per partition: shape (psi, t).
     xp
-        CuPy, see `device_namespace`.
+        CuPy (see `device_namespace`).
 
     Returns
     -------
