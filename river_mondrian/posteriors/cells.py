@@ -2,7 +2,7 @@
 
 The cells of a tree are numbered at one or several lifetimes. At each lifetime, the cuts up to this
 time divide space into cells, and each cell has a column of the feature map. One walk down a tree
-passes the sample's cells of all lifetimes.
+passes the sample's cells at all lifetimes.
 
 Each node has one number, `cell`. Lifetimes are counted from k = 0 on. A node is a cell at lifetime
 k if this lifetime is between the parent's cut and the node's cut. The column of the cell is then

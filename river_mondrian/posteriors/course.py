@@ -41,8 +41,7 @@ class Course(Record):
     n_inputs: Int64
     n: Int64
     # For each detector: the ring buffer of surprises, the sum of the latest surprises, and the ring
-    # buffer of the means. For all detectors: the ring buffer of each sample's largest excess (see
-    # `_compare`).
+    # buffer of the means. The ring buffer of each sample's largest excess (see `_compare`).
     surprises: Int64s
     sums: Int64s
     means: Float64s

@@ -179,7 +179,7 @@ class CutForest(SampledForest):
 C = TypeVar("C", bound=CutForest)
 
 
-# The change of trees if a sample is inserted: displacement, depth, density.
+# Scores of a sample: displacement, depth and density.
 #
 # The insertion of a sample x moves the samples in the sibling of x down by one cut (Guha et al.
 # 2016, Section 3). Let v be a node on the path from the leaf of x up to the children of the root.
@@ -308,8 +308,8 @@ def score_one(forest: C, scores: Scores) -> int:
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _read(forest, forest.row, 1, scores)
-        # Most samples are scored and then learned. Storing the score saves a third of the time for
-        # both.
+        # Most samples are scored and then learned. Storing the score saves a third of the time that
+        # scoring and learning take.
         for d in range(forest.n_inputs):
             forest.noted_inputs[d] = forest.inputs[d]
         forest.noted_score = scores.readings[RELATIVE]

@@ -46,7 +46,7 @@ from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
 
-# Difference of two values of a feature, in widths, above which a term grows logarithmically.
+# Difference between two values of a feature, in widths, above which a term grows logarithmically.
 CAP = 10.0
 # Largest total weight of the terms that are omitted from equation (1) above.
 REST = 1e-4
@@ -299,7 +299,7 @@ def set_widths(table: Neighbors) -> None:
 
 @inlined
 def _is_noted(table: Neighbors) -> bool:
-    """Return whether the next sample is the last scored sample, and nothing was learned since."""
+    """Return whether the next sample is the last scored sample, with nothing learned since."""
     if table.noted_at != table.n_samples:
         return False
     start = table.n_inputs * (table.shingle - 1)
@@ -431,7 +431,7 @@ class NeighborTable(Learned[Neighbors]):
     entering
         Probability with which a sample enters if there is no room.
     skips
-        Whether single unusual samples are left out.
+        Whether isolated unusual samples are skipped.
     missing
         The meaning of an absent feature: the detector's parameter of the same name.
     seed

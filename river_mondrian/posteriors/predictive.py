@@ -273,7 +273,7 @@ class PredictiveDistribution:
         Parameters
         ----------
         probability
-            The probability of values up to the quantile, between 0 and 1.
+            The probability that the target is at most the quantile, between 0 and 1.
 
         Returns
         -------

@@ -62,9 +62,9 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     """Describe the nodes on the path of the last predicted sample in a tree.
 
     `numbers` gets `STEP_NUMBERS` values per node. The first value is 1 if the node has seen samples
-    or ends the path, otherwise 0. The other values are the probabilities to stop (see `weighting`).
-    `distributions` gets `STEP_ROWS` rows per node, with a value per class: c and tab of the HNSP
-    (see `labels.hnsp`), then the distributions of the weightings.
+    or ends the path, otherwise 0. The other values are the probabilities of stopping (see
+    `weighting`). `distributions` gets `STEP_ROWS` rows per node, with a value per class: c and tab
+    of the HNSP (see `labels.hnsp`), then the distributions of the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -115,7 +115,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
 
 
 class Explanation:
-    """The features' contributions to the prediction of the last predicted sample.
+    """The features' contributions to the prediction for the last predicted sample.
 
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a

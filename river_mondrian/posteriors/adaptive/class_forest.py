@@ -1,4 +1,4 @@
-"""Learning of a sample's class by the mixture, the discriminants, and the trees' statistics.
+"""Learning of a sample's class by the mixture, the discriminants and the trees.
 
 `learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
 

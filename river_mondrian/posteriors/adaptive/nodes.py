@@ -46,7 +46,7 @@ UNNOTICED = 1e-18
 # The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy
 # labels. The second weighting relies more on deep nodes. In the second weighting, the estimate of a
 # node is a mixture of the estimates from the three counts. Each weighting has a Dirichlet prior,
-# and a prior probability to stop.
+# and a prior probability of stopping.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
@@ -106,7 +106,7 @@ class Statistics(rec.Record):
     classes, the first seen classes and the links follow the head (see `seen`).
     """
 
-    # Probability to stop at the node, for each weighting.
+    # Probability of stopping at the node, for each weighting.
     stops: rec.Float32s = rec.inline(N_WEIGHTINGS)
     # Shares of the three counts in the second weighting.
     shares: rec.Float32s = rec.inline(N_MEMORIES)
@@ -386,7 +386,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return the number of sums for the posteriors of the trees of one role."""
+        """Return the number of sums that the posteriors of one role's trees need."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

@@ -214,7 +214,7 @@ def copy_statistics(
 ) -> None:
     """Copy the statistics `below` of a node to the statistics `target` of the node's new parent.
 
-    The node is on side `side` of the parent. The probabilities to stop are not copied.
+    The node is on side `side` of the parent. The probabilities of stopping are not copied.
     """
     n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
     if not is_sparse:

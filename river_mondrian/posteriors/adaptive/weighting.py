@@ -4,7 +4,7 @@ A pruned tree predicts a sample's class from the earlier samples in the sample's
 prediction averages over all prunings. The weight of a pruning is the prior of the pruning times the
 likelihood of earlier samples. Let E be the likelihood of a node's samples under the node's own
 predictions. Let P_w be the likelihood under the weighted prunings of the node's subtree, and D the
-product of P_w over the node's children. With the prior probability s to stop at the node,
+product of P_w over the node's children. With the prior probability s of stopping at the node,
 
     P_w = s E + (1 - s) D.
 
@@ -14,10 +14,10 @@ multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
-which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
-/ p. A node stores only b (`Statistics.stops`). Learning a sample is one pass from the sample's
-leaf, where p = p_own, up to the root. A prediction is a pass down (`prediction`). The weight of a
-node's p_own is b times the product of 1 - b over the nodes above.
+which is the prediction of the node's subtree. The posterior probability of stopping, b, becomes b
+p_own / p. A node stores only b (`Statistics.stops`). Learning a sample is one pass from the
+sample's leaf, where p = p_own, up to the root. A prediction is a pass down (`prediction`). The
+weight of a node's p_own is b times the product of 1 - b over the nodes above.
 
 The loss of a sample of weight w counts w times, so the sample's likelihoods are raised to the power
 of w. E is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is
@@ -31,9 +31,10 @@ AMF:
   The first weighting has the priors of AMF. The second weighting relies more on deep nodes. In the
   second weighting, p_own is a mixture of the estimates from three counts (see `nodes`).
 
-- The labels that update b have guided the cuts before, so the likelihood of deep nodes is too high.
+- The labels that update b have already guided the cuts, so the likelihood of deep nodes is too
+  high.
 
-- b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
+- b is kept between `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
 
 - A node that is inserted above another node copies the other node's statistics. E and P_w of the
   new node are unknown, so b begins with s.
@@ -270,17 +271,17 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     return 0
 
 
-# Switching rate of the fixed share among a node's three counts, and least probability to stop.
+# Switching rate of the fixed share among a node's three counts, and least probability of stopping.
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
 
 @inlined
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
-    """Update a weighting's probability to stop with predictions of a node and the node's child.
+    """Update a weighting's probability of stopping with predictions of a node and its child.
 
-    `stopped` is the probability to stop times the node's prediction. Returns the prediction of the
-    node's subtree.
+    `stopped` is the probability of stopping times the node's prediction. Returns the prediction of
+    the node's subtree.
     """
     predicted = stopped + (1.0 - statistics.stops[v]) * below
     statistics.stops[v] = min(max(stopped / predicted, LEAST_STOP), 1.0 - LEAST_STOP)
@@ -365,7 +366,7 @@ def update_weights(
 
 @inlined
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
-    """Update a probability to stop with log likelihoods of a node and the node's child.
+    """Update a probability of stopping with log likelihoods of a node and its child.
 
     Returns the logarithm of the likelihood of the node's subtree.
     """

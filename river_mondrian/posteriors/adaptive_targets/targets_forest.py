@@ -140,7 +140,7 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Factor by which `beyond` is discounted at each sample, and largest `beyond` at which targets are
+# Factor by which `beyond` is discounted with each sample, and largest `beyond` at which targets are
 # clipped. `beyond` counts targets beyond the fences.
 FADING = 0.9
 MOST_BEYOND = 3.0
@@ -315,7 +315,7 @@ class TargetsForest(AdaptiveTargetForest):
         return n, node.n_samples / n
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return by how much a cut reduces the sum of squared deviations from the mean."""
+        """Return a cut's reduction of the sum of squared deviations from the mean."""
         sides = self.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:

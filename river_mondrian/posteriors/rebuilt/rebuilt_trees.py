@@ -473,7 +473,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return self.schedule.of_role(LONG)
 
     def _put_in_place(self) -> None:
-        """Replace the oldest tree of a role by the tree that has been built for this role."""
+        """Replace the oldest tree of a role with the tree that has been built for this role."""
         slot = self.schedule.slot
         # The tables of the tree may still have the size of an earlier, larger tree.
         tree = self.trees[slot]

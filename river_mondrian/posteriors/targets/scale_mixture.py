@@ -28,7 +28,7 @@ MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
 N_LAWS = len(MEDIANS) * len(SPREADS)
 
-# Factor by which the score of each distribution in `LAWS` is discounted at each used target.
+# Factor by which the score of each distribution in `LAWS` is discounted with each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
 # Of the first EARLY targets, one in eight is used, and of later targets one in sixteen.
@@ -98,7 +98,7 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 def is_used(n: int) -> bool:
     """Return whether the target after `n` earlier targets updates the learned distribution.
 
-    The choice is a hash of `n`, so that cycles of the targets do not affect the choice.
+    The choice depends on a hash of `n`, so that cycles of the targets do not affect the choice.
     """
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 

@@ -71,7 +71,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         Hyperparameters of the posterior. None means that the hyperparameter is chosen from the
         data.
     learns_law
-        Whether the distribution of targets is learned (see `scale_mixture`) instead of normal.
+        Whether the distribution of targets is learned (see `scale_mixture`). If not, the
+        distribution is normal.
 
     """
 
@@ -290,7 +291,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Number of samples from which shards of the trees may learn separately."""
         if self.plain_means:
             return super().splits_at
-        # The last change of hyperparameters has ended by this number, for any choice.
+        # The last change of hyperparameters has ended by this number of samples, for any choice.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
         n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
         n_asked *= hyperparameters.MOST_CANDIDATES
