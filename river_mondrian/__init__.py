@@ -77,7 +77,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use: importing all names takes twice as long as one."""
+    """Import a public name at its first use: importing all takes twice as long as importing one."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

@@ -24,7 +24,7 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return an argument's `repr` and type for a message; only the type if the `repr` is long."""
+    """Return an argument's `repr` and type for a message; omit a `repr` that is long."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"

@@ -103,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; refuse arrays of objects, and types with other flags than NumPy sets."""
+    """Return the array; refuse arrays of objects, and types whose flags NumPy would not set."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but numbers are not stored in this type")
@@ -117,7 +117,7 @@ def check_number(owner: object, what: str, value: Any, least: float, most: float
 
 
 def check_equal(owner: object, record: Any, **expected: int) -> None:
-    """Refuse a stored object unless its record's fields have the expected numbers."""
+    """Refuse a stored object unless the fields of its record have the expected values."""
     for name, value in expected.items():
         check_number(owner, name, getattr(record, name), value, value)
 
@@ -196,7 +196,7 @@ def check_ascending_rows(
 
 
 def check_numbering(owner: object, what: str, numbers: Any) -> None:
-    """Refuse anything but a dict from keys to 0, 1, 2, ... in order."""
+    """Refuse anything but a dict that maps its keys, in order, to 0, 1, 2, ..."""
     if type(numbers) is not dict:
         refuse(owner, what, numbers, "but its type should be dict")
     for i, (key, number) in enumerate(numbers.items()):

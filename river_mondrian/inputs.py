@@ -151,7 +151,7 @@ _AS_NUMBERS = {
 
 
 def as_dict(x: Any) -> dict[Any, Any]:
-    """Return a sample as a dict, because a look-up in another mapping may insert the key.
+    """Return a sample as a dict; a look-up in another mapping could insert an absent key.
 
     Raises
     ------
@@ -333,8 +333,8 @@ def gap_of(name: Hashable, missing: Any) -> float:
 class FeatureIndex:
     """The known features, and the place of each feature in a vector.
 
-    A feature is known from its first value that is not missing. The feature is a category if this
-    value is a level. New features of one sample are ordered by name.
+    A feature becomes known with its first value that is not missing. The feature is a category if
+    this value is a level. New features of one sample are ordered by name.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ class FeatureIndex:
 
     def _refresh(self) -> None:
         names = self.names
-        # `itemgetter` of one name returns no tuple.
+        # The `itemgetter` of a single name does not return a tuple.
         self._n_fast = len(names) if len(names) > 1 else -1
         self._has_zeros = not np.isnan(self.gaps).all()
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len

@@ -86,7 +86,7 @@ def _attributes_of(part: Any) -> dict[str, Any]:
 
 
 class Steps:
-    """Remaining steps of a change; repeating a completed step has no effect.
+    """The last steps of a change; running a completed step again must have no effect.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Steps:
         self._steps = list(steps)
 
     def settle(self) -> None:
-        """Run the remaining steps."""
+        """Run all steps, including steps that were completed before an interruption."""
         for step in self._steps:
             step()
 

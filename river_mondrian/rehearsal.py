@@ -145,6 +145,6 @@ def _store_and_load(model: Any) -> None:
     try:
         stored = pickle.dumps(model)
     except (AttributeError, TypeError, pickle.PicklingError):
-        # An argument cannot be pickled, so the model will never be in a file.
+        # An argument cannot be pickled, so no pickle of such a model will be loaded.
         return
     pickle.loads(stored)

@@ -37,7 +37,7 @@ class Rows:
     n
         Number of rows.
     memory, stride
-        Memory of the rows, and bytes from one row to the next.
+        Memory of the rows, and number of bytes from one row to the next.
 
     """
 

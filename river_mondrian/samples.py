@@ -39,9 +39,10 @@ class SampleReader:
     Parameters
     ----------
     shifts
-        Whether the map depends only on differences of values. If so, a feature whose first value is
-        far from 0 has this value as its origin. The origin is subtracted before values are rounded.
-        An absent value counts as the origin.
+        Whether the map depends only on differences of values. If so, and if there are fewer than
+        `MANY_FEATURES` features, a feature whose first value is far from 0 has this value as its
+        origin. The origin is subtracted before values are rounded. An absent value counts as the
+        origin.
 
     """
 
@@ -96,7 +97,7 @@ class SampleReader:
         return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Return a mapping as a vector, NaN for absent features; refuse levels unless `levels`."""
+        """Return a mapping as a vector, absent features as NaN; refuse levels unless `levels`."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins
@@ -144,10 +145,10 @@ class SampleReader:
         values[known] -= self.origins[places[known]]
 
     def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
-        """Return a mapping's entries, sorted by their places in a dictionary.
+        """Return a text's entries, sorted by the places of the words in the vocabulary `places`.
 
-        If `adds`, unknown words with values are added to the dictionary, at the next places, in the
-        order of their names. After an interruption, the dictionary may hold words that no learned
+        If `adds`, unknown words with values are added to the vocabulary, at the next places, in the
+        order of their names. After an interruption, the vocabulary may hold words that no learned
         sample has.
         """
         x = as_dict(x)

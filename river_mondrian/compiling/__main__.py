@@ -1,4 +1,4 @@
-"""Compile all classes for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
+"""Compile all kernels for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from .cache import CACHE
 
 
 def main(folder: Path, n_jobs: int) -> None:
-    """Compile all classes, and copy the code to a folder.
+    """Compile the kernels of all classes, and copy the code to a folder.
 
     `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` must describe the oldest supported processor, as set
     by `hatch_build.py`.

@@ -42,7 +42,7 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
     For an overlapping last block, `repeated` is the number of dimensions that this block shares
-    with the block before. For other blocks, `repeated` is None.
+    with the block before it. For other blocks, `repeated` is None.
     """
     size = n.type(BLOCK)
     with cgutils.for_range(builder, builder.udiv(n, size)) as loop:
@@ -53,7 +53,7 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
 
 
 def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
-    """Return a last block's gaps, with 0 in dimensions that it shares with the block before."""
+    """Return a last block's gaps, with 0 in dimensions shared with the block before it."""
     if repeated is None:
         return gaps
     first = builder.insert_element(ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0))
@@ -99,8 +99,8 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
     _blocks(builder, n, find_furthest)
-    # Sums in float64 take longer than comparisons. Few sums are needed, because most samples are in
-    # most boxes.
+    # Sums in float64 take longer than comparisons. So distances are summed only if the sample is
+    # outside the box, which is rare.
     outside = builder.bitcast(builder.fcmp_ordered(">", builder.load(furthest), zeros), _BITS)
     with builder.if_then(builder.icmp_unsigned("!=", outside, _BITS(0))):
         _blocks(builder, n, add)

@@ -6,7 +6,7 @@ if no logging is set up. During `warmup`, compilation is expected, so the level 
 compiled function is logged at level DEBUG.
 
 Numba creates many long-lived objects. The garbage collector would search all objects of the process
-several times, which takes a tenth of the time of compilation. During compilation, the collector
+several times, which would take a tenth of the compilation time. During compilation, the collector
 searches only young objects.
 """
 
@@ -46,7 +46,7 @@ class Watch:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Context manager around a call of numba's compiler, which may load all code from disk."""
+        """Context manager around a call of numba's compiler; the call may only load stored code."""
         with self._lock:
             self._n_open += 1
         try:
@@ -65,7 +65,7 @@ class Watch:
             self._thresholds = None
 
     def begin_anew(self) -> None:
-        """Forget the calls of other threads, which do not exist in the child after a fork."""
+        """Forget the calls of the parent's threads, which do not exist in the child of a fork."""
         self._lock = threading.RLock()
         self._n_open = 0
         self._restore()

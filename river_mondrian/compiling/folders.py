@@ -19,7 +19,8 @@ _config: Any = numba.config
 # A folder is removed if no process has used it for this many days.
 UNUSED_DAYS = 30
 
-# When a new folder is created, at most this many other folders are kept: the last used folders.
+# When a new folder is created, at most this many other folders are kept: the most recently used
+# ones.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.

@@ -120,7 +120,7 @@ def learn_dataset(
     n_workers: int = 2,
     batch_size: int = 8192,
 ) -> Any:
-    """Make a model learn the rows of a `ray.data.Dataset`, for example of Parquet files.
+    """Make a model learn the rows of a `ray.data.Dataset`, for example read from Parquet files.
 
     If the model can be merged (see `merge`), workers learn in parallel. Each worker learns some of
     the rows, and then the workers' models are merged. Any other model learns in the calling

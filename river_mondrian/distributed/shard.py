@@ -257,7 +257,7 @@ class Shard:
 #
 # - A restarted worker loads its file, and gets the later blocks. A block is kept until every
 #   worker's file includes it.
-# - A worker skips a block that it has learned, and returns the same answer.
+# - A worker skips a block that it has learned, and returns the same answer as before.
 # - Answers are used in the order of blocks. The answers to a block are used once all workers have
 #   answered.
 

@@ -40,7 +40,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     Predictions equal the single model's predictions up to rounding.
 
     A worker that dies is restarted from its last saved file, and learns the later blocks again. So
-    no sample is lost or learned twice. Samples are checked before a worker gets them.
+    the trees include each sample exactly once. Samples are checked before a worker gets them.
 
     Parameters
     ----------
@@ -451,7 +451,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The current prior_variance, prior_rate and noise_variance; empty if there are none."""
+        """The current `prior_variance`, `prior_rate` and `noise_variance`, or an empty dict."""
         with self._lock:
             state = self._state
             if isinstance(state, Crew):

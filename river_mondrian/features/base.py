@@ -24,8 +24,8 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    map. A `FeatureMap` that never replaces `_map` needs no replay, so its `_pool` may be None.
    `CompiledMap.n_columns` may grow at any time: the weights of a new column are zero.
 3. `_locate(x, compiled)` writes the sample to memory that kernels read. One call of the learner's
-   kernel maps, predicts and updates. The kernel's arguments are the records of the learner, the
-   map, the sample and the outputs.
+   kernel maps the sample, predicts, and updates the weights. The kernel's arguments are the records
+   of the learner, the map, the sample and the outputs.
 
 For a batch, `_observe_rows` updates the map, `_outputs` returns the outputs of all rows, and the
 learner's kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`.
@@ -318,8 +318,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Returns
         -------
         A frame or array like `X`, with the same pandas index; without columns if the map cannot map
-        yet. For a cell map, a frame has only columns with non-zero values. In pandas, these columns
-        are sparse. For an array, the result is the matrix of `to_csr`.
+        yet. For a cell map, a frame has only columns with non-zero values, which are sparse in
+        pandas. For a cell map and an array, the result is the sparse matrix that `to_csr` returns.
 
         Raises
         ------
@@ -357,8 +357,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A matrix with a row per row of `X` and a column per column of the map. Matrices of different
-        frames have the same columns if the map has not changed.
+        A matrix with a row for each row of `X` and a column for each column of the map. Matrices of
+        different frames have the same columns if the map has not changed.
 
         Raises
         ------
@@ -381,9 +381,10 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        An array with a row per row of `X` and a column per row of `Y`. For a cell map, each value
-        is the share of partitions in which both rows fall into the same cell. For a dense map, BLAS
-        computes the values, so their last digits depend on the processor and on the number of rows.
+        An array with a row for each row of `X` and a column for each row of `Y`. For a cell map,
+        each value is the share of partitions in which both rows fall into the same cell. For a
+        dense map, BLAS computes the values, so their last digits depend on the processor and on the
+        number of rows.
 
         Raises
         ------

@@ -31,9 +31,9 @@ class RandomFourierFeatures(ByFeature):
     distribution of w is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, and
     Cauchy in each feature for the Laplace kernel. Each frequency gives two features, the cosine and
     the sine of w . x. The dot product of two samples' features is an unbiased estimate of the
-    kernel, and 1 for a sample with itself. An alternative is one cosine of w . x plus a random
-    phase. With this alternative, the dot product of a sample with itself is 1 only on average. For
-    close samples, the estimate varies more than with cosine and sine[^2].
+    kernel, and 1 for a sample with itself. The alternative is one feature for each frequency: the
+    cosine of the sum of w . x and a random phase. Then the dot product of a sample with itself is 1
+    only on average. For close samples, the estimate varies more than with cosine and sine[^2].
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's frequencies, so the order and the time of
@@ -125,7 +125,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's grids, so the order and the time of appearance
-    do not matter. The value 0 is in the same bin of each grid, so a new feature does not change the
+    do not matter. In every grid, the value 0 is in bin 0, so a new feature does not change the
     cells of earlier samples.
 
     Parameters
@@ -263,11 +263,11 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
 @dataclass(eq=False, repr=False)
 class NystromFeatures(Pooled):
-    """Nystrom features of the Laplace or the Gaussian kernel.
+    """Nyström features of the Laplace or the Gaussian kernel.
 
     The map approximates the kernel from the kernel's values for some samples, the landmarks[^1].
     Let D be the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V
-    the matrix of the eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the
+    the matrix of their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the
     vector of the kernels of x with the landmarks. With as many components as landmarks, the dot
     product of two mapped landmarks is their kernel. The dot product of any other mapped sample with
     itself is at most 1, the kernel of the sample with itself. `OGDClassifier` on this map is
@@ -379,9 +379,10 @@ class IsolationFeatures(Pooled, CellFeatures):
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where they are sparse, so the
-    kernel adapts to the data, without labels. The kernel's feature map is exact and finite. A
-    sample has one cell per partition, however many cells a partition has. So linear models on the
-    map (see `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
+    kernel adapts to the data, without labels. The kernel's feature map is exact and has a finite
+    number of dimensions. A sample has one cell per partition, however many cells a partition has.
+    So linear models on the map (see `OGDClassifier`) predict and learn in time proportional to
+    `n_partitions`.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
     or, for texts, by cosine distance. If two points are equally near, the point that is earlier in
@@ -402,8 +403,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         0.5 / sqrt(n_partitions).
     n_cells
         Number of points that a partition isolates, psi in the paper. More points give a sharper
-        kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. At most a quarter
-        of the pool is used.
+        kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
+        isolates at most a quarter of the pool.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
         faster than Voronoi diagrams, and were more accurate on most of the tested data sets.
@@ -419,9 +420,9 @@ class IsolationFeatures(Pooled, CellFeatures):
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
-        nearest. Samples of zeros do not become points. With "auto", the distance is "cosine" if
-        there are at least 256 features and samples have on average fewer than a tenth of them.
-        Otherwise, the distance is "euclidean". Isolation trees use no distance.
+        nearest. Samples whose values are all 0 do not become points. With "auto", the distance is
+        "cosine" if there are at least 256 features and samples have on average fewer than a tenth
+        of them. Otherwise, the distance is "euclidean". Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices

@@ -143,13 +143,13 @@ class MondrianFeatures(kinds.CellFeatures):
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
     all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1). So a direction with a larger
-    norm has a larger weight in the distance. Random directions are uniform on the sphere of the
-    first sample's d features. The norm of a direction is d kappa_d / (2 kappa_(d-1) n), where
-    kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel tends to
-    exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears later gets
-    normally distributed coefficients with the mean absolute value 1 / n. A missing value counts as
-    the mean of the learned values. Before its first appearance, a feature counts as its first
-    value. A direction is missing if all its features are missing.
+    norm has a larger weight in the distance. Random directions are uniformly distributed in the
+    space of the first sample's d features. The norm of a direction is d kappa_d / (2 kappa_(d-1)
+    n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
+    tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears
+    later gets normally distributed coefficients with the mean absolute value 1 / n. A missing value
+    counts as the mean of the learned values. In samples before its first appearance, a feature
+    counts as its first value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
     these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /
@@ -414,7 +414,7 @@ class MondrianFeatures(kinds.CellFeatures):
         Returns
         -------
         For each direction, a mapping from feature to coefficient; without `directions`, a mapping
-        for each feature. Empty before the first sample.
+        for each feature. The list is empty before the first sample.
 
         """
         arguments.check_place("partition", partition, self.n_partitions)

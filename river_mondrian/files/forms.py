@@ -233,7 +233,7 @@ class Encoder:
         return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
 
     def _add(self, value: Any, name: str) -> str:
-        """Add an array, with quotes after the name if the name is taken; return the new name."""
+        """Add an array, and return its name; a name that is taken gets a quote at its end."""
         while name in self.arrays:
             name += "'"
         self.arrays[name] = value

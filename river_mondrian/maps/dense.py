@@ -105,7 +105,7 @@ class FourierMap(RowPerFeature):
         return [f"fourier_{column}" for column in columns]
 
 
-# Nystrom features: a sample's kernels with landmarks, projected (Williams and Seeger, 2000).
+# Nyström features: a sample's kernels with landmarks, projected (Williams and Seeger, 2000).
 
 
 # Kernels of two vectors: exp(-rate |x - y|_1) and exp(-rate |x - y|_2^2).
@@ -246,7 +246,7 @@ def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 class NystromMap(CompiledMap):
-    """Nystrom features whose landmarks are the samples of a pool.
+    """Nyström features whose landmarks are the samples of a pool.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The record of a feature map, and the kernels that map samples.
 
-A map's record holds the address of the kernel that maps a sample. So a learner's kernel maps,
-predicts and updates in one call from Python, and is not compiled for each map.
+A map's record holds the address of the kernel that maps a sample. So a learner's kernel maps a
+sample, predicts and updates weights in one call from Python, and is not compiled for each map.
 """
 
 from __future__ import annotations

@@ -393,8 +393,9 @@ def weights(
 
     Returns
     -------
-    The axes, with an area for each group, or a line for each group if any weight is negative. The
-    exponents of a classifier's experts and the weights in a regressor's mixture may be negative.
+    The axes, with an area for each group, or a line for each group if the weight of any group is
+    negative. A classifier's weights are exponents, and a regressor's weights belong to a mixture;
+    both may be negative.
 
     Raises
     ------

@@ -30,10 +30,10 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     """Draw a tree on its time axis.
 
     Time runs downwards from 0. A branch shows the samples of a node. The branch begins when a cut
-    separates these samples from other samples, and forks when a cut splits these samples. A leaf is
-    a dot. A triangle is an omitted subtree. The text below the triangle has the subtree's numbers
-    of leaves and samples. The colour of dots and triangles shows a classifier's most frequent
-    class, or a regressor's mean.
+    separates these samples from other samples, and forks when a cut splits these samples. A dot is
+    a leaf, and a triangle is an omitted subtree. The text below a triangle shows the subtree's
+    numbers of leaves and samples. The colour of dots and triangles shows a classifier's most
+    frequent class, or a regressor's mean.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the `most` largest numbers and the others' sum, with names (and values in `x`)."""
+    """Return labels and numbers of the `most` largest absolute values, and of the others' sum."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -187,8 +187,8 @@ def reliability(
 
     Probabilities of all labels are sorted into bins of equal width. The marker of a bin shows the
     mean of the bin's probabilities and the share of the bin's labels that were true. The area of a
-    marker grows with the number of probabilities. Calibrated probabilities are on the diagonal.
-    Probabilities below the diagonal are too high.
+    marker grows with the number of probabilities. The markers of calibrated probabilities are on
+    the diagonal. If a marker is below the diagonal, the probabilities in its bin are too high.
 
     Parameters
     ----------
@@ -205,7 +205,8 @@ def reliability(
 
     Returns
     -------
-    The axes. The legend has the expected calibration error, the mean distance from the diagonal.
+    The axes. The legend has the expected calibration error: the mean distance of the bins from the
+    diagonal, weighted by their numbers of probabilities.
 
     Raises
     ------

@@ -259,7 +259,7 @@ class Table(Record, Generic[R]):
         return self.ROW(record)
 
     def none(self) -> R:
-        """Return the record for no row, at address 0."""
+        """Return the record at address 0, which stands for no row."""
         return self.ROW(0)
 
 

@@ -540,7 +540,7 @@ def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
     return room
 
 
-# Memory that `new_array` and `new_int64s` have allocated in Python, by address.
+# Memory that `new_array` and `new_int64s` allocate when they run as Python, by address.
 _ALLOCATED: dict[int, Any] = {}
 
 
@@ -581,7 +581,7 @@ def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def copy_record(source: Record, target: Record) -> None:
-    """Copy the record `source`, with the size of its type, to the memory of `target`."""
+    """Copy the record `source` to the memory of `target`; the type of `source` sets the size."""
     ctypes.memmove(int(target), int(source), type(source).SIZE)
 
 
@@ -618,13 +618,13 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @lowered(lambda context, builder, word: builder.ctpop(word))
 def popcount(word: int) -> int:
-    """Count the bits of an integer that is not negative."""
+    """Count the bits that are 1 in an integer that is not negative."""
     return int(word).bit_count()
 
 
 @lowered(lambda context, builder, word: builder.cttz(word, ir.IntType(1)(1)))
 def lowest_bit(word: int) -> int:
-    """Return the position of the lowest bit of an integer that is not zero."""
+    """Return the position of the lowest bit that is 1 in an integer that is not zero."""
     return (int(word) & -int(word)).bit_length() - 1
 
 

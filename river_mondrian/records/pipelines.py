@@ -43,8 +43,8 @@ _PASSES = (
     *("ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis"),
 )
 
-# Optimization level of helpers, and of functions that run rarely (without vector units). Numba's
-# level is 3.
+# Optimization level of helpers and of functions that run rarely. The latter are not vectorized.
+# Numba's level is 3.
 _LOW_LEVEL = 1
 
 Pipelines = list[Any]

@@ -500,5 +500,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# If nothing is compiled: the function of each entry field, by the value of the field.
+# Functions of entry fields, by the values of the fields; used if nothing is compiled.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
