@@ -504,7 +504,8 @@ class NeighborTable(Learned[Neighbors]):
     def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
         """Return a copy with new features, given their first values and the known widths.
 
-        The origin of a feature is its first value. New features are absent in the held samples.
+        The origin of a numeric feature is the feature's first value. New features are absent in the
+        held samples.
         """
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL

@@ -273,7 +273,7 @@ class PredictiveDistribution:
         Parameters
         ----------
         probability
-            The probability that the target is at most the quantile, between 0 and 1.
+            The probability, between 0 and 1, that the target is at most the quantile.
 
         Returns
         -------

@@ -241,7 +241,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. Initially, the last tree is the spare
+        tree.
     n_long
         Number of trees of all samples.
     n_candidates

@@ -5,8 +5,8 @@ it has seen (`SeenClass`). The node's row of statistics has the first `N_FIRST` 
 further row has `N_MORE` classes, from the word `MORE_WORD` on. The rows of a node form a binary
 tree, in which every row links to at most two other rows. In the i-th row of the search for a class,
 bit i of the class's number selects the link. A class is in the first row of this search that had
-room when the class was first seen. So a search takes at most as many steps as the class's number
-has bits. Rows are freed only together with the tree.
+room when the class was first seen. So a search takes at most as many steps as the largest class
+number has bits. Rows are freed only together with the tree.
 """
 
 from collections.abc import Iterator

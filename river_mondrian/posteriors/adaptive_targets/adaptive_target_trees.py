@@ -91,7 +91,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. Initially, the last tree is the spare
+        tree.
     n_candidates
         Number of cuts from which the best cut is chosen.
     max_samples
@@ -340,8 +341,9 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE or the index of an input that is too large, and each feature's contribution.
 
-        Features become known one after another, in random orders and their reverses. A feature's
-        contribution is the mean change of the prediction when the feature becomes known.
+        At first all features are missing. Features then become known one at a time, in random
+        orders and in the reversed orders. A feature's contribution is the mean change in the
+        prediction when the feature becomes known.
         """
         self.vector[: self.n_inputs] = inputs
         bad = self.predict_inputs()

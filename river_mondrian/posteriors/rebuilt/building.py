@@ -147,7 +147,10 @@ ROOM = 64
 
 @inlined
 def _doubles(forest: R) -> bool:
-    """Return whether the next sample doubles the number of samples while ranges are fitted."""
+    """Return whether ranges are fitted when the next sample is learned.
+
+    During the warm-up, ranges are fitted when the number of samples becomes a power of 2.
+    """
     n = forest.n_samples
     return bool(forest.raw_values) and n & (n + 1) == 0
 
@@ -268,10 +271,10 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 def learn_accepted(forest: R) -> int:
     """Learn the accepted sample.
 
-    If the sample doubles the number of samples, only the mixture learns the sample. Returns DONE,
-    NO_POINT_ROOM, or the number of a tree that needs room for `ROOM` more rows. Without room,
-    nothing has been learned. Since an allocation may move rows that the last prediction refers to,
-    the sample may be predicted again.
+    If ranges are fitted at this sample (see `_doubles`), only the mixture learns the sample.
+    Returns DONE, NO_POINT_ROOM, or the number of a tree that needs room for `ROOM` more rows.
+    Without room, nothing has been learned. Since an allocation may move rows that the last
+    prediction refers to, the sample may be predicted again.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)

@@ -28,10 +28,10 @@ REPLAYING = 5
 BUILT = 6
 
 # Stages of the accepted sample, which is the sample that is being learned. LEARNED: the sample has
-# been learned. ACCEPTED: the sample waits to be learned. A sample that doubles the number of
-# samples has two more stages. MIXED_IN: the mixture has learned the sample, but the sample is not
-# stored and the ranges are not fitted. RESCALED: the sample's point is stored, and the trees must
-# be rebuilt.
+# been learned. ACCEPTED: the sample waits to be learned. If ranges are fitted at the sample (see
+# `building`), the sample has two more stages. MIXED_IN: the mixture has learned the sample, but the
+# sample is not stored and the ranges are not fitted. RESCALED: the sample's point is stored, and
+# the trees must be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2

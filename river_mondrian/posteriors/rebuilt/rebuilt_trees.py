@@ -60,7 +60,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. Initially, the last tree is the spare
+        tree.
     n_long
         Number of trees of all samples.
     n_candidates
