@@ -41,11 +41,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       samples after the increase, and the step sizes of the regressions are reset.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Rebuilds are spread over `learn_one` calls. Features need no scaling, and may be categories or
-    missing. Features and classes may appear at any time. Trees map levels of categories to numbers
-    as `MondrianForestClassifier` does. The linear models have a weight or a count for each level,
-    in a table of 2,048 rows. A hash of the level selects the row, so several levels may share a
-    row.
+    Rebuilds are spread over `learn_one` calls. Features need no scaling and may be categories, and
+    values may be missing. Features and classes may appear at any time. Trees map levels of
+    categories to numbers as `MondrianForestClassifier` does. The linear models have a weight or a
+    count for each level, in a table of 2,048 rows. A hash of the level selects the row, so several
+    levels may share a row.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
     returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
@@ -74,7 +74,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a right
+        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a correct
         prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
         After a drift, the forest keeps as many samples as the detector's `width`, but at least 50.
         If the detector has no `width`, the forest keeps 200 samples.

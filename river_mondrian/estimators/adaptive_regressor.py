@@ -51,8 +51,8 @@ class AdaptiveMondrianForestRegressor(
       the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories or
-    missing, and may appear at any time. Trees map levels of categories to numbers as
+    Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories, may
+    have missing values, and may appear at any time. Trees map levels of categories to numbers as
     `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
     target farther than 10 robust ranges from the robust range of the learned targets is clipped
     (see the notes of `MondrianForestRegressor`). Targets are not clipped while several of the
@@ -188,7 +188,7 @@ class AdaptiveMondrianForestRegressor(
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return each expert's weight in the second mixture (see the class); empty at first."""
+        """Return each expert's weight in the second mixture; empty before the first sample."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.

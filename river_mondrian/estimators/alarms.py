@@ -109,8 +109,8 @@ class Alarms(Model, base.AnomalyDetector):
     With several detectors, p is the geometric mean of the detectors' values of p.
 
     A sample with a novel value has the score 1. There is one exception: of the latest `window`
-    samples, more than the fraction 1 - `threshold` exceeded the earlier ranges by at least as much.
-    This happens if values keep growing, or if many features have heavy tails.
+    samples, more than the fraction 1 - `threshold` exceeded the earlier ranges by at least as much
+    as this sample. This happens if values keep growing, or if many features have heavy tails.
 
     The score is 0 during the grace period, and while another alarm would exceed the budget. Without
     a novel value, the score is also 0 for `rest` samples after an alarm, and while all features are
@@ -349,7 +349,7 @@ class Alarms(Model, base.AnomalyDetector):
     @property
     @locked
     def alarms(self) -> list[Alarm]:
-        """The latest alarms, the oldest first: at most 100, or the alarms of a larger `budget`."""
+        """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
         return [Alarm(*alarm) for alarm in self._alarms]
 
     @property

@@ -88,11 +88,12 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same
     bound holds for the share of targets above the intervals. Usually the excess over (1 - coverage)
-    / 2 is far smaller. An end of an interval is infinite if no finite end has the coverage. Of T
-    labels that had been seen before, at least the share coverage - 320 / T are in their sets. Late
-    labels weaken these bounds. If labels come d samples late, the term 1,850 / T becomes 25 (d + 1)
-    / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d = 25 on. The coverage may
-    exceed the requested coverage if errors or probabilities have few different values.
+    / 2 is far smaller. An end of an interval is infinite if the coverage cannot be reached with a
+    finite end. Of T labels that had been seen before, at least the fraction coverage - 320 / T is
+    in the predicted sets. Late labels weaken these bounds. If labels come d samples late, the term
+    1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d
+    = 25 on. The coverage may exceed the requested coverage if errors or probabilities have few
+    different values.
 
     Examples
     --------
@@ -317,7 +318,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         x
             A sample.
         coverage
-            The share of targets inside their intervals, between 0 and 1.
+            The requested share of targets inside their intervals, between 0 and 1.
 
         Returns
         -------
@@ -347,7 +348,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         x
             A sample.
         coverage
-            The share of labels in their sets, between 0 and 1.
+            The requested share of labels that are in their sets, between 0 and 1.
         exact
             Whether a set may be empty. With `exact=False`, every set contains the most probable
             class. The coverage is then at least the model's accuracy, which may exceed the

@@ -122,7 +122,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     With `directions`, the trees cut weighted sums of features instead of features: a STIT
     process[^2]. All trees use the given mappings. The rate of cuts in a direction is proportional
-    to the norm of its mapping. Random directions are uniform on the sphere. They are scaled so
+    to the norm of its mapping. Random directions are uniform on the unit sphere. They are scaled so
     that, with many directions, the kernel k(x, y) of the forest is the isotropic exponential kernel
     exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples
     (of the first sample with `scale=False`). The coefficients of a later feature are drawn from a

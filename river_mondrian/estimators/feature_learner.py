@@ -140,7 +140,7 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample for a kernel. `learns` says whether the sample will be learned."""
+        """Return a sample as a record for kernels; `learns` says whether it will be learned."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:

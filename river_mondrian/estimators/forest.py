@@ -340,9 +340,9 @@ class TargetExplanations(ExplainedForest):
         of milliseconds for 10 trees.
 
         In an adaptive forest, the values of the sample are added one after the other to a sample
-        without values. Each feature gets the change of the prediction. The mean over several orders
-        and their reverses estimates Shapley values. An explanation by an adaptive forest needs 32
-        predictions per feature.
+        without values. Each feature gets the change that its value causes in the prediction. The
+        mean over several orders and their reverses estimates Shapley values. An explanation by an
+        adaptive forest needs 32 predictions per feature.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ class Prepared:
     Parameters
     ----------
     trees
-        The trees.
+        The trees of the forest.
     features, labels
         The index of the features, and a mapping from label to its number.
 
@@ -60,7 +60,7 @@ class Prepared:
         self._n = len(names) or -1
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
         if len(names) == 1:
-            # `itemgetter` of one name returns no tuple.
+            # `itemgetter` with one name returns a value, not a tuple.
             self._get = lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]

@@ -47,8 +47,8 @@ class NearestNeighborDetector(ScoringDetector):
         least .9. Use this option if anomalies recur and samples are not a time series. Then fewer
         anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
-        Number of successive mappings that form one sample. With more than 1, the detector also
-        finds anomalous patterns in a time series. A sample consists of the mapping and the
+        Number of successive mappings that form one sample. With a `shingle` above 1, the detector
+        also finds anomalous patterns in a time series. A sample consists of the mapping and the
         `shingle` - 1 mappings learned before it. Until `shingle` - 1 mappings have been learned,
         scores are 0.
     scale
@@ -324,7 +324,8 @@ class NearestNeighborDetector(ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the first row follows the last learned mapping.
+        With a `shingle` above 1, the first row is scored as the mapping after the last learned
+        mapping.
 
         Parameters
         ----------

@@ -167,7 +167,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
         means `optim.AdaGrad(0.1)`.
     seed
-        Random seed of the default features. Other features have their own seed.
+        Random seed of the default features. Other feature maps have their own seed.
 
     Notes
     -----
@@ -214,7 +214,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         return 1
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """Predict the target.
+        """Predict the target of a sample.
 
         Parameters
         ----------
@@ -298,7 +298,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         samples. Samples are sparse if there are 256 or more features, and a sample has fewer than a
         tenth of these features on average.
     seed
-        Random seed of the default features. Other features have their own seed.
+        Random seed of the default features. Other feature maps have their own seed.
 
     Notes
     -----

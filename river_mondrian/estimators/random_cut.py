@@ -28,7 +28,7 @@ RAW_SCORES = {
 }
 
 
-# Checked values of a sample, by feature; and the type of `RandomCutForest._past`.
+# The types of a sample's checked values, by feature, and of `RandomCutForest._past`.
 Values: TypeAlias = dict[Any, float]
 Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
 
@@ -74,8 +74,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         samples. If `max_samples` is at least `window`, the trees store exactly the latest `window`
         samples.
     shingle
-        Number of successive mappings that form one sample. With more than 1, the detector also
-        finds anomalous patterns in a time series. A sample consists of the mapping and the
+        Number of successive mappings that form one sample. With a `shingle` above 1, the detector
+        also finds anomalous patterns in a time series. A sample consists of the mapping and the
         `shingle` - 1 mappings learned before it. Its features are pairs (feature, samples ago).
         Until `shingle` - 1 mappings have been learned, scores are 0.
     scale
@@ -400,7 +400,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the first row follows the last learned mapping.
+        With a `shingle` above 1, the first row is scored as the mapping after the last learned
+        mapping.
 
         Parameters
         ----------
@@ -463,7 +464,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        A mapping from name to number, 0 before the first sample; n is the number of stored samples.
+        A mapping from name to number. All numbers are 0 before the first sample. Below, n is the
+        number of stored samples.
 
         - "displacement": the mean displacement over trees (see the notes of the class), from 0 to
           n; larger for rarer samples.

@@ -38,7 +38,7 @@ class RidgeRegressor(TargetLearner):
         A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures(n_partitions=50, n_cells=16)`.
     l2
-        The ridge: variance of the noise divided by the prior variance of a weight.
+        The ridge penalty: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise, in squared units of the target. None learns the variance; its prior
         density is proportional to 1 / variance.
@@ -53,7 +53,7 @@ class RidgeRegressor(TargetLearner):
         can remove any of these samples. None keeps all samples in the posterior, and stores no
         samples.
     seed
-        Random seed of the default features. Other features have their own seed.
+        Random seed of the default features. Other feature maps have their own seed.
 
     Notes
     -----
@@ -250,7 +250,7 @@ class RidgeRegressor(TargetLearner):
                 self._take_out(k)
 
     def _check_holds(self) -> None:
-        """Refuse to forget without a window."""
+        """Refuse to remove samples if there is no window."""
         if self.window is None:
             why = "samples are stored only with window="
             raise ValueError(f"{why}, got window=None")
