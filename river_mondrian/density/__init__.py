@@ -16,7 +16,7 @@ process of the whole space, although it depends on the samples and their order. 
 samples, a point has the cell that it would have as the region's pivot.
 
 Alternatively, the pivot of the whole space is a given point, the *origin*. In these trees, the
-pivot of any other region is the parent region's pivot, projected on the cut between the two
+pivot of any other region is the parent region's pivot, projected onto the cut between the two
 regions. So a pivot is a function of earlier draws, and the distribution of the partition is the
 same as with samples as pivots. All cells of these trees are functions of the tree's key, even cells
 without samples. These trees store no samples. The counts of trees with the same key can be added

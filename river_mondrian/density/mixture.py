@@ -1,8 +1,8 @@
 """Density estimates over trees of regions: at one lifetime, or mixed over several.
 
 A mixture uses the estimator `KERNEL` at several levels g. The lifetime of level g is a share of the
-largest lifetime, and levels go from coarse to fine. In the density of level g, the level before has
-the weight of one sample:
+largest lifetime, and levels go from coarse to fine. In the density of level g, the previous level
+has the weight of one sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
@@ -113,7 +113,7 @@ class PivotForest(PivotPartition):
     n_missing: Int64 = transient()
     # Faces of an oblique cell.
     faces: Float64s = transient()
-    # The contribution of each tree.
+    # The contribution of each tree to the density estimate.
     estimates: Array[CellEstimate] = transient()
 
 
@@ -200,7 +200,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
 
 @exact_inlined
 def learn_weights(forest: PivotForest) -> None:
-    """Update the weight of each level by the level's density at a sample."""
+    """Update the weight of each level with the level's density at a sample."""
     weights, largest = forest.log_weights, -math.inf
     for g in range(forest.n_shares):
         weights[g] = MEMORY * weights[g] + forest.log_levels[g]
@@ -211,7 +211,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @exact_inlined
 def learn_usual(forest: PivotForest) -> None:
-    """Update the running statistics of each level by the level's surprise at a sample."""
+    """Update the running statistics of each level with the level's surprise at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -307,7 +307,8 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The last cell that the sample shares with other samples gives the floor.
+        # The last cell that the sample shares with other samples determines the floor of the
+        # density.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
@@ -386,7 +387,7 @@ def remove_oldest(forest: PivotForest) -> None:
     window, max_nodes = forest.window, forest.max_nodes
     most = window
     if max_nodes > 0:
-        # Samples that begin no region take memory too.
+        # Samples that are not pivots also take memory.
         per_tree = max_nodes // forest.n_trees
         most = min(window, per_tree) if window > 0 else per_tree
     if most == 0:
@@ -527,7 +528,7 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     """Return the log density or score of a sample of `n_inputs` values; NaN if a value is invalid.
 
-    NaN values are missing. `FLOORED` replaces the density 0: in each tree, the last cell with
+    NaN values count as missing. `FLOORED` replaces the density 0: in each tree, the last cell with
     samples counts as a cell with one sample.
     """
     if read_sample(forest, x) != DONE:

@@ -136,8 +136,8 @@ class PivotPartition(rec.Record):
     n_shares: rec.Int64
     shares: rec.Float64s
     counts: rec.Float64s = rec.transient()
-    # The time until which the current sample shares a cell with other samples; infinity if there is
-    # no end.
+    # The time until which the current sample shares a cell with other samples; infinity if no cut
+    # separates them.
     shared_until: rec.Float64 = rec.transient()
 
 
@@ -265,9 +265,9 @@ CUT_PLACE = 5
 NEXT_KEY = 7
 PER_SIDE = 8
 
-# Length of the first block times the time at which the region began. Most samples of a region are
-# several times farther from the pivot than this length. With longer blocks, more cuts that are
-# farther than a sample are drawn. With shorter blocks, more blocks without cuts are drawn.
+# Product of the length of the first block and the time at which the region began. Most samples of a
+# region are several times farther from the pivot than this length. With longer blocks, more cuts
+# that are farther than a sample are drawn. With shorter blocks, more blocks without cuts are drawn.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -339,7 +339,7 @@ def find_cut(
         share = uniform(own, CUT_TIME)
         lower, end = 0.0, block
         while True:
-            # Each cut of a block is nearer to the pivot and later than the cut before.
+            # Each cut of a block is nearer to the pivot and later than the previous cut.
             top, time = end, began
             # -log(share) >= 1 - share, so most iterations need no logarithm.
             while share > 1.0 - (top - lower) * (best - time):
@@ -378,7 +378,7 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 def go_beyond(partition: P) -> None:
     """Move the current pivot beyond the current cut, if pivots follow from an origin.
 
-    The new pivot, the projection of the old pivot on the cut, is a function of earlier draws. The
+    The new pivot, the projection of the old pivot onto the cut, is a function of earlier draws. The
     new pivot lies in the closure of the new region.
     """
     if partition.origin:

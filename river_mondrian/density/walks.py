@@ -291,7 +291,7 @@ def cut_back(
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
     """Cut the current cell by the cuts of all regions on the path, the last region first.
 
-    Any order has the same result; this order is the fastest.
+    Any order gives the same result; this order is the fastest.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
@@ -315,7 +315,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 @exact_inlined
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Compute a point's cell in a tree whose pivots are samples; return its number of samples."""
+    """Compute a point's cell, if pivots are samples; return the cell's number of samples."""
     tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
@@ -344,7 +344,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 
 @exact_separate
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
-    """Set the current cell to a point's cell at a lifetime; return its number of samples.
+    """Set the current cell to a point's cell at a lifetime; return the cell's number of samples.
 
     The cell is infinite in dimensions that are not cut.
     """
@@ -371,7 +371,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
 
 # The logarithm of the least positive normal float.
 LEAST_LOG = math.log(sys.float_info.min)
-# The most dimensions in which volumes of oblique cells are computed.
+# The largest number of dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
 # The largest coefficient of a direction, so that values along the direction are finite.
 LARGEST_COEFFICIENT = 1e100
@@ -389,7 +389,7 @@ def room_for_faces(n_directions: int) -> int:
 
 @exact_inlined
 def along_normal(faces: Float64s, i: int, x: float, y: float, z: float) -> float:
-    """Return the product of a face's normal and a vector."""
+    """Return the dot product of a face's normal and a vector."""
     return faces[FACE * i] * x + faces[FACE * i + 1] * y + faces[FACE * i + 2] * z
 
 

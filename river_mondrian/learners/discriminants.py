@@ -519,7 +519,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
-        """Count new numerical inputs as 0 in all earlier samples."""
+        """Treat new numerical inputs as 0 in all earlier samples."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]

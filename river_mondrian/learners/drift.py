@@ -1,4 +1,4 @@
-"""Detection of drifts by the errors of a model: ADWIN, and a check that errors increase.
+"""Detection of drifts from the errors of a model: ADWIN, and a check that errors have increased.
 
 ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram.
 ADWIN drops the oldest values while some cut splits the window into two parts whose means differ by
@@ -193,7 +193,7 @@ class Errors(Adwin):
 
 @exact_separate
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Learn the latest error. Return the number of samples to keep, or 0 without a drift.
+    """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 
     `found` is the number of samples to keep if a detector outside the package has found a drift,
     and otherwise 0. The result is at most `n_samples`.

@@ -228,7 +228,7 @@ def judge_label(
     if predicted.n_learned < N_FIRST:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:
-        # The thresholds of a class move only at labels of this class.
+        # The thresholds of a class move only when a label is this class.
         delay = now.n - old.n
     eta, score = step(SETS, now.n, delay), score_of(probabilities[y])
     # A set that is never empty contains the most probable class.

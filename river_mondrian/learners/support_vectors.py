@@ -143,7 +143,7 @@ class CellSupports(SupportVectors[CellSample]):
                 self._samples = None
 
     def sample(self, values: dict[Hashable, float]) -> CellSample:
-        """Map a checked sample."""
+        """Return the entries and the cells of a checked sample."""
         features = self.features
         entries = None if self._samples is None else features._reader.entries(values)
         return CellSample(entries, None if self._map is None else features._output(values).copy())

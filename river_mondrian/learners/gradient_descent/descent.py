@@ -64,9 +64,9 @@ class GradientDescent(Record):
     eps: Float64 = derived()
     # The loss (`Loss`) and its parameters.
     loss: Int64 = derived()
-    # Hinge loss: the product of sign and score above which the loss is 0. Epsilon-insensitive loss:
-    # the largest absolute error without loss. Huber loss: the absolute error above which the loss
-    # is linear.
+    # Hinge loss: the product of the target's sign and the score above which the loss is 0.
+    # Epsilon-insensitive loss: the largest absolute error without loss. Huber loss: the absolute
+    # error above which the loss is linear.
     margin: Float64 = derived()
     # Log loss: weights of the two classes.
     positive_weight: Float64 = derived()
@@ -118,10 +118,10 @@ class GradientDescent(Record):
 class Loss(enum.IntEnum):
     """The losses, as integers for kernels."""
 
-    # One score for two classes, with a target of 0 or 1.
+    # Losses of one score for two classes, with a target of 0 or 1.
     HINGE = 0
     LOG = 1
-    # Numerical targets.
+    # Losses for numerical targets.
     SQUARED = 2
     EPSILON_INSENSITIVE = 3
     HUBER = 4

@@ -93,7 +93,7 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def descend_words(learner: GradientDescent) -> None:
-    """Move the weights of the sample's words against the gradients; the words have been scored."""
+    """Move the weights of the sample's words, which have been scored, against the gradients."""
     if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
@@ -139,7 +139,7 @@ def descend_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def count_words(learner: GradientDescent) -> None:
-    """Count the sample for each of its words."""
+    """Increment the counts of the sample's words."""
     places, counts = learner.sample.places, learner.word_counts
     for i in range(learner.sample.n_entries):
         if learner.word_values[i] != 0.0:

@@ -1,4 +1,4 @@
-"""The part of gradient descent in Python: loss, learning rate, and the owner of the weights."""
+"""The Python part of gradient descent: the loss, the learning rate and the owner of the weights."""
 
 import copy
 import math
@@ -153,7 +153,7 @@ class DescentWeights(Weights):
 
     @property
     def _stride(self) -> int:
-        """Number of elements of a slot for each score."""
+        """Number of elements of a slot per score."""
         return 2 if self.rule.adaptive and not self.has_words else 1
 
     def _slot_layout(self) -> RowLayout:
@@ -180,7 +180,7 @@ class DescentWeights(Weights):
         for name, array in arrays.items():
             self.memory.own(name, array)
         self.memory.own("word_values", np.zeros(0))
-        # Assigned last, when all arrays have this capacity.
+        # `n_words` is assigned last, when all arrays have this capacity.
         self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:

@@ -314,7 +314,7 @@ REBUILD = 1e-8
 
 
 def invert(A: Floats) -> tuple[Floats, float]:
-    """Return the inverse of a positive definite matrix and the logarithm of its determinant."""
+    """Return the inverse and the log determinant of a positive definite matrix."""
     factor, _ = scipy.linalg.lapack.dpotrf(A, lower=1)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
     lower, log_determinant = np.tril(inverse, -1), 2.0 * float(np.log(factor.diagonal()).sum())
@@ -342,7 +342,7 @@ class Primal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the latest cell exceeds the capacity, or there are as many cells as points."""
+        """Whether the cells exceed the capacity, or there are at least as many cells as points."""
         n = self.sweep.n_cells
         return n > len(self.gap) or n >= len(self.sweep.y)
 
@@ -361,7 +361,7 @@ class Primal:
 
     @property
     def size(self) -> int:
-        """Number of rows of the matrix."""
+        """Number of rows of A."""
         return self.sweep.n_cells
 
     @property
@@ -405,12 +405,12 @@ class Dual:
         return float(np.abs(self.gap).max())
 
     def refine(self) -> None:
-        """Take a step that reduces the residuals."""
+        """Take a step that reduces the residuals of the equations K a = y."""
         self.dual += self.inverse @ self.gap
 
     @property
     def size(self) -> int:
-        """Number of rows of the matrix."""
+        """Number of rows of K."""
         return len(self.sweep.y)
 
     @property

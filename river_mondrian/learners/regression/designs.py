@@ -223,7 +223,7 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
 
 # Number of waves drawn for each added wave. Lowest frequency, in turns per unit of an input, and
 # range of frequencies in octaves. Fraction of inputs that are drawn in proportion to
-# `Design.interest`, not evenly.
+# `Design.interest`, not uniformly.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -262,7 +262,7 @@ def draw(ridges: Ridges) -> float:
 
 @exact_inlined
 def draw_input(ridges: Ridges, design: Design) -> int:
-    """Return a random input that has columns, drawn in proportion to `interest` or evenly."""
+    """Return a random input that has columns, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):
@@ -327,7 +327,7 @@ def add_wave(ridges: Ridges, design: Design) -> None:
     best, other = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
-        # The row after all waves is for proposed waves.
+        # The row after all waves holds the proposed wave.
         draw_wave(ridges, design, records.N_WAVES)
         examine_wave(ridges, design, records.N_WAVES, other)
         if other.score > best.score:

@@ -42,7 +42,7 @@ class Lags(Record):
     # The latest targets and errors, in reverse order of arrival.
     targets: Float64s = sized(N_LAGS)
     errors: Float64s = sized(N_LAGS)
-    # Mean size of the differences.
+    # Mean size of the differences, which is their unit.
     scale: Float64 = stored(Bounds(0.0))
     # For each regression: the mean size of its errors in units of `scale`, its weights, and the
     # inverse of its Gram matrix.

@@ -14,9 +14,9 @@ A last fixed share mixes the predictions of these four mixtures, the *finalists*
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
 squared errors. In this case, the second regression uses squared errors over a longer time.
 
-Results do not depend on the units of targets. A sample of weight w counts as w in sums. In fixed
-shares, the sample counts as w divided by the largest recent weight. The reason is that the loss
-bound of a fixed share assumes weights of at most 1.
+Results do not depend on the units of targets. A sample of weight w has the weight w in sums. In
+fixed shares, the sample has the weight w divided by the largest recent weight. The reason is that
+the loss bound of a fixed share assumes weights of at most 1.
 """
 
 import math
@@ -88,7 +88,7 @@ class TargetMixture(Record):
     # The latest target, and the mean size of the differences between successive targets.
     last_target: Float64
     move: Float64
-    # Mean distance of the experts from the point, over recent samples.
+    # Mean distance of the experts' predictions from the point, over recent samples.
     difference: Float64
     # Weight of each expert in the fixed share and in the product update; both kinds add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)

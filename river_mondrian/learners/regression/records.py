@@ -70,7 +70,7 @@ MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) 
 # the first input's excess over the knot.
 ITSELF, BEND = -1, -2
 
-# Stages in making the design that is not in use.
+# Stages in the construction of the design that is not in use.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
 

@@ -169,7 +169,7 @@ class Posterior(Weights):
     intercept
         Whether there is an intercept.
     limit
-        Largest number of columns with a row.
+        Largest number of columns that get a row.
     window
         Number of latest samples in the posterior. These samples are held, so that they can be
         removed. If None, the posterior contains all samples, and no samples are held.
@@ -269,8 +269,8 @@ class Posterior(Weights):
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the index of an invalid input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise variance. Without `with_variance`, the variance is
-        infinite.
+        The variance is in units of the noise variance. Without `with_variance`, the returned
+        variance is infinite.
         """
         given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
@@ -365,7 +365,7 @@ def _may_lack(posterior: Posterior) -> bool:
 
 
 def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> None:
-    """Merge another posterior into a posterior.
+    """Merge the posterior `other` into `posterior`.
 
     Parameters
     ----------

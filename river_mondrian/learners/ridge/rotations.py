@@ -5,7 +5,7 @@ posterior mean of the weights is A^-1 Phi' y (Balog et al. 2016, section 4.2.1).
 stored as a lower triangle T and a vector z. T is a Cholesky factor, T' T = A, and z satisfies T' z
 = Phi' y. So the posterior mean w solves T w = z. Row j of T holds the entries of columns 0 to j.
 Rows are stored one after another. A new column only adds a row, which is 0 except for its diagonal
-sqrt(delta2) (section 5 and Supplement C of the paper).
+sqrt(delta2) (Balog et al. 2016, section 5 and Supplement C).
 
 Givens rotations add a sample to the rows, from the last row that the sample touches to the first:
 A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
@@ -299,8 +299,8 @@ def predict_sample(
 ) -> tuple[float, float]:
     """Return the mean and the variance of a mapped sample's target.
 
-    The variance is in units of the noise variance. Without `with_variance`, the variance is
-    infinite.
+    The variance is in units of the noise variance. Without `with_variance`, the returned variance
+    is infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf

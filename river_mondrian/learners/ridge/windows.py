@@ -3,8 +3,8 @@
 Removing a sample v with target y subtracts v v' from A = T' T (see `rotations`). Learning
 (`rotate`) replaced each row t of T by c t + s v, and the row's z by c z + s y. Here c and s are the
 cosine and the sine of a rotation. The sample and its target became c v - s t and c y - s z. The old
-rows are computed from the new rows and v. The order is as in learning, from the last row that v
-touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old =
+rows are computed from the new rows and v. As in learning, rows are processed from the last row that
+v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old =
 (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic
 rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on
 Downdating the Cholesky Factorization. Let y_left be the remainder of y after all rotations.
