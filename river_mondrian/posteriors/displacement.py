@@ -160,7 +160,7 @@ class CutForest(SampledForest):
     def passes(self) -> bool:
         """Return whether the trees are full and the next sample does not enter the trees.
 
-        Repeated calls have the same result until the next sample has been learned.
+        Repeated calls return the same result until the next sample has been learned.
         """
         if self.n_points < self.window:
             return False
@@ -212,8 +212,8 @@ N_READINGS = 5
 # every sample would be anomalous.
 LEAST_HELD = 32
 
-# DENSITY is the share of samples in the cell at this lifetime. The expected share of the samples y
-# in the cell of x is the mean of exp(-2 |x - y|_1) over y.
+# DENSITY is the share of samples in the cell at this lifetime. The expected share of the samples in
+# the cell of x is the mean of exp(-2 |x - y|_1) over the samples y.
 DENSITY_LIFETIME = 2.0
 
 

@@ -189,7 +189,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return W / (W - w) of each node.
+    """Return W / (W - w) for each node.
 
     W is the weight of the node's targets, and w the mean weight of a target. W / (W - w) is the
     ratio of a target's leave-one-out error to the target's deviation from the mean.

@@ -94,7 +94,7 @@ class PredictiveDistribution:
     Parameters
     ----------
     weights
-        Weights of the components, shape (n,), with sum 1.
+        Weights of the components, shape (n,). The weights sum to 1.
     centres
         Centres of the components, shape (n,). If a component is a Student's t distribution, all
         centres are equal.
@@ -282,7 +282,7 @@ class PredictiveDistribution:
         Raises
         ------
         ValueError
-            If the probability is not between 0 and 1, both excluded.
+            If the probability is not strictly between 0 and 1.
 
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
@@ -330,7 +330,7 @@ class PredictiveDistribution:
         Raises
         ------
         ValueError
-            If the level is not between 0 and 1, both excluded.
+            If the level is not strictly between 0 and 1.
 
         """
         if not (is_real(level) and 0.0 < level < 1.0):

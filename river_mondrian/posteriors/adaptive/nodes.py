@@ -145,7 +145,7 @@ class Statistics(rec.Record):
         return rec.Int32s(self, LINKS_WORD, N_LINKS)
 
     def begin(self) -> None:
-        """Initialise the statistics of a node without samples, in a row of zeros."""
+        """Initialise the statistics of a node without samples, given a row of zeros."""
         for v in range(N_WEIGHTINGS):
             self.stops[v] = STOP_PRIORS[v]
         for m in range(N_MEMORIES):

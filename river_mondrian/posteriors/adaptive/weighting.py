@@ -16,8 +16,8 @@ multiplied by
 
 which is the prediction of the node's subtree. The posterior probability of stopping, b, becomes b
 p_own / p. A node stores only b (`Statistics.stops`). Learning a sample is one pass from the
-sample's leaf, where p = p_own, up to the root. A prediction is a pass down (`prediction`). The
-weight of a node's p_own is b times the product of 1 - b over the nodes above.
+sample's leaf, where p = p_own, up to the root. A prediction is one pass from the root down
+(`prediction`). The weight of a node's p_own is b times the product of 1 - b over the nodes above.
 
 The loss of a sample of weight w counts w times, so the sample's likelihoods are raised to the power
 of w. E is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is

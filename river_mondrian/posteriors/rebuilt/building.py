@@ -245,7 +245,7 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
     or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
     changed. Returns WAITS if `RebuiltTrees` must complete a build, the adaptation to a drift, or
-    the sample. While the sample is not completely learned, `n_walking` is 1.
+    the learning of the sample. While the sample is not completely learned, `n_walking` is 1.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:

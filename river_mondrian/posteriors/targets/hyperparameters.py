@@ -307,8 +307,8 @@ def progressive_likelihood(found: Floats, n_trees: int) -> float:
 # reference value (see `TargetTrees._hyperparameters`).
 Choice = tuple[int, int]
 
-# The exponent b is from 0 to LAST_NOISE. Each step of b away from 0 must gain a log likelihood of
-# LEAST_GAIN per sample.
+# The exponent b is from 0 to LAST_NOISE. Each step of b away from 0 must increase the log
+# likelihood by LEAST_GAIN per sample.
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03

@@ -415,7 +415,7 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 above, ref = ref, child
                 continue
             # Pass the node's joint message to the node's parent, if there is a parent. Predictions
-            # need the prior variance of the root, too.
+            # also need the prior variance of the root.
             following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)

@@ -198,7 +198,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         )
 
     def open(self) -> None:
-        """Allow kernels to process single samples if there is a sample and no change has begun."""
+        """Allow kernels to process single samples if any were learned and no change has begun."""
         if self.n_samples > 0:
             super().open()
 
@@ -328,7 +328,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return extent
 
     def _growth(self, one: Floats, other: Floats) -> float:
-        """Return `_extent` under the scaling `other` relative to `_extent` under the scaling `one`.
+        """Return the ratio of `_extent` under the scaling `other` to `_extent` under `one`.
 
         The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
         The side of a direction is the weighted sum of the sides of the direction's inputs. Random
@@ -544,7 +544,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
-        """Return the status of `predict`, and the mixture for `inputs` or None for a bad input."""
+        """Return the status of `predict`, and the mixture, or None if an input is too large."""
         bad, found = components.components_of(self.forest)
         if bad >= 0:
             return bad, None
