@@ -69,7 +69,7 @@ def mantissa_of(x: float) -> float:
 
 @inlined
 def logarithm(x: float) -> float:
-    """Return the natural logarithm of a positive normal number; undefined for other numbers."""
+    """Return the logarithm of a positive normal number; other numbers have undefined results."""
     # With x = 2^k m and s = (m - 1) / (m + 1), log(x) = k log(2) + 2 artanh(s). The series is
     # artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
     mantissa = mantissa_of(x)

@@ -363,7 +363,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     TypeError
         If a weight is not a number.
     ValueError
-        If there are not `n` weights, or a weight is negative or not finite.
+        If there are not `n` weights, or a weight is not from 0 to 1e30.
 
     """
     # A value that cannot be iterated over is a single weight, or is refused.

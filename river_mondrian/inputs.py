@@ -24,7 +24,7 @@ from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# Types of levels that the fast path reads (see `coded`).
+# Types of levels that `FeatureIndex.read_known` reads (see `coded`).
 PLAIN = frozenset({str, bool})
 
 # Number of levels whose codes are cached; other levels are hashed again.
@@ -446,7 +446,7 @@ class FeatureIndex:
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping to a vector by the fast path; return False if the path cannot be used."""
+        """Write a mapping to a vector by `pack_into`; return False if this is not possible."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n_fast:
@@ -575,7 +575,7 @@ def check_target(target: Any) -> float:
 
 
 def check_weight(weight: Any) -> float:
-    """Return a sample's weight as a float; refuse weights that are negative or not finite."""
+    """Return a sample's weight as a float; refuse anything but numbers from 0 to 1e30."""
     number = _check_finite("weight", weight)
     if not 0.0 <= number <= LARGEST_WEIGHT:
         raise ValueError(f"the weight must be >= 0 and <= {LARGEST_WEIGHT:g}, got {weight!r}")

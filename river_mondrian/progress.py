@@ -115,7 +115,7 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
     progress
         Whether to show how many rows are done.
     size
-        Number of rows of a slice.
+        Number of rows of a slice if progress is shown.
 
     """
     with Progress(progress, n) as shown:

@@ -143,8 +143,8 @@ class Walk(Record):
     n_edges: Int64
     edges: Int64s
     # `order`: the rows in the order in which they are met; the first `n_roots` are the roots.
-    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of rows of the
-    # counted table among each row and its descendants.
+    # `parents`: the row that refers to each row, 0 for roots, or UNMET. `sizes`: the number of rows
+    # of the counted table among each row and its descendants.
     n_roots: Int64
     order: Int64s
     parents: Int64s
@@ -186,8 +186,9 @@ def follow(walk: Walk) -> int:
 class Followed(NamedTuple):
     """Results of following references, by the name of a table.
 
-    For each row, `parents` has the number (see `Walk`) of the row that refers to it, or UNMET.
-    `sizes` has the number of rows of the counted table among the row and its descendants.
+    For each row, `parents` has the number (see `Walk`) of the row that refers to it, 0 for a root,
+    or UNMET for a row that has not been reached. `sizes` has the number of rows of the counted
+    table among the row and its descendants.
     """
 
     parents: dict[str, NDArray[np.int64]]

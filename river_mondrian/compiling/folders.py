@@ -88,7 +88,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file, or NUMBA_CACHE_DIR names its read-only folder."""
+    """Return whether this user owns a file, or its folder is read-only and in NUMBA_CACHE_DIR."""
     # Windows has no user ids, but other users cannot access a user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
@@ -182,7 +182,7 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove sibling folders unused for `UNUSED_DAYS` or not among the latest `MOST_OTHERS`."""
+    """Remove siblings not used for `UNUSED_DAYS`, and all but the `MOST_OTHERS` used last."""
     used = []
     for other in folder.parent.iterdir():
         # Another process may remove the folder first.

@@ -123,9 +123,10 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 
 
 def _meaning(source: bytes) -> bytes:
-    """Return a source's bytecode without docstrings and line numbers; an invalid source unchanged.
+    """Return a source's bytecode without docstrings and line numbers.
 
-    Assertions are omitted too. This changes no kernel, because kernels have no assertions.
+    Assertions are omitted too. This changes no kernel, because kernels have no assertions. A source
+    that cannot be compiled is returned unchanged.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)

@@ -68,7 +68,7 @@ def river_class(name: str) -> type[Any]:
     return found
 
 
-# Functions of Python that may be the `default_factory` of a defaultdict.
+# Types and functions of Python that may be the `default_factory` of a defaultdict.
 _MAKERS = (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
 _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
@@ -91,7 +91,7 @@ def factory(name: str) -> Any:
     Raises
     ------
     ValueError
-        If the name is neither a type of Python nor an estimator or statistic of River.
+        If the name is neither in `_FACTORIES` nor an estimator or statistic of River.
 
     """
     if name in _FACTORIES:

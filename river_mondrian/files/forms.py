@@ -1,6 +1,6 @@
 """Convert models to trees of plain values and named arrays, and back.
 
-None, truth values, integers, finite numbers, strings and lists are stored as they are. Other values
+None, truth values, integers, finite floats, strings and lists are stored as they are. Other values
 are JSON objects whose first key names their form (`_FORMS` lists all forms). The name of an array
 is its path of attributes. A table is stored as its columns.
 """
@@ -206,7 +206,7 @@ class Encoder:
         return items if isinstance(value, list) else {type(value).__name__: items}
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
-        """Return the form of the function that creates values of a defaultdict's absent keys."""
+        """Return the form of the function that creates values for a defaultdict's absent keys."""
         make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:

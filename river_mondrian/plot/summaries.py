@@ -171,7 +171,7 @@ def explanation(
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Return a number with three digits, or as a whole number with commas, such as 1,800."""
+    """Return a number as text: three digits or, if it is large, an integer such as 1,800."""
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 

@@ -264,7 +264,7 @@ def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
     return chunks, places, address_of(places)
 
 
-# Empty tables share this tuple, because growth assigns a new tuple.
+# Empty tables can share this tuple, because growth assigns a new tuple.
 _EMPTY = _table_of([])
 
 

@@ -263,8 +263,9 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 # Types of calls within kernels.
 
 # To find the type of a call, numba compares the arguments with all signatures of the function.
-# Compilers of kernels (`pipelines`) first try these rules, which return the same types faster. The
-# rules are not registered with numba, so users' functions keep numba's types, errors and overloads.
+# Compilers of kernels (`pipelines`) first try the rules in `_RULES`, which return the same types
+# faster. The rules are not registered with numba, so users' functions keep numba's types, errors
+# and overloads.
 _RULES: dict[Any, Callable[..., Any]] = {}
 
 # Functions that numba would compile from Python, and the keys of the LLVM code used instead.
