@@ -28,13 +28,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     - Every node has three counts of each class: one of all samples, and two that decay at different
       rates. Three posteriors are computed from the nodes on a sample's path. The first uses a
       hierarchy of normalized stable processes, averaged over insertion points. The other two use
-      context-tree weighting[^2]: one prefers shallow nodes, the other mixes the three counts.
+      context-tree weighting[^2]: one prefers shallow nodes, and the other mixes the three counts.
     - A third of the trees learn only the latest 1,000 to 2,000 samples. The other trees are called
       trees of all samples. Posteriors are averaged once over the trees of all samples, and once
       over all trees.
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
-      softmax regressions[^3] on standardized features: one has small steps, the other has large
-      steps. The third is naive Bayes.
+      softmax regressions[^3] on standardized features: one takes small steps, and the other takes
+      large steps. The third is naive Bayes.
     - A log-linear pool mixes all posteriors and linear models. Its exponents are learned from the
       log loss.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
@@ -187,10 +187,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
         The trees have three posteriors: the exact forest's hierarchical posterior and two averages
         over prunings. Each posterior is averaged over all trees, and over the trees of all samples.
-        These averages are six experts. Three experts are linear models: softmax regression with
-        small and with large steps, and naive Bayes. The last expert is the fixed share of the other
-        experts: a mixture that quickly follows the best expert after a drift. The mapping is empty
-        before the first sample.
+        These averages are six experts. Three experts are linear models: two softmax regressions,
+        with small and with large steps, and naive Bayes. The last expert is the fixed share of the
+        other experts: a mixture that quickly follows the best expert after a drift. The mapping is
+        empty before the first sample.
         """
         if self._trees is None:
             return {}

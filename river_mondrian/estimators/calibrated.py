@@ -77,13 +77,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of different samples that wait for their label; the oldest samples are
-        dropped.
+        Largest number of different samples that wait for their label. Beyond this number, the
+        oldest samples are dropped.
 
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
-    and interpolated for other coverages. Larger coverages have larger intervals and sets.
+    and interpolated for other coverages. A larger coverage has larger intervals and sets.
 
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same

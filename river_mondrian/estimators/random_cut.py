@@ -66,8 +66,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     n_estimators
         Number of trees.
     window
-        Average number of latest samples from which the stored samples are drawn. None stores all
-        samples.
+        Number of latest samples, on average, from which the stored samples are drawn. None stores
+        all samples.
     max_samples
         Largest number of samples that the trees store. If `window` is larger than this number, full
         trees learn a sample with the probability `max_samples` / `window`. All trees store the same

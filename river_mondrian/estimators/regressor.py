@@ -236,7 +236,10 @@ class MondrianForestRegressor(
     @property
     @model.locked
     def tail_weights(self) -> dict[float, float]:
-        """Return the weight of each scale in predictions; only scale 1 if `tails` is "normal"."""
+        """Return the weight of each scale in predictions; only scale 1 if `tails` is "normal".
+
+        The mapping is empty before the first sample, and with `posterior="mean"`.
+        """
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.tail_weights

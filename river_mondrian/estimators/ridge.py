@@ -335,7 +335,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def noise_posterior(self) -> Any:
-        """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy.
+        """Posterior of the noise variance, as a frozen inverse gamma distribution of SciPy.
 
         The value is None before the second sample (without an intercept, before the first sample),
         or if the variance is given.
