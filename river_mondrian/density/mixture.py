@@ -8,9 +8,9 @@ has the weight of one sample:
 
 Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
 trees, samples and dimensions. The density f_0 is the mean over trees of the density of one sample
-in the last cell that x shares with samples. So the density is above 0 everywhere. The weight of a
-level is the product of the densities that the level predicted for past samples. Recent samples have
-larger exponents in this product.
+in a cell. This is the last cell, up to the lifetime of level 1, that x shares with samples. So the
+density is above 0 everywhere. The weight of a level is the product of the densities that the level
+predicted for past samples. Recent samples have larger exponents in this product.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
 The median is over past surprises, and the deviation is their mean distance from the median. The
@@ -307,8 +307,8 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The last cell that the sample shares with other samples determines the floor of the
-        # density.
+        # The last cell, up to the smallest lifetime, that the sample shares with other samples
+        # determines the floor of the density.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)

@@ -1,1 +1,1 @@
-"""Linear models, mixtures of experts, drift detection, and the Mondrian kernel at all lifetimes."""
+"""Linear models, mixtures of experts, drift detection, quantile tracking and lifetime sweeps."""

@@ -529,7 +529,7 @@ class LinearDiscriminants(Learned[Discriminants]):
     def follow_drift(self) -> None:
         """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        The weights of the regressions and the moments of inputs are kept. Another call right after
+        The weights of the regressions and the moments of inputs are kept. A second call right after
         the first changes nothing.
         """
         learned = self.learned

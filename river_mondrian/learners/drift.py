@@ -27,7 +27,8 @@ NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
 
-# Samples kept after a drift if the detector has no attribute `width`, and the least number kept.
+# Number of samples kept after a drift if the detector has no attribute `width`, and the least
+# number of samples kept after a drift.
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 

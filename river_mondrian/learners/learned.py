@@ -85,7 +85,7 @@ class Learned(OwnsArrays, Generic[R]):
         self.learned = self._zeros()
 
     def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
-        """Return a copy with other arrays and attributes; the copy shares everything else."""
+        """Return a copy with a separate record and other arrays and attributes; share the rest."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__ | attributes)
         made.memory, made.learned = self.memory.copied(), self.learned | learned
