@@ -197,10 +197,11 @@ C = TypeVar("C", bound=CutForest)
 # x has no sibling. The maximum is then over the siblings of the path's nodes.
 
 
-# Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the displacement.
-# RELATIVE: log(1 + displacement), divided by this logarithm for a sample that branches off at the
-# root. DEPTH: the number of cuts above the sample. DENSITY: the share of the held samples in the
-# sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent scores.
+# Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the collusive
+# displacement. RELATIVE: log(1 + displacement), divided by this logarithm for a sample that
+# branches off at the root. DEPTH: the number of cuts above the sample. DENSITY: the share of the
+# held samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent
+# scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2

@@ -92,8 +92,8 @@ class Neighbors(rec.Record):
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
-    # width of a category. `given_rates` is 1 / width given by the user. A rate that does not apply
-    # is 0.
+    # width of a category. `given_rates` is 1 / width for widths that the user has given. A rate
+    # that does not apply is 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)

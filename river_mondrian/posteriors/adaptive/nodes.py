@@ -39,8 +39,8 @@ LATE = 0
 LATEST = 1
 # A discounted count is divided by its unit when the unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# The division sets counts up to this number to 0, since they are negligible beside the prior.
-# Subnormal numbers would make some processors 100 times slower.
+# The division sets counts up to this number to 0, since they are negligible compared with the
+# prior. Subnormal numbers would make some processors 100 times slower.
 UNNOTICED = 1e-18
 
 # The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy

@@ -247,7 +247,7 @@ class TargetsForest(AdaptiveTargetForest):
         """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
 
         If the walk begins at the leaf, the boxes on the path are enlarged to contain the point. The
-        path is the path of the prediction. If the tree does not predict, the path is computed
+        walk uses the path of the prediction. If the tree does not predict, the path is computed
         first.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)

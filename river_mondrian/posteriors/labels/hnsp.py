@@ -102,7 +102,7 @@ def branching(
 ) -> tuple[float, float]:
     """Return the weights that branching off gives to a node's tables and the parent's distribution.
 
-    The function computes Algorithm 8, lines 6 to 12, of Lakshminarayanan, Roy and Teh (2014),
+    The function implements Algorithm 8, lines 6 to 12, of Lakshminarayanan, Roy and Teh (2014),
     without the sums over classes.
     """
     if not eta > 0.0:

@@ -25,7 +25,7 @@ BUILD_EVERY = 4
 # Least number of samples in the window, even if the memory is limited.
 LEAST_WINDOW = 512
 
-# First sample of a tree without samples.
+# Placeholder for the first sample of a tree without samples.
 NEVER = 2**62
 
 

@@ -51,7 +51,7 @@ LAST_JUDGED = 4096
 def renewal(n: int) -> int:
     """Return the last number of samples up to `n` at which fences are renewed.
 
-    Fences are renewed at the numbers whose binary digits after the first three are 0.
+    Fences are renewed at the numbers of samples whose binary digits after the first three are 0.
     """
     rest = max(n.bit_length() - 3, 0)
     return n >> rest << rest
@@ -161,8 +161,8 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    If there is no density to learn, the first record's target is set to NaN. There is no density
-    before two targets differ, for weight 0, and for a target that is set aside.
+    If there is no density to learn, the first record's target is set to NaN. There is no density to
+    learn before two targets differ, for a target of weight 0, or for a target that is set aside.
     """
     point = forest.points.row(p)
     weight = point.weight

@@ -72,7 +72,7 @@ class TargetNode(LightNode):
 
     messages: rec.Array[Message] = rec.inline(2)
     # The time itself is stored. With stored time differences, an inserted node would change the
-    # rounding of the times below, and so the messages.
+    # rounding of the times below, and thus the messages.
     cut_time: rec.Float64
     # Variance of the node's mean given the mean of the parent.
     prior_variance: rec.Float64
