@@ -127,7 +127,7 @@ class PivotPartition(rec.Record):
     newest: rec.Int64
     n_queued: rec.Int64
     queues: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Rate of cuts of each dimension per unit of length. At rate 0, the distance of any two
+    # Rate of the cuts in each dimension, per unit of length. At rate 0, the distance of any two
     # different values is 1.
     rates: rec.Float64s
     # `counts`: the number of samples in the current sample's cell at each share of the lifetime.

@@ -24,7 +24,7 @@ from .walks import room_for_faces
 #
 # Kernels follow links between regions and between samples, and search for cuts up to a time or a
 # distance. So chains of links are checked for repeated rows, and numbers are checked against bounds
-# under which each search ends.
+# that ensure that each search ends.
 
 
 # Largest absolute value of restored features, with a tolerance for rounding.

@@ -33,11 +33,11 @@ from .learned import Learned, keep
 # Means and variances of streams, robust to outliers and able to follow changes.
 #
 # A value more than about 32 standard deviations from the mean is an outlier. An outlier does not
-# count in the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is
-# an outlier of any size, the variance is 1.4 times the variance of the other values. If all values
-# are outliers, for example after a change of units, the variance grows until the values are no
-# longer outliers. In this case, the variance grows by a factor of up to 2^29 while the number of
-# values doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
+# change the mean, and adds 30 variances to the sum of squares. If one value in a hundred is an
+# outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
+# outliers, for example after a change of units, the variance grows until the values are no longer
+# outliers. In this case, the variance grows by a factor of up to 2^29 while the number of values
+# doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
 # variance of all values. If the later half's variance is less than a fifth of the overall variance,
@@ -49,7 +49,7 @@ from .learned import Learned, keep
 
 # An input varies if its sum of squared deviations is larger than this.
 VARIES = 1e-280
-# A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
+# A squared distance of more than FAR variances from the mean is replaced by FAR_COUNTS variances.
 FAR = 1000.0
 FAR_COUNTS = 30.0
 # Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later

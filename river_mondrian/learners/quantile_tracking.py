@@ -154,7 +154,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
                 )
             ]
         )
-    # An error counts as at most 20 mean sizes, so that one outlier has a bounded effect.
+    # Errors are clipped at 20 mean sizes, so that one outlier has a bounded effect.
     away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 

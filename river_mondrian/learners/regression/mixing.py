@@ -50,8 +50,7 @@ LAST_SHARE_RATE = 0.01
 # LEAST_WIDTH times the mean size of the differences between successive targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
-# An error counts as at most FAR times the mean size of recent errors, except among the first
-# errors.
+# Errors are clipped at FAR times the mean size of recent errors, except the first errors.
 FAR = 10.0
 FIRST_ERRORS = 8
 # Rate of the product update, and fraction of its weights that is spread evenly.
@@ -90,7 +89,8 @@ class TargetMixture(Record):
     move: Float64
     # Mean distance of the experts' predictions from the point, over recent samples.
     difference: Float64
-    # Weight of each expert in the fixed share and in the product update; both kinds add up to 1.
+    # Weight of each expert in the fixed share and in the product update; the weights of each kind
+    # add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.
@@ -213,7 +213,7 @@ def find_likelihoods(
 
 @exact_inlined
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
-    """Return an updated mean of sizes; the new size counts as at most `FAR` means."""
+    """Return an updated mean of sizes; the new size is clipped at `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
         size = min(size, FAR * mean)
     return mean + rate * (size - mean)

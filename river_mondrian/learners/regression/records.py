@@ -92,7 +92,7 @@ class Design(Record):
     shift: Float64
     low: Float64
     unit: Float64
-    # Largest size of a predicted logarithm.
+    # Largest absolute value of a predicted logarithm.
     most: Float64
     # Bounds at which the targets of stored rows are clipped.
     fence: Float64

@@ -26,8 +26,8 @@ from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
 from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
-# An error counts as at most FAR times the mean size of about N_OF_LATE recent errors, except among
-# the first errors.
+# Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors, except the first
+# errors.
 FAR = 10.0
 FIRST_ERRORS = 8
 N_OF_LATE = 50.0

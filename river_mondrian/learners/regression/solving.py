@@ -119,7 +119,7 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
             design.bends[records.N_BENDS * i + q] = (bend - centre) * rate
 
 
-# Largest size of an input in its units.
+# Largest absolute value of an input in its units.
 LARGEST = 5.0
 
 

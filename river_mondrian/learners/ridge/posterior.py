@@ -294,7 +294,7 @@ class Posterior(Weights):
 
     @property
     def n_learned(self) -> int:
-        """Number of samples learned, with any weight."""
+        """Number of samples learned, including samples with weight 0."""
         return self.numbers.record.n_learned
 
     @property
