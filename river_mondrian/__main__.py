@@ -30,7 +30,7 @@ def estimators() -> list[str]:
 
 
 def warmup(names: list[str], n_jobs: int = 1) -> None:
-    """Compile the kernels of the named classes; print the time and the folder of the code.
+    """Compile the kernels of the named classes; print the times and the folder of the code.
 
     If `n_jobs` is not 1, each class is compiled in a separate process, because numba compiles in
     one thread at a time.

@@ -320,7 +320,7 @@ def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     If two samples differ in `n_levels` categories, the result is the mean of exp(-lifetime h)
     level_kernel(lifetime)^n_levels. If `n_levels` is 0, the mean has a closed form for a fixed
     lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Other means are
-    integrated numerically. Theorem and corollary are those of O'Reilly and Tran.
+    integrated numerically. The theorem and the corollary are in the paper of O'Reilly and Tran.
     """
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels

@@ -1,4 +1,4 @@
-"""Read frames, arrays and series into checked numbers.
+"""Read frames, arrays and series, and check their values.
 
 River's and narwhals' functions are imported when the first frame is read. The import takes as long
 as loading all kernels from disk. Single samples do not need the import.

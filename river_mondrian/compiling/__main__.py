@@ -1,4 +1,4 @@
-"""Compile all kernels for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
+"""Compile kernels for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
 
 import sys
 from pathlib import Path

@@ -59,8 +59,8 @@ SEPARATE = "river_mondrian:"
 class CodeCache:
     """The compiled code of a package.
 
-    The sources are read when this object is created, before the modules that define functions. The
-    folder is determined when the first function is called.
+    The sources are read when this object is created, before the modules that define functions are
+    imported. The folder is determined when the first function is called.
 
     Parameters
     ----------

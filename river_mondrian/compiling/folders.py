@@ -164,7 +164,7 @@ def _bases() -> list[tuple[str, Path | None]]:
 
 
 def use(folder: Path) -> None:
-    """Create a folder and remove old folders, or update the time of the folder's last use.
+    """Create a folder and remove old ones; for an existing folder, set the time of last use.
 
     Raises
     ------

@@ -298,7 +298,7 @@ class _KeyedWorker:
         return len(samples), None
 
     def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Return the result of a method for each sample, by the model of its key."""
+        """Call a method of the model of each sample's key; return the results."""
         return [self._models._ask(name, x) for x in samples]
 
     def flush(self) -> int:
@@ -382,7 +382,7 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Return the result of a method for each sample, by the model of its key.
+        """Call a method of the model of each sample's key; return the results.
 
         Parameters
         ----------

@@ -321,7 +321,7 @@ class Crew:
     # Learning.
 
     def learn(self, block: Block, known: Known) -> None:
-        """Accept a block, which changes the state to `known`; wait if too many are in flight."""
+        """Accept a block, which changes the state to `known`; wait for the workers if necessary."""
         number = self._accepted[0] + 1
         self._take_in(number - self._in_flight)
         self._blocks[number] = self._engine.put(block)

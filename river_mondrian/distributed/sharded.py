@@ -32,7 +32,7 @@ BLOCK_ROWS = 8192
 
 @dataclass(eq=False, repr=False)
 class ShardedForest(ClonesWhole, base.Estimator):
-    """A Mondrian forest whose trees learn in several processes or on several machines, by Ray.
+    """A Mondrian forest whose trees learn in several processes or on several machines, with Ray.
 
     Each worker, a Ray actor, has a shard of the forest: some of the trees. Each block of samples is
     put into Ray's object store once, and every worker learns it. A prediction is the weighted sum

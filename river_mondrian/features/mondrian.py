@@ -454,7 +454,7 @@ class MondrianFeatures(kinds.CellFeatures):
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
     ) -> Axes:
-        """Draw the cells of a partition at a time; see `river_mondrian.plot.partition`.
+        """Draw the cells of a partition at a given time; see `river_mondrian.plot.partition`.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @locked
     def _plane(self, partition: int, time: float) -> Plane:
-        """Return the cells of a partition at a time of the Mondrian process."""
+        """Return the cells of a partition at a given time of the Mondrian process."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
         arguments.check_place("partition", partition, self.n_partitions)

@@ -283,7 +283,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     ------
     ModelFormatError
         If the file is damaged, incomplete or not a stored model. If the file's format is newer than
-        this version, or older than the first release.
+        the formats that this version reads, or older than the first release.
     TypeError
         If `path` is not a path, or a parameter that is code is missing. If a given parameter is in
         the file.

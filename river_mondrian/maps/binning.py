@@ -120,7 +120,7 @@ def column_of(record: BinningRecord, code: Code) -> int:
 
 @exact_separate
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the columns of its cells, `UNKNOWN` for new cells."""
+    """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN`."""
     binning = BinningRecord(record)
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:

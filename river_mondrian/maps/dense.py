@@ -21,7 +21,7 @@ class FourierRecord(MapRecord):
 
     # Frequencies: a row of n_out / 2 frequencies for each input.
     frequencies: Float64s
-    # Factor of the outputs.
+    # Factor by which cosines and sines are multiplied.
     factor: Float64
 
 
@@ -139,7 +139,7 @@ class StoredRows(Record):
 def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
-    The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel,
+    The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel, and
     |x|_2^2 for the Gaussian kernel. `n_nonzero` and `size` may include features that no row has.
     The loop visits only the features at which the row is not 0. The other features add the rest of
     `size` to the distance. This rest is exactly 0 if all non-zero values of x are at visited
@@ -223,7 +223,7 @@ class NystromRecord(MapRecord):
 
 @exact_separate
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample with ascending inputs to weighted sums of its kernels with the landmarks."""
+    """Map a sample, whose entries are sorted, to weighted sums of its kernels with landmarks."""
     nystrom = NystromRecord(record)
     bad = maps.bad_entry(nystrom, sample)
     if bad >= 0:

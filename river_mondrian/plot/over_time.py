@@ -295,7 +295,7 @@ def scores(
     TypeError
         If `scores` are neither numbers nor a detector with recent scores.
     ValueError
-        If the threshold is not within [0, 1], or there are not as many scores as `anomalies`.
+        If the threshold is not within [0, 1], or the numbers of scores and `anomalies` differ.
 
     Examples
     --------

@@ -149,21 +149,21 @@ def length_in(builder: Any, value: Any) -> Any:
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Generate an IndexError if accesses are checked and `is_wrong` is true."""
+    """Generate a check of `is_wrong`, which raises an IndexError, if `CHECKS` is set."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
 
 
 def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
-    """Generate an IndexError if accesses are checked and the index is out of range."""
+    """Generate a check of an index, which raises an IndexError, if `CHECKS` is set."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
         check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
-    """Generate an IndexError if accesses are checked and the address is 0."""
+    """Generate a check that an address is not 0, if `CHECKS` is set."""
     if CHECKS:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
