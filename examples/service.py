@@ -8,10 +8,11 @@
 `{"samples": [{"x": {"a": 0.1}, "y": "yes"}]}` and the header `Authorization: Bearer secret`
 appends samples to a Redis stream. `GET /metrics` returns metrics for Prometheus.
 
-A thread reads the stream as a consumer group and learns the samples. The thread saves the model
-with the position in the stream every `--save-samples` samples or `--save-seconds` seconds. Then the
-thread acknowledges the saved samples. If the process is killed, the next process loads the file and
-learns the samples after the saved position. So no sample is lost, and no sample is learned twice.
+A thread reads the stream through a consumer group and learns the samples. The thread saves the
+model with the position in the stream every `--save-samples` samples or `--save-seconds` seconds.
+Then the thread acknowledges the saved samples. If the process is killed, the next process loads the
+file and learns the samples after the saved position. So no sample is lost, and no sample is learned
+twice.
 
 The service listens on loopback by default, accepts only declared features and labels, and
 unpickles nothing.

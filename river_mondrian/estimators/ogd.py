@@ -314,9 +314,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
-    multiplied by log2(number of classes). A word takes 8 bytes per class from its second sample on,
-    and almost no memory before. New words are learned at any time, so memory grows with the
-    vocabulary.
+    multiplied by log2(number of classes). A word takes 8 bytes per class if at least two samples
+    contain the word, and otherwise almost no memory. New words are learned at any time, so memory
+    grows with the vocabulary.
 
     Probabilities need the log loss, or another loss of River that gives probabilities. Hinge losses
     give no probabilities.

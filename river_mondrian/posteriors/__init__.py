@@ -1,1 +1,1 @@
-"""Predictions of classes and targets, feature maps to cells, and anomaly scores."""
+"""Predictions of classes and targets, feature maps with cells, and anomaly scores."""

@@ -38,7 +38,7 @@ GROWING = 1.3
 # Fraction of a dimension's weight that the gains in earlier trees determine.
 GAIN_SHARE = 0.7
 
-# Number of rows that a kernel predicts at once. Ctrl-C can interrupt between two kernel calls.
+# Number of rows that a kernel predicts at once. Ctrl-C can interrupt a batch between kernel calls.
 ROWS_PREDICTED = 64
 
 # Widths are compared with the widths of the last fit only if at least this many samples of the last
