@@ -111,7 +111,7 @@ class ForgettingForest(WindowForest):
         return None
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
-        """Learn the rows of a frame that has been read, whose features may be new."""
+        """Learn the rows of a frame that has been read. The features may be new."""
         rows, start = self._read_block(frame, y, w), 0
         with self._lock:
             self._settle()

@@ -155,7 +155,7 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
     """Refuse isolation trees in which a walk may end outside of the tree's cells.
 
-    A child has a larger number than its parent, so there are no cycles.
+    A child must have a larger number than its parent, so that there are no cycles.
 
     Parameters
     ----------

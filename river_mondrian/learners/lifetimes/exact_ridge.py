@@ -88,7 +88,10 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @inlined
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` cells; 0 within its own partition."""
+    """Write the second moments of a cell with the first `n` cells.
+
+    The moments with all cells of the same partition are set to 0.
+    """
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):

@@ -19,9 +19,10 @@ from .records import F, Forest, Point, Tree
 # in registers.
 BATCH = 64
 
-# Largest number of samples of a light node, whose box is not stored. Each size applies from the
-# number of dimensions in its key on. With fewer than 128 dimensions no node is light, since light
-# nodes require separate rows for boxes, and walks then wait for two rows per node instead of one.
+# Largest number of samples of a light node, whose box is not stored. The key of each size is the
+# least number of dimensions for this size. With fewer than 128 dimensions no node is light, since
+# light nodes require separate rows for boxes, and walks then wait for two rows per node instead of
+# one.
 # With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With 128
 # dimensions or more, the saved memory outweighs the lost time.
 LIGHT_SIZES = {512: 16, 128: 9}

@@ -311,8 +311,8 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # If the spare tree has a separate column, points are converted again (`scaling.move`) for each
-    # redrawn tree.
+    # Points are converted once (`scaling.move`) if they have a column for each frame, or
+    # if there is no spare tree. Otherwise points are converted again for each redrawn tree.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == constants.REBASING

@@ -287,8 +287,8 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    # These sides are read only in forests without light nodes, whose nodes have boxes in their
-    # rows.
+    # `lower` and `upper` are valid, and are used, only in forests without light nodes. In these
+    # forests, the rows of nodes contain the boxes.
     lower = Float32s(node, layout.box_word, layout.capacity)
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     if layout.light_size == 0:

@@ -444,7 +444,7 @@ def check_plane(names: list[Any]) -> None:
 
 
 def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:
-    """Return the part of a cell within a node's box, extended by `widths` on each side."""
+    """Return the part of a cell within `widths` of a node's box in each dimension."""
     for dim in range(len(node.lower)):
         for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
             normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])

@@ -116,7 +116,7 @@ def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) ->
 
 @lowered(_squared_distance)
 def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
-    """Return the squared Euclidean distance of two rows, padded to a multiple of `VECTOR`."""
+    """Return the squared Euclidean distance of two rows. `width` is a multiple of `VECTOR`."""
     sums = [0.0] * VECTOR
     for j in range(width):
         gap = np.float64(np.float32(a[j]) - np.float32(b[j]))

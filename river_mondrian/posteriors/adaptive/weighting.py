@@ -271,8 +271,9 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     return 0
 
 
-# Switching rate of the fixed share among a node's three counts, and least probability of stopping.
+# Switching rate of the fixed share among a node's three counts.
 SHARE_RATE = 0.02
+# Probabilities of stopping are clipped to at least this number, and at most 1 minus this number.
 LEAST_STOP = 1e-4
 
 

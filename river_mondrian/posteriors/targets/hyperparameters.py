@@ -26,8 +26,9 @@ from .messages import Message, T, TargetForest, TargetNode, TargetTree
 # A point is searched for among at most this many of a leaf's latest points.
 LONGEST = 1024
 
-# Least variance in units of gamma1, and least density per standard deviation of the targets.
+# Smaller variances of predicted targets, in units of gamma1, are raised to this number.
 LEAST_VARIANCE = 1e-12
+# Smaller densities, per standard deviation of the earlier targets, are raised to this number.
 LEAST_DENSITY = 1e-300
 
 # If at most this fraction of a weight remains, the remainder is a rounding error.

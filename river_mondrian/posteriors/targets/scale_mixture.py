@@ -36,9 +36,11 @@ EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)
 
-# Largest precision, in units of the precision of all targets. Least likelihood of a distribution,
-# relative to the largest likelihood of a scale.
+# Precisions, in units of the precision of all targets, are clipped to at most this number and at
+# least its inverse.
 LARGEST_PRECISION = 1e12
+# Smaller likelihoods of a distribution in `LAWS`, as fractions of the largest likelihood of a
+# scale, are raised to this number.
 LEAST_LIKELIHOOD = 1e-300
 
 
