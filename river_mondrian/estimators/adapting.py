@@ -19,7 +19,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, without an import."""
+    """Return whether a detector has the class `name` of `river.drift`, without importing it."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
@@ -46,10 +46,10 @@ class AdaptingForest(MondrianForest):
     window: int
     drift_detector: Detector
 
-    # For a detector that runs in Python, a tuple: the detector before sample n, n, and the detector
-    # after sample n. The tuple is replaced before the kernel learns sample n. So after an
-    # interrupted call, the number of learned samples decides which detector is valid. The attribute
-    # is None if a kernel detects drifts, or if detection is off.
+    # A tuple (old, n, new) for a detector that runs in Python: the detector before and after sample
+    # n. The tuple is replaced before the kernel learns sample n. So after an interrupted call, the
+    # number of learned samples decides which detector is valid. The attribute is None if a kernel
+    # detects drifts, or if detection is off.
     _fed: tuple[Any, int, Any] | None
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def _learn_each(self, rows: frames.Block, progress: bool) -> None:
-        """Learn rows that have already been read, by `learn_one` on each row."""
+        """Call `learn_one` on each row of a frame that has been read."""
         # Another thread may have added a feature after the rows were read.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()

@@ -263,8 +263,8 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        The prediction, or its distribution with `with_dist`. Before the first sample, the
-        prediction is 0, and the variance of the distribution is infinite.
+        The prediction, or the distribution of the target if `with_dist` is true. Before the first
+        sample, the prediction is 0, and the variance of the distribution is infinite.
 
         Raises
         ------

@@ -108,9 +108,10 @@ class Alarms(Model, base.AnomalyDetector):
     factor. Successive samples are dependent, so ranks replace the distribution of this statistic.
     With several detectors, p is the geometric mean of the detectors' values of p.
 
-    A sample with a novel value has the score 1. There is one exception: of the latest `window`
-    samples, more than the fraction 1 - `threshold` exceeded the earlier ranges by at least as much
-    as this sample. This happens if values keep growing, or if many features have heavy tails.
+    A sample with a novel value has the score 1. Let e be the sample's largest distance from an
+    earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
+    `threshold` of the latest `window` samples had a distance of e or more. This happens if values
+    keep growing, or if many features have heavy tails.
 
     The score is 0 during the grace period, and while another alarm would exceed the budget. Without
     a novel value, the score is also 0 for `rest` samples after an alarm, and while all features are

@@ -83,7 +83,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
-    and interpolated for other coverages. A larger coverage has larger intervals and sets.
+    and interpolated for other coverages. A larger coverage gives larger intervals and sets.
 
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same

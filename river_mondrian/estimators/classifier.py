@@ -57,10 +57,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
         of [^1]).
     window
-        Number of latest samples that the trees store. When another sample is learned, the oldest
-        sample is removed from every tree. So, given the widths, the forest is distributed like a
-        forest that has learned only the window. Widths are computed from the window, too. None
-        stores all samples. See `forget_one` for samples with missing values. A window needs
+        Number of the latest samples that the trees store. When another sample is learned, the
+        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        like a forest that has learned only the window. Widths are computed from the window, too.
+        None stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Boxes and counts of the
@@ -120,9 +120,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a paused
     leaf with one class, this class has probability 1.
 
-    With `directions`, the trees cut weighted sums of features instead of features: a STIT
-    process[^2]. All trees use the given mappings. The rate of cuts in a direction is proportional
-    to the norm of its mapping. Random directions are uniform on the unit sphere. They are scaled so
+    With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
+    features. All trees use the given mappings. The rate of cuts in a direction is proportional to
+    the norm of its mapping. Random directions are uniform on the unit sphere. They are scaled so
     that, with many directions, the kernel k(x, y) of the forest is the isotropic exponential kernel
     exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples
     (of the first sample with `scale=False`). The coefficients of a later feature are drawn from a

@@ -106,8 +106,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         "kernel" if lifetimes are mixed, else "forest". Methods that need volumes use the lifetime
         with the largest weight instead of a mixture.
     window
-        Number of latest samples in the trees; older samples are removed. None keeps all samples.
-        `window` and `max_nodes` cannot be combined with an `origin`.
+        Number of the latest samples in the trees; older samples are removed. None keeps all
+        samples. `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
         Largest number of regions in all trees together. The oldest samples are removed before
         another sample could exceed this limit. At most `max_nodes` / `n_estimators` samples are
@@ -134,11 +134,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     formulas here agree with Theorem 5.1 of [^1].
 
     For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
-    the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples,
-    which takes as long as learning these samples. If most values equal one value, the width is the
-    mean distance of the other values from this value. If all values are equal, the width is the
-    distance from this value to the next different value. With other lifetimes, features are not
-    scaled: scale them to comparable ranges.
+    the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples.
+    Redrawing the trees takes as long as learning these samples. If most values equal one value, the
+    width is the mean distance of the other values from this value. If all values are equal, the
+    width is the distance from this value to the next different value. With other lifetimes,
+    features are not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first

@@ -226,7 +226,9 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label with the largest decision value; among equals, the label seen first.
+        """Predict the label with the largest decision value.
+
+        Among labels with equal values, the label seen first is predicted.
 
         Parameters
         ----------

@@ -148,12 +148,12 @@ class InspectableForest(Model, abc.ABC):
         A frame with a row per node. The columns parent, left and right are node numbers, or -1 if
         there is no such node. The other columns are depth, is_leaf, paused, time, feature,
         threshold (in the feature's own units) and n_samples. With `directions`, the feature is
-        "direction K", and the threshold is for the weighted sum of element K of `cut_directions`,
-        counted from 0. The threshold of a category separates the places of its levels
-        (`level_places`). A classifier adds the columns count_LABEL: the counts of the posterior.
-        `MondrianForestRegressor` adds the columns mean and variance: the posterior of the node's
-        mean. `AdaptiveMondrianForestRegressor` adds mean and late_mean: the means of all targets
-        and of the latest targets.
+        "direction K", and the threshold applies to the weighted sum of element K of
+        `cut_directions`, counted from 0. The threshold of a category separates the places of its
+        levels (`level_places`). A classifier adds the columns count_LABEL: the counts of the
+        posterior. `MondrianForestRegressor` adds the columns mean and variance: the posterior of
+        the node's mean. `AdaptiveMondrianForestRegressor` adds mean and late_mean: the means of all
+        targets and of the latest targets.
 
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")

@@ -247,8 +247,8 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         Returns
         -------
         A mapping from label to a mapping from feature to its contribution. For each label,
-        `baseline` and all contributions add up to the probability of `predict_proba_one`. The
-        mapping is empty before the first sample.
+        `baseline` and all contributions add up to the probability that `predict_proba_one` returns.
+        The mapping is empty before the first sample.
 
         Raises
         ------

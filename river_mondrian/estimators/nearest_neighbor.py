@@ -36,8 +36,8 @@ class NearestNeighborDetector(ScoringDetector):
     n_neighbors
         Average number of nearest samples on which a raw score depends.
     window
-        Number of latest samples, on average, from which the stored samples are drawn. None stores
-        the first `max_samples` samples, and replaces none of them.
+        Number of the latest samples, on average, from which the stored samples are drawn. With
+        None, the first `max_samples` samples are stored and never replaced.
     max_samples
         Largest number of stored samples. If `window` is larger than this number, a new sample is
         stored with the probability `max_samples` / `window` once this number is reached. The new

@@ -284,7 +284,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         `IsolationFeatures()`.
     loss
         Loss of the score if there are two classes: "log", "hinge" as in [^1], or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True, or else the class that was seen second.
+        River's `optim.losses`. The positive class is True if the classes include True, and
+        otherwise the class that was seen second.
     learning_rate
         A number for constant steps (0.5 in [^1]), or a scheduler, `optim.SGD` or `optim.AdaGrad` of
         River. None means `optim.AdaGrad(0.5)`.

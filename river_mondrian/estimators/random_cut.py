@@ -66,8 +66,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     n_estimators
         Number of trees.
     window
-        Number of latest samples, on average, from which the stored samples are drawn. None stores
-        all samples.
+        Number of the latest samples, on average, from which the stored samples are drawn. None
+        stores all samples and ignores `max_samples`.
     max_samples
         Largest number of samples that the trees store. If `window` is larger than this number, full
         trees learn a sample with the probability `max_samples` / `window`. All trees store the same
@@ -85,8 +85,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         renewed after 1, 2, 4, ..., 256 samples, and checked again later (see `rescale`). Scaled
         values are clipped to [-1e30, 1e30].
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
-        features, with all their values in a shingle, are divided by high - low.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). All
+        values of these features, also those in a shingle, are divided by high - low.
     rescale
         Whether to check widths again each time the number of samples has grown by 50 %, from 256
         samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
@@ -357,7 +357,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Write a sample to the trees' vector; return its raw scores and rank, zeros at first."""
+        """Write a sample to the trees' vector; return its raw scores and rank.
+
+        All of these numbers are 0 before the first full shingle has been learned.
+        """
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)

@@ -74,10 +74,10 @@ class MondrianForestRegressor(
         is large enough, its cuts are sampled from its stored samples. So the tree is exactly the
         full tree without the splits of smaller nodes.
     window
-        Number of latest samples that the trees store. When another sample is learned, the oldest
-        sample is removed from every tree. So, given the widths, the forest is distributed like a
-        forest that has learned only the window. Widths are computed from the window, too. None
-        stores all samples. See `forget_one` for samples with missing values. A window needs
+        Number of the latest samples that the trees store. When another sample is learned, the
+        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        like a forest that has learned only the window. Widths are computed from the window, too.
+        None stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Boxes and means of the
@@ -126,7 +126,7 @@ class MondrianForestRegressor(
     are used, and the range includes the most frequent number. A target farther than 10 robust
     ranges from the robust range of all targets is set aside. The sample extends the trees, but the
     target has no weight in means, in V or in the learned tails. Targets are set aside from 16
-    samples on. The robust range is computed again four times while the number of samples doubles,
+    samples on. The robust range is computed again four times per doubling of the number of samples,
     from at most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored
     targets. Later, a new range is applied to new targets only. The model follows a shift of the
     targets' level once a quarter of the targets have the new level. A forest that has stopped
@@ -320,8 +320,8 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        The mean of the prediction, or its distribution with `with_dist`. Before the first sample,
-        the mean is 0, and the variance of the distribution is infinite.
+        The mean of the prediction, or the distribution of the target if `with_dist` is true. Before
+        the first sample, the mean is 0, and the variance of the distribution is infinite.
 
         Raises
         ------

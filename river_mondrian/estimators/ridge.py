@@ -40,18 +40,18 @@ class RidgeRegressor(TargetLearner):
     l2
         The ridge penalty: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target. None learns the variance; its prior
-        density is proportional to 1 / variance.
+        Variance of the noise, in squared units of the target. None means that the variance is
+        learned, with a prior density proportional to 1 / variance.
     fit_intercept
         Whether to add an intercept, with a flat prior.
     max_columns
         Largest number of columns of the map in the model. Further columns are ignored, and the
         posterior stays exact for the columns in the model.
     window
-        Number of latest samples of positive weight in the posterior. Each new sample replaces the
-        oldest sample, which is removed exactly. With a window, samples are stored, so `forget_one`
-        can remove any of these samples. None keeps all samples in the posterior, and stores no
-        samples.
+        Number of the latest samples of positive weight in the posterior. Each new sample replaces
+        the oldest sample, which is removed exactly. With a window, samples are stored, so
+        `forget_one` can remove any of these samples. None keeps all samples in the posterior, and
+        stores no samples.
     seed
         Random seed of the default features. Other feature maps have their own seed.
 
@@ -376,8 +376,8 @@ class RidgeRegressor(TargetLearner):
 
         Returns
         -------
-        The mean of the prediction, or its distribution with `with_dist`. The mean is 0 before the
-        first sample.
+        The mean of the prediction, or the distribution of the target if `with_dist` is true. The
+        mean is 0 before the first sample.
 
         """
         posterior = self._current
