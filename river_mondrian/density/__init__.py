@@ -17,8 +17,8 @@ samples, a point has the cell that it would have as the region's pivot.
 
 Alternatively, the pivot of the whole space is a given point, the *origin*. In these trees, the
 pivot of any other region is the parent region's pivot, projected onto the cut between the two
-regions. So a pivot is a function of earlier draws, and the distribution of the partition is the
-same as with samples as pivots. All cells of these trees are functions of the tree's key, even cells
+regions. So a pivot is a function of earlier draws. The partition has the same distribution as in
+trees whose pivots are samples. All cells of these trees are functions of the tree's key, even cells
 without samples. These trees store no samples. The counts of trees with the same key can be added
 (`walks.add_regions`). A tree stores each region on the path to a sample's region.
 

@@ -8,9 +8,9 @@ has the weight of one sample:
 
 Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
 trees, samples and dimensions. The density f_0 is the mean over trees of the density of one sample
-in a cell. This is the last cell, up to the lifetime of level 1, that x shares with samples. So the
-density is above 0 everywhere. The weight of a level is the product of the densities that the level
-predicted for past samples. Recent samples have larger exponents in this product.
+in a cell. This cell is the last cell that x shares with samples up to the lifetime of level 1. So
+the density is above 0 everywhere. The weight of a level is the product of the densities that the
+level predicted for past samples. Recent samples have larger exponents in this product.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
 The median is over past surprises, and the deviation is their mean distance from the median. The
@@ -44,7 +44,7 @@ SCORE = 2
 # Factor by which each new sample multiplies a level's log weight.
 MEMORY = 0.999
 
-# Shorter sides of cells are raised to this length.
+# Least length of the sides of cells; shorter sides are replaced by this length.
 LEAST_SIDE = 1e-300
 
 # Rarity uses the levels at which the mean share of samples in a sample's cell is in this range.
@@ -307,8 +307,8 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The last cell, up to the smallest lifetime, that the sample shares with other samples
-        # determines the floor of the density.
+        # The floor of the density depends on the last cell that the sample shares with other
+        # samples. Times above the smallest lifetime do not count.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
@@ -368,8 +368,8 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]
         is_moderate = LEAST_PART <= part <= LARGEST_PART
-        # If no level is in the range, the finest level above the range is used, or else the
-        # coarsest level.
+        # If no level is in the range, the finest level above the range is used. If there is no such
+        # level, the coarsest level is used.
         if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
             above = -forest.log_levels[g] - forest.medians[g]
             value = above / max(forest.spreads[g], LEAST_SPREAD)

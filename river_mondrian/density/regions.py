@@ -33,8 +33,8 @@ class Region(rec.Record):
     key: rec.Int64
     # Time of the cut, 0 for the whole space.
     time: rec.Float64
-    # Row of the stored sample that is the pivot; `NONE` if the pivot follows from an origin and the
-    # cuts.
+    # Row of the stored sample that is the pivot; `NONE` if the pivot is computed from the origin
+    # and the cuts.
     pivot: rec.Int32
     # Number of samples in the region, including the regions that were cut off from it.
     n_samples: rec.Int32
@@ -66,7 +66,8 @@ class StoredSample(rec.Record):
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the row of the next queued or unused sample.
 
-        The uses are the regions whose pivot is the sample, and the queue if it contains the sample.
+        Each region whose pivot is the sample is a use. The queue is another use if it contains the
+        sample.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -267,7 +268,8 @@ PER_SIDE = 8
 
 # Product of the length of the first block and the time at which the region began. Most samples of a
 # region are several times farther from the pivot than this length. With longer blocks, more cuts
-# that are farther than a sample are drawn. With shorter blocks, more blocks without cuts are drawn.
+# are drawn that are farther from the pivot than a sample. With shorter blocks, more blocks without
+# cuts are drawn.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -318,10 +320,10 @@ def find_cut(
     block = first_block(horizon, began)
     cut.exists = 0
     best = until
-    # Pivots that follow from an origin may equal a point up to rounding errors.
+    # In trees from an origin, a pivot may equal a point up to rounding errors.
     slack = _PRECISION if partition.origin else 0.0
-    # The dimension in which pivot and point differ most is searched first: its cut is probably
-    # early, so fewer later cuts are drawn.
+    # The dimension in which the pivot and the point differ most is searched first. Its cut is
+    # probably early, so fewer later cuts are drawn.
     first, most = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
@@ -376,10 +378,10 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 
 @exact_inlined
 def go_beyond(partition: P) -> None:
-    """Move the current pivot beyond the current cut, if pivots follow from an origin.
+    """Project the current pivot onto the current cut, if the trees have an origin.
 
-    The new pivot, the projection of the old pivot onto the cut, is a function of earlier draws. The
-    new pivot lies in the closure of the new region.
+    The new pivot is a function of earlier draws. The new pivot lies in the closure of the new
+    region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)

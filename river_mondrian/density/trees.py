@@ -163,7 +163,7 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The largest number of units of work in one kernel call. A call with this many units takes some
+# The largest number of units of work in one kernel call. A call with this many units takes a few
 # tenths of a second. In each tree, a row costs `ROW_WORK` units plus one unit for each value. The
 # volume of an oblique cell costs `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
@@ -381,7 +381,7 @@ class PivotTrees(rec.OwnsArrays):
         return forest.renews_at - forest.n_learned if forest.renews_at else None
 
     def add_samples_of(self, other: PivotTrees) -> None:
-        """Learn the samples of trees from the same origin, with the same keys and lifetimes."""
+        """Add the samples of other trees that have the same origin, keys and lifetimes."""
         self._reserve(other.forest.regions.n_rows)
         more = other.n_values / np.maximum(self.n_values + other.n_values, 1.0)
         self.means += more * (other.means - self.means)
@@ -391,7 +391,7 @@ class PivotTrees(rec.OwnsArrays):
     # Interrupted calls.
 
     def close(self) -> None:
-        """Set the flag that a change has begun, so that the next call first calls `settle`."""
+        """Record that a change has begun, so that the next call first calls `settle`."""
         self.forest.is_unfinished = 1
 
     def settle(self) -> None:
@@ -425,9 +425,9 @@ class PivotTrees(rec.OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees with renewed rates that have learned the queued samples.
+        """Return new trees that have learned the queued samples.
 
-        The rates are estimated from the queued samples.
+        The rates of the new trees are estimated from the queued samples.
         """
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
@@ -507,10 +507,11 @@ class PivotTrees(rec.OwnsArrays):
 
 
 def _rate_of(values: rec.Floats) -> float:
-    """Return the rate of cuts of a feature: 1 / width, with the width between the quantiles `ENDS`.
+    """Return the rate of cuts of a feature, which is 1 / width.
 
-    If both quantiles are equal, the width is the mean distance from the median of all values that
-    differ from the median. The rate is 0 for a feature whose values are all equal.
+    The width is the distance between the quantiles `ENDS`. If the two quantiles are equal, values
+    equal to the median are left out, and the width is the mean distance of the other values from
+    the median. The rate is 0 if all values of the feature are equal.
     """
     low, high = np.quantile(values, ENDS)
     width = float(high - low)

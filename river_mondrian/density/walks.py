@@ -91,7 +91,7 @@ def pass_regions(
     Write the counts of the sample's cells, and the time of the cut after which no other samples are
     left. `count` is the region's number of samples, and `child` is the first region that was cut
     off from it. Return the index of the next share to be written, the number of samples left, the
-    last visited region, and the region after the last. Both regions may be `NONE`.
+    last visited region, and the next region. Both regions may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -186,8 +186,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
     """Return the number of samples in a pivot's cell, and the region beyond the current cut.
 
-    The pivot belongs to the region `row`, and the cell is the cell at the time of the cut. The
-    region beyond the cut may be `NONE`.
+    The pivot is the pivot of the region `row`. Samples are counted in the pivot's cell at the time
+    of the cut. The region beyond the cut may be `NONE`.
     """
     cut = partition.cut
     count, child = 0, NONE
@@ -335,7 +335,8 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
         step.until = cut.time
         count, row = child_of_cut(partition, row)
         if cut.exists and row == NONE:
-            # The region beyond the cut has no samples: the point would be its pivot.
+            # The region beyond the cut has no samples, so its cell is computed with the point as
+            # the pivot.
             count = 0
             cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
     follow_back(partition, t, path, n_steps)

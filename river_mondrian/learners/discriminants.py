@@ -105,7 +105,7 @@ N_DISCRIMINANTS = 3
 # Learning rates of the two regressions.
 SMALL_RATE = 0.1
 LARGE_RATE = 0.8
-# Bound on standardized values, and bound on the squared distance from a class's mean in one input,
+# Bound on standardized values. For each input, bound on the squared distance from a class's mean,
 # in variances within classes.
 LARGEST = 3.0
 FARTHEST = 100.0
@@ -212,7 +212,7 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             place, column = self.level_places[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
-            # A level without learned samples is no evidence.
+            # A level without learned samples provides no evidence.
             if share > 0.0:
                 of_both = counts[place + label]
                 of_class = self.class_counts[columns * label + column]
@@ -362,9 +362,9 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
-    # With z the standardized inputs, the derivative of the log loss with respect to weight (k, i)
-    # is error_k z_i. So the sum of all squared derivatives is `errors * sizes`. The division yields
-    # the mean per input, intercept included.
+    # Let z be the standardized inputs. Then the derivative of the log loss with respect to weight
+    # (k, i) is error_k z_i. So the sum of all squared derivatives is `errors * sizes`. The division
+    # yields the mean per input, intercept included.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)

@@ -32,7 +32,8 @@ OUTSIDE = 2
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 
-# Weight of the latest error in the running mean by which an increase of errors is detected.
+# Weight of the latest error in the running mean of recent errors, which shows whether errors have
+# increased.
 FAST = 0.02
 
 
@@ -142,7 +143,10 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if the two parts at some cut differ; return whether it was dropped."""
+    """Drop the oldest bucket if some cut splits the window into two parts that differ.
+
+    Return whether the bucket was dropped.
+    """
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
@@ -183,7 +187,7 @@ def update(adwin: Adwin, value: float) -> bool:
 
 
 class Errors(Adwin):
-    """Drift detector and means of a model's errors. The errors are from 0 to 1."""
+    """Drift detector and means of a model's errors. Each error is between 0 and 1."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
     # Mean and number of the errors since the last drift, and a running mean of recent errors.

@@ -88,7 +88,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Raise smaller probabilities to `FLOOR / n_classes` in place, and mix the experts."""
+    """Raise probabilities below `FLOOR / n_classes` to this floor in place, and mix the experts."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     n_shared = experts.n_shared()
@@ -127,9 +127,9 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     experts.largest_weight = largest
     part = weight / largest
     for e in range(n):
-        # With l_k the logarithms of the probabilities of an expert with exponent a, log p_k = a l_k
-        # + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect to a is
-        # sum_k p_k l_k - l_label.
+        # Let l_k be the logarithms of the probabilities of an expert with exponent a. Then log p_k
+        # = a l_k + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect
+        # to a is sum_k p_k l_k - l_label.
         logs = experts.logs.part(width * e, width)
         gradient = -logs[label]
         for k in range(experts.n_classes):

@@ -1,8 +1,9 @@
 """Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
-A threshold moves up after a target beyond it, and down after a target within it. The moves balance
-if the coverage is as requested (Gibbs and Candès 2021). Thresholds are immutable: each update
-returns new thresholds. So a prediction that waits for its target keeps the thresholds that it used.
+A threshold moves up if a target lies beyond it, and down if a target lies within it. The moves up
+and down balance if the coverage is the requested coverage (Gibbs and Candès 2021). Thresholds are
+immutable: each update returns new thresholds. So a prediction that waits for its target keeps the
+thresholds that it used.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def step(steering: Steering, n: int, delay: int) -> float:
 
 
 def moves(p: float) -> tuple[float, float]:
-    """Return the move of a quantile's threshold for a score within it, and for a score beyond it.
+    """Return a threshold's moves after a score within the threshold, and after a score beyond it.
 
     The moves are subgradients of the pinball loss, divided by their standard deviation. So
     thresholds of large coverages move as fast as other thresholds. For the median, moves are -1 and

@@ -57,8 +57,8 @@ class GradientDescent(Record):
     # Number of scores: one, or one per class.
     n_scores: Int64
 
-    # AdaGrad: whether sums of squared derivatives are per weight, whether they are per column, and
-    # the constant added to the sums.
+    # AdaGrad: whether each weight has a sum of squared derivatives, whether each column has such a
+    # sum, and the constant added to the sums.
     is_adaptive: Int64 = derived()
     is_adaptive_by_column: Int64 = derived()
     eps: Float64 = derived()

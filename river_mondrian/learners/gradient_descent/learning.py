@@ -23,8 +23,8 @@ RATE_OF_SHARES = 0.125
 # A share is multiplied by at least exp(-LARGEST_LOSS), so that no share becomes 0.
 LARGEST_LOSS = 50.0
 
-# Smaller probabilities, and smaller complements of probabilities, are raised to these bounds before
-# a logarithm is computed.
+# Least probability, and least complement of a probability, whose logarithm is computed. Smaller
+# numbers are raised to these bounds.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 

@@ -377,7 +377,7 @@ class DescentWeights(Weights):
         """Write the gradients of a loss that has no kernel.
 
         `is_again` is True after an error. If the loss raises an error again, the gradients are 0.
-        Otherwise, a signal handler has raised the first error.
+        If it does not, the first error came from a signal handler.
         """
         derive, scores = self.rule.loss.gradient, self.scores.tolist()
         targets: list[Any] = [k == target for k in range(len(scores))]

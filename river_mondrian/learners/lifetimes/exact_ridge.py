@@ -107,8 +107,8 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
     """Write both parts' columns times the inverse without the cell, and return the cell's pivot.
 
-    With p the column of cell c in A^-1, the inverse without the cell is A^-1 - p p^T / p_c. The
-    pivot is p_c. `diagonal` is the cell's diagonal element of A.
+    Let p be the column of cell c in A^-1. Then the inverse without the cell is A^-1 - p p^T / p_c.
+    The pivot is p_c. `diagonal` is the cell's diagonal element of A.
     """
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
     columns, inverse, small_moments = ridge.columns, ridge.inverse, ridge.small_moments
@@ -200,7 +200,7 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     """Update weights and inverse for the cut of cell `number`; return the change of ln det A."""
-    # The upper part has the last number: the number of cells before the cut.
+    # The new cell is the upper part. Its number is the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
     lower, upper = ranges[number], ranges[n]
@@ -345,7 +345,7 @@ class Primal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the cells exceed the capacity, or there are at least as many cells as points."""
+        """Whether there are more cells than the capacity, or at least as many cells as points."""
         n = self.sweep.n_cells
         return n > len(self.gap) or n >= len(self.sweep.y)
 

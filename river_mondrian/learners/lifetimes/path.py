@@ -396,8 +396,8 @@ def lifetime_path(
 
     Notes
     -----
-    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time. Ridge
-    regression needs O(min(C, n)^2) memory. An evaluation of any learner costs O(M) time per row.
+    With C cells and n training rows, ridge regression takes O(min(C, n)^2) time per cut. It needs
+    O(min(C, n)^2) memory. The evaluation of any learner takes O(M) time per row.
 
     Examples
     --------

@@ -7,8 +7,8 @@ Experts are mixed in four ways:
 - A product update, the algorithm Prod (Cesa-Bianchi, Mansour and Stoltz 2007), uses the gradient
   of the absolute error.
 - Two regressions of the targets on the predictions are shrunk towards the fixed share. The first
-  minimizes squared errors. The second minimizes absolute errors: it divides each squared error by
-  the error's size.
+  regression minimizes squared errors. The second regression divides each squared error by the
+  error's size, so it minimizes absolute errors.
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
@@ -40,8 +40,8 @@ N_REGRESSIONS = 2
 # Losses that the point may minimize.
 ABSOLUTE, SQUARED = range(2)
 
-# Degrees of freedom of the densities. With 3 degrees, a density is computed without a power
-# function.
+# Degrees of freedom of the densities. With 3 degrees of freedom, a density is computed without a
+# power function.
 FREEDOM = 3.0
 # Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
@@ -189,7 +189,7 @@ def find_densities(
     for e in range(n):
         width = max(widths[e], least)
         error = (target - points[e]) / width
-        # The factor (1 + z^2 / 3)^-2 of the density has the power -(freedom + 1) / 2.
+        # The density has the factor (1 + z^2 / 3)^-2, whose exponent is -(freedom + 1) / 2.
         root = 1.0 + min(error * error, 1e30) / FREEDOM
         densities[e] = narrowest / width / (root * root)
 

@@ -106,7 +106,7 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
         # Here, nearly all values are equal. If there are only two distinct values, the geometric
-        # mean of the mean deviation and the range is about the standard deviation.
+        # mean of the mean deviation and the range approximates the standard deviation.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)

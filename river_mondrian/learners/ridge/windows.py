@@ -19,10 +19,10 @@ or of the residual, a refit learns all held samples again. A refit happens when 
 outlier is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
-removed, z changes by the change of the shift times the intercept's column, the first column of T.
-This update propagates errors of T to z. These errors are as large as if targets were measured from
-a fixed value (`origin`) close to the shift at the last refit. `rotate_back` estimates the errors in
-this way.
+removed, the old shift minus the new shift is multiplied by the first column of T. This column
+belongs to the intercept, and the product is added to z. This update propagates errors of T to z.
+These errors are as large as if targets were measured from a fixed value (`origin`) close to the
+shift at the last refit. `rotate_back` estimates the errors in this way.
 
 Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
 that begins at `head`. The list has the slots of the held samples in order of arrival, then free
@@ -346,7 +346,7 @@ class HeldSamples(Learned[Held]):
         return self.resized(compiled, n_rows, record.n_slots * (1 + is_full) or FIRST_SLOTS)
 
     def resized(self, compiled: CompiledMap, n_rows: int, n_slots: int) -> Self:
-        """Return a copy with other numbers of rows and slots, and samples in order of arrival."""
+        """Return a copy with the given capacities, and with samples in order of arrival."""
         record, slots = self.record, self.slots()
         made = type(self)(record.window, compiled, n_rows, n_slots)
         for name in ("n_held", "residual_error", "target_error", "origin"):
