@@ -80,7 +80,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return 0 if it contains the word "zero", otherwise NaN."""
+    """Check `missing`; return 0 if any absent feature counts as 0, otherwise NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():

@@ -331,8 +331,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     """
     labels = _listed(y, n, "labels", like)
     try:
-        # Each different label is checked once: usually there are many rows and few different
-        # labels.
+        # Each distinct label is checked once: usually there are many rows and few distinct labels.
         for label in set(labels):
             inputs.check_label(label)
     except (TypeError, ValueError):

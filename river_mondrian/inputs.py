@@ -72,8 +72,8 @@ TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
-# After MANY_GROWTHS samples with new features, a sample with less than the share FEW_KNOWN of the
-# known features is considered a bag of words.
+# After MANY_GROWTHS samples with new features, a sample that has a smaller share of the known
+# features than FEW_KNOWN is considered a bag of words.
 MANY_GROWTHS, FEW_KNOWN = 50, 0.2
 
 # Number of classes at which `warn_of_numbers` checks whether they are fractions.

@@ -1,4 +1,4 @@
-"""Show the progress of a long call on stderr: by tqdm if it is installed, else as lines of text."""
+"""Show the progress of a long call on stderr: with tqdm if it is installed, else as text."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _read_law(model: Any, x: Values) -> None:
     try:
         model.predict_one(x, with_dist=True)
     except TypeError:
-        # This regressor predicts numbers only.
+        # This regressor cannot predict distributions.
         return
 
 

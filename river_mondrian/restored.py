@@ -186,9 +186,9 @@ def follow(walk: Walk) -> int:
 class Followed(NamedTuple):
     """Results of following references, by the name of a table.
 
-    For each row, `parents` has the number (see `Walk`) of the row that refers to it, 0 for a root,
-    or UNMET for a row that has not been reached. `sizes` has the number of rows of the counted
-    table among the row and its descendants.
+    For each row, `parents` has the number (see `Walk`) of the row that refers to it. The number is
+    0 for a root, and UNMET for a row that has not been reached. `sizes` has the number of rows of
+    the counted table among the row and its descendants.
     """
 
     parents: dict[str, NDArray[np.int64]]

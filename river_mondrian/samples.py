@@ -39,10 +39,9 @@ class SampleReader:
     Parameters
     ----------
     shifts
-        Whether the map depends only on differences of values. If so, and if there are fewer than
-        `MANY_FEATURES` features, a feature whose first value is far from 0 has this value as its
-        origin. The origin is subtracted before values are rounded. An absent value counts as the
-        origin.
+        Whether the map depends only on differences of values. If so, a first value that is far from
+        0 becomes the feature's origin, unless there are `MANY_FEATURES` or more features. The
+        origin is subtracted before values are rounded. An absent value counts as the origin.
 
     """
 
@@ -97,7 +96,7 @@ class SampleReader:
         return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Return a mapping as a vector, absent features as NaN; refuse levels unless `levels`."""
+        """Return a mapping as a vector, NaN for absent features; refuse levels unless `levels`."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins
@@ -147,7 +146,7 @@ class SampleReader:
     def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
         """Return a text's entries, sorted by the places of the words in the vocabulary `places`.
 
-        If `adds`, unknown words with values are added to the vocabulary, at the next places, in the
+        If `adds` is True, unknown words with values get the next places in the vocabulary, in the
         order of their names. After an interruption, the vocabulary may hold words that no learned
         sample has.
         """

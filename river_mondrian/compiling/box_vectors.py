@@ -34,7 +34,7 @@ def _place(builder: Any, address: Any, d: Any) -> Any:
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
-    """Return the elementwise maximum; where `a` or `b` is NaN, the element of `b`."""
+    """Return the elementwise maximum, or the element of `b` where `a` or `b` is NaN."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 

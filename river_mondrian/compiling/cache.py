@@ -99,7 +99,7 @@ class CodeCache:
 
         Functions of other packages are not cached, because changes of their sources would not be
         noticed. Closures over values other than numbers and text are not cached either. An object
-        that is not a dispatcher is returned unchanged, as with `NUMBA_DISABLE_JIT`.
+        that is not a dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is set.
         """
         if isinstance(dispatcher, Dispatcher):
             compiled: Any = dispatcher
@@ -272,7 +272,7 @@ def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
     Raises
     ------
     LookupError
-        If a function does not exist, for example in code of another build of numba.
+        If a function does not exist, for example in code from another build of numba.
     """
     for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
         if not _missing(symbols):

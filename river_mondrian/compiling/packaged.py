@@ -1,8 +1,9 @@
 """Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
 
 The code is compiled for the oldest supported processor of an architecture (`BASELINES`). The file
-`index.json` in the folder of the code lists the sources, versions, settings and processor of the
-compilation. If a process does not match this list, kernels are compiled.
+`index.json` in the folder of the code has the key of the sources, and the versions, settings and
+processor for which the code was compiled. If a process does not match this index, kernels are
+compiled.
 """
 
 import json

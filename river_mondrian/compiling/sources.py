@@ -45,7 +45,8 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_changed = False
-        # Set before the files are read, so that a change during the reading is noticed later.
+        # Set before the files are read, so that a change while they are being read is noticed
+        # later.
         self._seen = _look_at(root)
         # The dict is empty if a file cannot be read, or there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}

@@ -149,8 +149,8 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If the target is missing, or is given for a model without targets. If rows cannot be
-        learned, as in `learn_many`. In this case, a model that can be merged has learned nothing,
+        If the target is missing, or is given for a model without targets. If a row cannot be
+        learned (see `learn_many`). In this case, a model that can be merged has learned nothing,
         and any other model has learned the earlier batches.
 
     Examples

@@ -18,7 +18,8 @@ from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of, plain_key, text_of
 
-# Number of deaths of a worker at which a call fails, and longest duration of a restart, in seconds.
+# A call fails if its worker dies this many times, or is unavailable for longer than this many
+# seconds.
 MOST_DEATHS, LONGEST_START = 3, 60.0
 # Seconds between two calls to a worker that is being started.
 PAUSE = 0.1
@@ -325,10 +326,10 @@ class SpreadKeyedModels:
 
     Notes
     -----
-    Ray restarts a worker that dies, with the models that were saved by `flush` or moved to the
-    folder. Samples that a model learned after its last save are lost. If a batch is lost with its
-    worker, `learn_many` raises Ray's error. Other calls are repeated for up to a minute while the
-    worker starts.
+    Ray restarts a worker that dies. The new worker has the models that `flush` saved or that were
+    moved to the folder. Samples that a model learned after its last save are lost. If a batch is
+    lost with its worker, `learn_many` raises Ray's error. Other calls are repeated for up to a
+    minute while the worker starts.
 
     """
 

@@ -59,7 +59,7 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    # Reading of samples, which does not change the state.
+    # These methods read samples, and do not change the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Return a narwhals frame or the array itself, and the rows as a block."""
@@ -267,7 +267,7 @@ class WorkerDied(Exception):
 
 
 class _Member:
-    """A worker, the number of the last block sent to it, and its calls with unused answers."""
+    """A worker, the number of the last block sent to it, and the calls whose answers are unused."""
 
     def __init__(self, path: str, worker: Any) -> None:
         self.path, self.worker = path, worker

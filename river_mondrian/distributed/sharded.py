@@ -160,7 +160,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         with self._lock:
             return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
 
-    # From the whole model to workers, and back.
+    # The methods below move the trees to the workers and back.
 
     def _engine(self) -> Any:
         code = {"lifetime": self.model.lifetime} if callable(self.model.lifetime) else {}
@@ -235,8 +235,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         w
             A weight for all samples, or a weight for each sample.
         progress
-            Whether to show on stderr how many rows have been learned or accepted, by tqdm if it is
-            installed, else as text. The learned model does not depend on `progress`.
+            Whether to show on stderr how many rows have been learned or accepted, with tqdm if it
+            is installed, else as text. The learned model does not depend on `progress`.
 
         Raises
         ------
@@ -407,8 +407,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text.
+            Whether to show on stderr how many rows have been predicted, with tqdm if it is
+            installed, else as text.
 
         Returns
         -------
@@ -427,8 +427,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text.
+            Whether to show on stderr how many rows have been predicted, with tqdm if it is
+            installed, else as text.
 
         Returns
         -------
@@ -502,8 +502,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text.
+            Whether to show on stderr how many rows have been predicted, with tqdm if it is
+            installed, else as text.
 
         """
         with self._lock:

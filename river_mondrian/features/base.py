@@ -1,12 +1,12 @@
 """The base class of feature maps, and their interface for learners.
 
-A `FeatureMap` is the River transformer, which reads mappings and frames (`samples.SampleReader`).
-As soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map, with a record by
+A `FeatureMap` is a River transformer that reads mappings and frames (`samples.SampleReader`). Once
+the `FeatureMap` can map samples, it holds a `CompiledMap`: the current map, and the record through
 which kernels call the map (see `maps.record`). There are two kinds of maps. A *cell map* puts a
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
-To add a map, write a class of records, and a kernel that maps a sample by a record of this class
+To add a map, write a class of records, and a kernel that maps a sample with a record of this class
 (see `compiling.kernels.separate`). Then write a subclass of `CompiledMap` for the record and the
 kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
 
@@ -28,8 +28,8 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    of the learner, the map, the sample and the outputs.
 
 For a batch, `_observe_rows` updates the map, `_outputs` returns the outputs of all rows, and the
-learner's kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`.
-Rows with new features (`_new_rows`) are learned one by one, by the steps above.
+learner's kernel runs over these outputs. If a map learns row by row, `_rows` returns the rows. Rows
+with new features (`_new_rows`) are learned one by one, by the steps above.
 """
 
 from __future__ import annotations

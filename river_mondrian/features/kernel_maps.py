@@ -121,7 +121,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     A cell gets a column when `learn_one` learns the first sample in the cell. Cells without a
     column give no feature, because no model can have learned a weight for them. `kernel` and `gram`
-    distinguish cells without a column.
+    treat cells without a column like all other cells.
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's grids, so the order and the time of appearance
@@ -265,13 +265,12 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 class NystromFeatures(Pooled):
     """Nyström features of the Laplace or the Gaussian kernel.
 
-    The map approximates the kernel from the kernel's values for some samples, the landmarks[^1].
-    Let D be the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V
-    the matrix of their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the
-    vector of the kernels of x with the landmarks. With as many components as landmarks, the dot
-    product of two mapped landmarks is their kernel. The dot product of any other mapped sample with
-    itself is at most 1, the kernel of the sample with itself. `OGDClassifier` on this map is
-    NOGD[^2].
+    The map approximates the kernel by means of some samples, the landmarks[^1]. Let D be the
+    diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V the matrix of
+    their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the
+    kernels of x with the landmarks. With as many components as landmarks, the dot product of two
+    mapped landmarks is their kernel. The dot product of any other mapped sample with itself is at
+    most 1, the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
 
     The landmarks are the first samples learned, or random samples of the first `pool_size` samples.
     The map is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size`
@@ -378,7 +377,7 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
-    pool of samples. Cells are small where data are dense and large where they are sparse, so the
+    pool of samples. Cells are small where data are dense and large where data are sparse, so the
     kernel adapts to the data, without labels. The kernel's feature map is exact and has a finite
     number of dimensions. A sample has one cell per partition, however many cells a partition has.
     So linear models on the map (see `OGDClassifier`) predict and learn in time proportional to
@@ -414,8 +413,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
         are equal, as in bags of words, only the other values determine the outliers. By default,
-        values are not scaled, and features should have comparable units. Scaled values are at most
-        1e30 in size.
+        values are not scaled, and features should have comparable units. Scaled values are clipped
+        to the range from -1e30 to 1e30.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
@@ -436,8 +435,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     -----
     A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
     Features that no sample of the pool has are ignored, because they would not change any cell.
-    Mappings with few of very many features are not converted to dense vectors. So time and memory
-    are proportional to the number of a mapping's values.
+    Mappings that have only a few of very many features are not converted to dense vectors. So time
+    and memory are proportional to the number of a mapping's values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search is a scan, a tree over principal axes, an index from features to points,

@@ -28,8 +28,8 @@ from . import base, kinds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# For lifetime "auto": the number of lifetimes, and the products of the first and the last lifetime
-# with the median distance of two samples. The first START samples determine the median.
+# For lifetime "auto": the number of lifetimes, and the first and the last lifetime, in units of 1 /
+# (median distance of two samples). The first START samples determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
@@ -100,8 +100,8 @@ class MondrianFeatures(kinds.CellFeatures):
     estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
 
     `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
-    partitions are distributed like partitions drawn in batch for the same samples. Each sample has
-    one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
+    partitions have the same distribution as partitions drawn from all samples at once. Each sample
+    has one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
     `"mondrian_{partition}_{cell}"`; the columns of earlier samples do not change.
 
     Features are not rescaled, so the lifetime depends on the units of the features.
@@ -123,15 +123,15 @@ class MondrianFeatures(kinds.CellFeatures):
     Notes
     -----
     `transform_one` does not change the map. For a new sample, `transform_one` returns the cell at
-    the end of the path in each partition. The path ignores that the sample might be separated from
-    the cell's samples. If the cell's value were multiplied by the probability that the sample is
-    not separated, the kernel of a new sample with itself would not be 1.
+    the end of the path in each partition. The path does not account for a possible separation of
+    the sample from the cell's samples. If the cell's value were multiplied by the probability that
+    the sample is not separated, the kernel of a new sample with itself would not be 1.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
-    passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the median
-    distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for
-    each lifetime and mix the predictions. The mixture has exponential weights, which depend on the
-    error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
+    passes through the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
+    median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
+    for each lifetime and mix the predictions. The mixture has exponential weights, which depend on
+    the error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
     these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
     cannot choose a lifetime.
 
@@ -148,8 +148,8 @@ class MondrianFeatures(kinds.CellFeatures):
     n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
     tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears
     later gets normally distributed coefficients with the mean absolute value 1 / n. A missing value
-    counts as the mean of the learned values. In samples before its first appearance, a feature
-    counts as its first value. A direction is missing if all its features are missing.
+    counts as the mean of the learned values. Samples before a feature's first appearance count as
+    having the feature's first value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
     these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /

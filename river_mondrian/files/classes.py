@@ -8,8 +8,8 @@ import functools
 import importlib
 from typing import Any
 
-# For each module, the names that classes have in files. If a class has another name in the module,
-# this name follows after a colon.
+# The names of classes in files, by module. If a class has another name in its module, the name in
+# the module follows after a colon.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -73,8 +73,8 @@ _NAMES = {
     "posteriors.targets.messages": "TargetForest TargetTree",
     "posteriors.targets.target_trees": "TargetTrees",
 }
-# The module of each class, by the name in files. If the class has another name in the module, this
-# name follows after a colon.
+# The module of each class, by the class's name in files. If the class has another name in its
+# module, the name in the module follows after a colon.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()

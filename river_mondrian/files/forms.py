@@ -34,7 +34,8 @@ TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind
 
 Arrays = dict[str, NDArray[Any]]
 
-# Number of bytes of rows that are converted to columns at a time, so that they stay in the cache.
+# Number of bytes of rows that are converted to columns at a time, so that the rows stay in the
+# cache.
 BLOCK_BYTES = 1 << 18
 
 
@@ -159,8 +160,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # By id of each encoded object: the object's number, and the object. The object is kept so
-        # that Python does not reuse the id.
+        # The number of each encoded object, and the object itself, by the object's id. The object
+        # is kept so that Python does not reuse the id.
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:
@@ -263,7 +264,7 @@ class Encoder:
             raise CannotSaveError(value, path, str(error)) from error
 
     def _encode_state(self, value: Any, path: str) -> Any:
-        """Return the form of an object's state; if it is a dict, a form for each attribute."""
+        """Return the form of an object's state: for a dict, the form of each attribute."""
         state = value.__getstate__()
         if not isinstance(state, dict):
             return self.encode(state, path)

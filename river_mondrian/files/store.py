@@ -97,7 +97,7 @@ def _flush_folder(folder: str) -> None:
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file; if writing fails, an existing file is unchanged.
 
-    At any time, either the old or the new file exists. A process that is killed during the writing
+    At any time, either the old or the new file exists. A process that is killed while it writes
     leaves a hidden file in the same folder; its name ends with `.part`. The new file has the old
     file's mode. Devices and pipes are written directly.
 
@@ -359,7 +359,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse a call that lacks a parameter that is code, or passes a parameter of the file."""
+    """Refuse a call that lacks a parameter that is code, or passes one that the file holds."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

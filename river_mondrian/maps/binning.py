@@ -2,7 +2,7 @@
 
 A cell is a bin in each feature. The value 0 is always in bin 0. So the features with values outside
 bin 0 determine the cell, and a new feature does not change the cells of earlier samples. Two
-independent 64-bit sums over the features with values outside bin 0 are the cell's code, which
+independent 64-bit sums over the features with values outside bin 0 form the cell's code. The code
 identifies the cell. The table uses open addressing.
 """
 

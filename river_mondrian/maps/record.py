@@ -197,7 +197,8 @@ Places = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-# Bound of the numbers of outputs, columns and inputs of stored maps. All maps are far smaller.
+# Upper bound on the numbers of outputs, columns and inputs of stored maps. All maps are far
+# smaller.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
@@ -324,8 +325,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
         # With this value, the dot product of two samples' columns is the kernel. In Section 5.1 of
-        # Ting et al. (2021), columns have the value 1, and Definition 2 divides the product by t,
-        # the number of partitions.
+        # Ting et al. (2021), columns have the value 1. Definition 2 of that paper divides the
+        # product by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:
@@ -409,7 +410,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have few of very many features, like the words of texts."""
+        """Whether samples have only a few of very many features, as texts have few of all words."""
         return False
 
     def learn(self, sample: Sample) -> int:
@@ -427,7 +428,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def lifetimes(self) -> list[float]:
-        """Lifetimes that a learner mixes; empty for a map of one lifetime."""
+        """Lifetimes that a learner mixes; empty for a map with one lifetime."""
         return []
 
     @property

@@ -199,7 +199,10 @@ def name_lines(
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the least and the largest value; if they are equal, two values around this value."""
+    """Return the least and the largest value, without NaN.
+
+    If they are equal, return two values around this value. If all values are NaN, return 0 and 1.
+    """
     known = values[~np.isnan(values)]
     if not len(known):
         return 0.0, 1.0

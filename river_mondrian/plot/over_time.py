@@ -51,7 +51,7 @@ def progressive(
         If a curve holds neither checkpoints nor pairs.
     ValueError
         If checkpoints hold several metrics, or lack the requested metric. If checkpoints are in a
-        list, because all checkpoints of a list hold the final state of the metric.
+        list. All checkpoints of a list hold the final state of the metric.
 
     Examples
     --------

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Largest numbers of branch ends: with text below the ends, and with horizontal text.
+# Largest number of branch ends with text below them, and largest number with horizontal text.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
-# Width of a letter, and height of a line, in font sizes.
+# Width of a letter, and height of a line, as multiples of the font size.
 LETTER, LINE = 0.6, 1.3
 # Time drawn after the last cut, as a share of the time of this cut.
 AFTER = 0.1

@@ -21,8 +21,8 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model
-        A forest with `feature_importances`; or a mapping from feature to number, such as the result
-        of `explain_one` (of a classifier, for one label).
+        A forest with `feature_importances`, or a mapping from feature to number. The mapping may be
+        the result of `explain_one`; for a classifier, it is the result for one label.
     most
         Number of features that get a bar: the features with the largest absolute values. Another
         bar shows the sum of the other features.
@@ -78,7 +78,10 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the bars' labels and numbers: the `most` largest in size, then the others' sum."""
+    """Return the labels and numbers of the bars.
+
+    The `most` numbers with the largest absolute values come first, then the sum of the others.
+    """
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -155,7 +158,7 @@ def explanation(
     names, added = _ranked(found, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
-    # Sticky edges would remove the margin, and markers at the edge would be cut.
+    # Sticky edges would remove the margin, and markers at the edge would be cut off.
     ax.use_sticky_edges = False
     ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
     ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))
@@ -175,7 +178,8 @@ def _number(value: float, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 
-# Area of the marker of a bin with all probabilities, and least area of a marker, in square points.
+# Area of the marker of a bin that holds all probabilities, and least area of a marker, in square
+# points.
 LARGEST_AREA = 400.0
 LEAST_AREA = 10.0
 

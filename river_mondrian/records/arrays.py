@@ -62,7 +62,7 @@ class Span:
     owner: object
 
     def __init__(self, base: Any, word: int = 0, length: int = 0, owner: object = None) -> None:
-        """Create a span of `length` elements, `word` 4-byte words after a record's start."""
+        """Create a span of `length` elements that begins `word` words after a record's start."""
         self.address, self.length = int(base) + WORD_BYTES * int(word), int(length)
         self.owner = owner
 

@@ -48,7 +48,7 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
     Raises
     ------
     ModelFormatError
-        If an attribute has another shape.
+        If the shape of an attribute is wrong.
 
     """
     for name, shape in shapes.items():

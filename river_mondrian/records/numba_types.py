@@ -273,7 +273,7 @@ _OWN_CODE: dict[Any, Any] = {function: ("kernels", function) for function in (ma
 
 
 def typed(*functions: Any) -> Callable[[F], F]:
-    """Return a decorator that registers a rule for the types of calls of `functions` in kernels.
+    """Return a decorator that registers a typing rule for kernels' calls of `functions`.
 
     The rule gets the types of the arguments. The rule returns the signature, or None if numba must
     find the signature.
@@ -439,7 +439,7 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def coded(function: Any, typer: Callable[..., Any]) -> Any:
-    """Return a decorator of the code generator for calls of `function`.
+    """Return a decorator that registers the code generator for calls of `function`.
 
     `typer` returns the signature for the types of the arguments; None refuses the arguments.
     """

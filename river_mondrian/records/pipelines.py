@@ -36,8 +36,9 @@ llvm: Any = _llvm
 
 _NO_ADDRESS = 0
 
-# The passes before the lowering pass. Kernels do not need numba's other passes, for closures,
-# NumPy's overloads, array expressions, branches on constants, and objects with reference counts.
+# The passes before the lowering pass. Kernels do not need numba's other passes. These passes handle
+# closures, NumPy's overloads, array expressions, branches on constants, and objects with reference
+# counts.
 _PASSES = (
     *("TranslateByteCode", "FixupArgs", "IRProcessing", "GenericRewrites", "InlineInlinables"),
     *("ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis"),
@@ -52,7 +53,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return the class that runs passes, and the lowering passes by kind of function."""
+    """Return the class that runs passes, and the lowering pass for each kind of function."""
     import numba._dynfunc
     from numba.core import cgutils, codegen, compiler_machinery, config, lowering, typed_passes
 
@@ -219,7 +220,7 @@ HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel
 
 @functools.cache
 def is_numba_known() -> bool:
-    """Return whether numba's internals are as expected, by compiling a kernel with a helper."""
+    """Compile and run a test kernel; return whether numba's internals are as expected."""
     try:
 
         def double(x: float) -> float:

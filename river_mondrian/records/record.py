@@ -182,7 +182,7 @@ def transient(*shape: int | str) -> Any:
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
     """Declare the shape of an array and the bounds of its numbers; the owner ensures the shape.
 
-    Each dimension is a number, or the name of a field or method of the record with the number.
+    Each dimension is a number, or the name of the record's field or method that gives the number.
     """
     return Option(shape=shape, bounds=bounds)
 
@@ -203,7 +203,7 @@ def entry() -> Any:
 
 
 def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
-    """Mark a field that uses the memory of another field, which the subclass does not use."""
+    """Mark a field that shares the memory of the field `name`; a row uses one of them at a time."""
     return Option(instead_of=name, **_declared(declared))
 
 

@@ -377,8 +377,8 @@ def lifetime_path(
         Predictions of the test rows are averaged over the posterior of the lifetime (Supplement B
         of the paper).
     progress
-        Whether to show the progress of the sweep on stderr, by tqdm or, without tqdm, as lines of
-        text.
+        Whether to show the progress of the sweep on stderr, with tqdm if it is installed, else as
+        lines of text.
     seed
         Random seed for reproducibility.
 
