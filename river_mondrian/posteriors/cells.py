@@ -4,8 +4,8 @@ The cells of a tree are numbered at one or several lifetimes. At each lifetime, 
 time divide space into cells, and each cell has a column of the feature map. One walk down a tree
 passes the sample's cells at all lifetimes.
 
-Each node has one number, `cell`. Lifetimes are counted from k = 0 on. A node is a cell at lifetime
-k if this lifetime is between the parent's cut and the node's cut. The column of the cell is then
+Each node has one number, `cell`. Lifetimes are numbered from k = 0. A node is a cell at lifetime k
+if this lifetime is between the parent's cut and the node's cut. The column of the cell is then
 `cell` + k. A node that is inserted above another node copies the other node's number, so existing
 cells keep their columns. A new leaf gets a column for each lifetime after the new cut.
 
@@ -484,7 +484,7 @@ class MondrianMap(CompiledMap):
         self.complete()
 
     def forget_before(self) -> None:
-        """Discard the cells that the last sample had before learning."""
+        """Discard the cells that the last sample had before the sample was learned."""
         self.record.before = rec.Int32s(0)
 
     @property

@@ -2,7 +2,7 @@
 
 The surprise of a sample is -log(1 - score). Let m be the mean of the latest surprises. Let k of the
 n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With several detectors, p is
-the geometric mean over the detectors. The alarm score is 1 - p.
+the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.

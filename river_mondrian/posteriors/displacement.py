@@ -53,7 +53,7 @@ class Ranks(rec.Record):
 
 @inlined
 def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
-    """Return the number of elements below a value, among `n` sorted numbers."""
+    """Return how many of `n` sorted numbers are below a value."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -198,10 +198,10 @@ C = TypeVar("C", bound=CutForest)
 
 
 # Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the collusive
-# displacement. RELATIVE: log(1 + displacement), divided by this logarithm for a sample that
-# branches off at the root. DEPTH: the number of cuts above the sample. DENSITY: the share of the
-# held samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among recent
-# scores.
+# displacement. RELATIVE: log(1 + displacement), divided by the value of this logarithm for a sample
+# that branches off at the root. DEPTH: the number of cuts above the sample. DENSITY: the share of
+# the held samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among
+# recent scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -285,7 +285,7 @@ def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
 
 @inlined
 def _score_before(forest: CutForest, scores: Scores) -> float:
-    """Return the score of the sample in `inputs` before learning; NaN for the first samples."""
+    """Return the score of the sample in `inputs` before learning, or NaN for the first samples."""
     if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
     # Whether the current trees have just scored this sample.

@@ -104,7 +104,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 #
 # Here c_j is v_j times the product of the shares of the nodes below j on the path to the leaf. A
 # node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
-# So S is computed from sums that are added up from the leaves.
+# So S is computed from sums over subtrees, which one pass from the leaves up accumulates.
 #
 # With plain means, a target is predicted by the mean of the other targets at the same node. If a
 # node has a single target, this target is predicted by the mean of the other targets at the parent.

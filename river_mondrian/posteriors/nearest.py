@@ -11,8 +11,8 @@ expected distance of x to the nearest sample in the subset is
 In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), the samples of a random
 subset are the centres of Voronoi cells. With subsets drawn as above, (1) is the mean distance of x
 to the centre of the cell of x over infinitely many partitions. So (1) has no sampling error. With q
-= 1/k, the mean of r is about k. So about k nearest neighbours count, and nearer neighbours count
-more. While n <= 2 k samples are held, q is min(1/2, 2/n).
+= 1/k, the mean of r is about k. So roughly the k nearest neighbours determine the score. Nearer
+neighbours have larger weights. While n <= 2 k samples are held, q is min(1/2, 2/n).
 
 The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
@@ -204,7 +204,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 
 @separate
 def score_of(table: Neighbors) -> float:
-    """Return the score of the sample in `row`, or 0 without samples to compare.
+    """Return the score of the sample in `row`, or 0 if there are no samples to compare.
 
     The score is given by equation (1) of the module. The function is compiled only once, so its
     sums are rounded equally in all kernels.
@@ -299,7 +299,7 @@ def set_widths(table: Neighbors) -> None:
 
 @inlined
 def _is_noted(table: Neighbors) -> bool:
-    """Return whether the next sample is the last scored sample, with nothing learned since."""
+    """Return whether the score of the last scored sample is still valid for the next sample."""
     if table.noted_at != table.n_samples:
         return False
     start = table.n_inputs * (table.shingle - 1)

@@ -53,7 +53,7 @@ def mean_absolute(mean: float, variance: float) -> float:
     if not at < N_KNOTS:
         return size
     k = int(at)
-    # Cubic Hermite interpolation between two knots at the distance 1.
+    # Cubic Hermite interpolation between two knots that are 1 apart.
     u = at - k
     v = 1.0 - u
     excess = v * v * ((1.0 + 2.0 * u) * EXCESS[k] + u * SLOPE[k])
@@ -71,11 +71,11 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
     variances = mixture.part(2 * n, n)
     away, apart = 0.0, 0.0
     for i in range(n):
-        # The difference of two independent normals is normal. The variance of the difference is the
-        # sum of both variances.
+        # The difference of two independent normal variables is normal. The variance of the
+        # difference is the sum of both variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # With the factor 1/2 of E|Y - Y'|, a pair of different components counts once, and a
-        # component with itself counts half.
+        # Due to the factor 1/2 of E|Y - Y'|, each pair of different components counts once. The
+        # pair of a component with itself counts half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])

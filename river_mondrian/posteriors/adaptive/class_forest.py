@@ -109,8 +109,8 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
     """Add a point of the tree to the statistics on the point's path.
 
     If `grown`, the tree has just been extended by the point, so new nodes may have no statistics
-    yet. Otherwise points are replayed in order, and the statistics of a node begin with the node's
-    first point.
+    yet. Otherwise, points are replayed in order. The statistics of a node then begin with the
+    node's first point.
     """
     tree = forest.trees[t]
     label, weight = forest.label_of(p), forest.weight_of(p)
@@ -149,7 +149,7 @@ class ClassForest(AdaptiveForest):
         self.accepted_is_new = int(is_new)
 
     def error(self) -> float:
-        """Return 0 for a correct prediction, 1 for a wrong prediction, -1 for the first sample."""
+        """Return 0 for a correct and 1 for a wrong prediction, or -1 for the first sample."""
         # No model could have predicted the first class.
         if self.n_classes == 1 and self.accepted_is_new == 1:
             return -1.0

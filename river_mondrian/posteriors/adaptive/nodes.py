@@ -39,8 +39,8 @@ LATE = 0
 LATEST = 1
 # A discounted count is divided by its unit when the unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# The division sets counts up to this number to 0, since they are negligible compared with the
-# prior. Subnormal numbers would make some processors 100 times slower.
+# The division sets counts up to this number to 0, since such counts are negligible compared with
+# the prior. Subnormal numbers would make some processors 100 times slower.
 UNNOTICED = 1e-18
 
 # The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy
@@ -116,7 +116,7 @@ class Statistics(rec.Record):
     # Weight of all samples.
     weight: rec.Float32
     # Number of seen classes, and number of set bits in the sides of all classes. If samples have
-    # weight 1, `n_sides` is the sum over all classes of c of the HNSP (see `sides`).
+    # weight 1, `n_sides` is the sum of the HNSP's c over all classes (see `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
@@ -201,7 +201,7 @@ N_TOGETHER = 4
 
 def most_rows(n_classes: int) -> int:
     """Return the largest number of rows of a node with `n_classes` seen classes (see `seen`)."""
-    # Rows with links are full. There is at most one more row without links than rows with links.
+    # Rows with links are full. The rows without links outnumber the rows with links by at most one.
     return 3 + 2 * n_classes // (N_MORE + 1)
 
 
@@ -305,7 +305,8 @@ class Factors(rec.Record):
 class ClassSides(rec.Record):
     """Weights of a class's points in a leaf, on each side of a candidate."""
 
-    # Weights on the left, on the right and with a missing value. The fourth element is unused.
+    # Weights of the points on the left, on the right, and with a missing value. The fourth element
+    # is unused.
     weights: rec.Float32s = rec.inline(4)
 
 

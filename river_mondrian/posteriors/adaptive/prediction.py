@@ -37,8 +37,7 @@ _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 # Factors of the HNSP up to this number count as 0, since subnormal numbers make some processors 100
 # times slower. The omitted terms are far below the floor of experts (`learners.experts`).
 LEAST_FACTOR = 1e-37
-# With many classes, weights of a node in the HNSP below this number count as 0, for the same
-# reason.
+# With many classes, a node's weight in the HNSP counts as 0 below this number, for the same reason.
 NEGLIGIBLE = 1e-18
 
 
@@ -149,8 +148,8 @@ def clear_below(forest: A, ref: int) -> int:
 def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write a node's c, and the sums of c and tab (see `labels.hnsp`), in a forest with weights.
 
-    With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
-    leaf. The child on the path has a part of W, and the other child has the rest.
+    For a class of weight W, tab is min(W, 1). At a leaf, c is W. At an internal node, c is the sum
+    of both children's tab. The child on the path has a part of W, and the other child has the rest.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
     total, tables, labels = 0.0, 0.0, forest.seen_labels
@@ -182,8 +181,8 @@ def _add_step(
 ) -> None:
     """Add a node's terms to all posteriors.
 
-    In the HNSP, `weight` is the factor of c, and `of_tables` the factor of tab. With many classes,
-    `add_seen` adds the terms of seen classes.
+    In the HNSP, `weight` is the factor of c, and `of_tables` is the factor of tab. With many
+    classes, `add_seen` adds the terms of seen classes.
     """
     statistics = step.statistics
     units = statistics.units

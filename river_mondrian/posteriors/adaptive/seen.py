@@ -303,7 +303,7 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
 
 
 def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
-    """Return whether the links and the classes in a tree's rows are valid, with many classes.
+    """Return whether a tree's rows have valid links and classes, in a forest with many classes.
 
     `of_nodes` has the numbers of the rows that nodes refer to.
     """

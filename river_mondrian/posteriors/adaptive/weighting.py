@@ -58,7 +58,7 @@ from .seen import follow, numbers_of, seen_at
 
 # Addition of a node's class statistics to the posteriors of the node's tree.
 #
-# Vector instructions are used, since the addition takes most of the time of a prediction. With few
+# Vector instructions are used, since the addition takes most of a prediction's time. With few
 # classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
 # first check for overlapping addresses, which takes longer than the sums. With many classes, a
 # class is added for all posteriors at once. The sums of the posteriors are contiguous, and so are

@@ -29,7 +29,7 @@ from .targets_forest import TargetsForest, next_renewal, read_targets
 # Number of samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
 
-# Number of orders of the features for explanations. Each order is used in reverse, too.
+# Number of orders of the features for explanations. Each order is also used in reverse.
 N_ORDERS = 16
 
 
@@ -274,7 +274,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return float(self.forest.point)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
-        """Predict rows of checked inputs, and return an array, shape (n, N_SAID).
+        """Predict rows of checked inputs, and return an array of shape (n, N_SAID).
 
         The first column has the point predictions. Each row can be passed to `law_of`.
         """
@@ -341,7 +341,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE or the index of an input that is too large, and each feature's contribution.
 
-        At first all features are missing. Features then become known one at a time, in random
+        At first, all features are missing. Features then become known one at a time, in random
         orders and in the reversed orders. A feature's contribution is the mean change in the
         prediction when the feature becomes known.
         """

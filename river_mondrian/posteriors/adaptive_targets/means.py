@@ -75,7 +75,8 @@ class TargetsTree(RebuiltTree):
 class SidesOfCut(rec.Record):
     """Sums over a subset of a leaf's points, on each side of a candidate."""
 
-    # Weights and sums of targets: on the left, on the right, and with a missing value.
+    # Weights, and sums of targets, of the points on the left, on the right, and with a missing
+    # value.
     weights: rec.Float64s = rec.inline(3)
     sums: rec.Float64s = rec.inline(3)
 
@@ -202,7 +203,7 @@ def read_path(
 
 @separate
 def read_trees(forest: T) -> None:
-    """Write the mean readings of the trees of each group; 0 for an empty group."""
+    """Write the mean readings of each group's trees, or 0 for an empty group."""
     readings, sizes = forest.readings, forest.group_sizes
     for i in range(N_GROUPS * N_READINGS):
         readings[i] = 0.0
@@ -225,8 +226,8 @@ def read_trees(forest: T) -> None:
                 readings[g * N_READINGS + k] = readings[g * N_READINGS + k] / sizes[g]
 
 
-# For the first mixture: number of groups of trees, and of experts. For the second mixture: number
-# of further groups, and of experts.
+# For the first mixture: numbers of groups of trees and of experts. For the second mixture: numbers
+# of further groups and of experts.
 N_FIRST_GROUPS = ERROR_GROUP
 N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
@@ -239,7 +240,7 @@ N_SAID = 3
 
 @inlined
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Write a group's readings plus `base` as experts' predictions; `other` for an empty group."""
+    """Write experts' predictions: a group's readings plus `base`, or `other` for an empty group."""
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
         out[place + k] = said if forest.group_sizes[group] > 0 else other
@@ -285,7 +286,7 @@ def predict(forest: T) -> int:
 
 @kernel
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
-    """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
+    """Predict a sample; return the result of `predict`, or WAITS if the trees' version differs.
 
     The function does not write to the forest's `inputs`, since another thread may store a sample
     there.

@@ -120,7 +120,7 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points, from the first on with stride `step`."""
+    """Write the targets of `n` stored points: the first, and every `step`-th point after it."""
     for i in range(n):
         out[i] = forest.targets_of(i * step)[TARGET]
 

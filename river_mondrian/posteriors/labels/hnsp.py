@@ -178,7 +178,8 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # At an internal node, c of a class is the number of children with this class below.
+                # At an internal node, c of a class is the number of children whose subtrees contain
+                # the class.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
@@ -193,7 +194,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
 
 @inlined
 def most_probable(probabilities: Float64s, n_classes: int) -> int:
-    """Return the most probable class, the first of several with equal probability."""
+    """Return the most probable class, or the first of several equally probable classes."""
     best = 0
     for k in range(1, n_classes):
         if probabilities[k] > probabilities[best]:

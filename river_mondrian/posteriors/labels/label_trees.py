@@ -150,7 +150,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     @property
     def has_weights(self) -> bool:
-        """Whether nodes store weights: after the first weight other than 1."""
+        """Whether nodes store weights, as they do after the first weight other than 1."""
         return bool(self.forest.weight_capacity > 0)
 
     def weigh(self) -> None:
@@ -273,7 +273,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return found
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the nodes' distributions and, for `contributions`, effects of branching off."""
+        """Return the nodes' distributions, and the effects of branching off for `contributions`."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)
         here, branches = np.zeros((2, len(path.refs), n_classes))

@@ -130,7 +130,7 @@ class CountRow(rec.Record):
 class LabelNode(mondrian.LightNode):
     """A node with the sets of classes below each child. A leaf stores its classes in the left set.
 
-    In a forest with weights, the weights of the classes follow the sets.
+    In a forest with weights, the weights of the classes are stored after the sets.
     """
 
     # For a complete leaf of several classes: its row of counts, or NONE.

@@ -72,7 +72,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     """
     tree = forest.trees[t]
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
-    # A small number of points can be separated in few ways, and two points in only one way.
+    # A few points can be separated in only a few ways, and two points in only one way.
     m = min(forest.n_candidates, 3 * node.n_samples - 5)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     weights, sums = forest.dim_weights, forest.side_sums

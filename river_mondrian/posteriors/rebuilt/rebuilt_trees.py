@@ -21,7 +21,7 @@ from .building import GROWTH, ROOM, SPLIT_ROWS
 from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
 from .schedule import BUILD_EVERY, LEAST_WINDOW, RECENT_SAMPLES, STORED, Schedule
 
-# Budget of a call for rebuilding, in points for each sample and tree.
+# Budget of a call for rebuilding, in points per sample and tree.
 BUILD_BUDGET = 80
 
 # Number of points that are converted to other widths, per sample and tree.
@@ -228,8 +228,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self.open()
         return DONE
 
-    # Completion of calls that kernels have begun. Each step ends with one kernel or assignment that
-    # both takes effect and marks the step as done. So a step that is interrupted can be repeated.
+    # Completion of calls that kernels have begun. Each step ends with a single kernel call or
+    # assignment, which also marks the step as done. So an interrupted step can be repeated.
 
     def _complete(self) -> None:
         self._show_schedule()
@@ -381,8 +381,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _renew_widths(self, most: int) -> None:
         """Continue a renewal of widths: convert at most `most` points, then rebuild the trees.
 
-        The call sets `owed`, the number of points that may be converted, to 0. A call that is
-        interrupted may be repeated.
+        The call sets `owed`, the number of points that may be converted, to 0. An interrupted call
+        may be repeated.
         """
         forest = self.forest
         if forest.phase == REBASING or forest.n_moved < forest.n_points:
@@ -502,7 +502,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _predict_rows_by(
         self, predict: Predict[R], inputs: Floats, width: int, n_jobs: int
     ) -> Floats:
-        """Predict rows of checked inputs, and return an array, shape (n, width).
+        """Predict rows of checked inputs, and return an array of shape (n, width).
 
         `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or with a copy of
         this record.

@@ -162,7 +162,7 @@ class Schedule(NamedTuple):
 
     @property
     def being_built(self) -> int:
-        """The tree that is being built or is built next, or -1 if there is none."""
+        """The tree that is being built or will be built next, or -1 if there is none."""
         if self.at_once:
             return self.at_once[0]
         return -1 if self.role == IDLE else self.slot

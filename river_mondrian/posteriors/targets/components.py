@@ -23,7 +23,8 @@ from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
 from .scale_mixture import N_SCALES, SCALES
 
-# A quadrature on (0, 1): Gauss-Legendre with squared positions, as pairs (position, weight).
+# A quadrature on (0, 1): the Gauss-Legendre rule with squared positions, as pairs (position,
+# weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
 RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
@@ -356,7 +357,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         return np.array(means), times
 
     def _predictions_on(self, path: reading.Path) -> tuple[Floats, Floats]:
-        """Return the means of a path's nodes and, for `contributions`, effects of branching off.
+        """Return the means of a path's nodes, and the effects of branching off for `contributions`.
 
         With plain means, a sample that branches off above a node gets the node's mean.
         """

@@ -3,7 +3,7 @@
 The cuts of the trees do not change. The latest targets are removed from the trees. Then the mixture
 of the trees predicts each of these targets from the earlier targets. After the prediction, the
 target is inserted again. This progressive likelihood costs one pass over the trees, and one pass
-along a path per sample and tree. The likelihood can be computed for some trees at a time, while
+along a path per sample and tree. The likelihood can be computed for a few trees at a time, while
 further samples are learned. The targets of these further samples are then removed temporarily, like
 the latest targets.
 """
@@ -318,7 +318,7 @@ LEAST_GAIN = 0.03
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
-# The latest half of the targets is predicted, but at most this many targets.
+# Largest number of predicted targets. At most the latest half of the targets is predicted.
 CHOICE_SAMPLES = 128
 
 # Upper bound of the absolute values of the exponents of any choice.

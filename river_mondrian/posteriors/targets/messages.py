@@ -1,4 +1,4 @@
-"""Messages up a tree over targets, and the posterior of a node's mean on the path down."""
+"""Messages from a tree's leaves to its root, and the posterior of a node's mean on a path."""
 
 from __future__ import annotations
 

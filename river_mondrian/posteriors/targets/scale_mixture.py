@@ -31,7 +31,7 @@ N_LAWS = len(MEDIANS) * len(SPREADS)
 # Factor by which the score of each distribution in `LAWS` is discounted with each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
-# Of the first EARLY targets, one in eight is used, and of later targets one in sixteen.
+# One in eight of the first EARLY targets is used, and one in sixteen of the later targets.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)

@@ -291,7 +291,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Number of samples from which shards of the trees may learn separately."""
         if self.plain_means:
             return super().splits_at
-        # The last change of hyperparameters has ended by this number of samples, for any choice.
+        # Whatever is chosen, the last change of hyperparameters has ended by this number of
+        # samples.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
         n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
         n_asked *= hyperparameters.MOST_CANDIDATES
@@ -394,7 +395,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         super()._begin_renewal(scaling)
 
     def _renew_next(self) -> None:
-        """Set the number of samples at the next renewal of fences, or the next step of a change."""
+        """Set the number of samples at the next renewal of fences or step of a change."""
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
