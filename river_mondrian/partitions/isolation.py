@@ -47,8 +47,8 @@ class PointPartitions(maps.CompiledMap):
         Generator for the draws of points.
     metric
         "cosine" divides the points by their lengths, and "euclidean" does not. "auto" is "cosine"
-        if samples are read by their nonzero entries, otherwise "euclidean". Among points of equal
-        length, the nearest point has the smallest angle to a sample, up to rounding.
+        if samples are read by their nonzero entries, otherwise "euclidean". Up to rounding, the
+        nearest of several points of equal length has the smallest angle to the sample.
 
     """
 
@@ -74,8 +74,8 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # A row of zeros has no direction. As a point, it would be the nearest point of all
-            # samples of small length.
+            # A row of zeros has no direction. Such a point would be nearest to every sample of
+            # small length.
             owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -153,7 +153,7 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 
 
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
-    """Refuse isolation trees in which a walk may end outside of the tree's cells.
+    """Refuse isolation trees in which a walk may end outside the tree's cells.
 
     A child must have a larger number than its parent, so that there are no cycles.
 
@@ -206,7 +206,7 @@ class Cut(rec.Record):
     feature: rec.Int32
     # Values up to the cut are on the side BELOW.
     cut: rec.Float32
-    # The children below and above the cut: the number of a node of the tree, or ~column of a cell.
+    # The children below and above the cut: numbers of the tree's nodes, or ~column for cells.
     children: rec.Int32s = rec.inline(2)
 
 
@@ -343,7 +343,7 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
 
 @exact_inlined
 def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
-    """Store a part in the stack at `depth`."""
+    """Store a part on the stack at `depth`."""
     part = growth.parts[depth]
     part.begin = begin
     part.end = end

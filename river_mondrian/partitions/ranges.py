@@ -117,7 +117,7 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Replace values that are equal up to rounding by the first of them, in ordered rows of values.
+    """Replace values in ordered rows by the first value that is equal up to rounding.
 
     In a run of close values, values farther than twice the error from the first value are not
     changed.
@@ -141,7 +141,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Replace values (`n` per column, ordered) that are equal up to rounding by the first."""
+    """Replace ordered values, `n` per column, by the first value that is equal up to rounding."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan

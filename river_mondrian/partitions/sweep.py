@@ -1,4 +1,4 @@
-"""Mondrian partitions of given points, cut in the order of time as the lifetime grows.
+"""Mondrian partitions of given points, cut in order of time as the lifetime grows.
 
 A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). A cell is
 therefore stored as a set of points. After a cut, the lower part keeps the cell's number, and the
@@ -124,7 +124,7 @@ def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: flo
 
 @inlined
 def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
-    """Set the cell of points of a partition to `new`."""
+    """Assign the points from `start` to `stop` in a partition's order to the cell `new`."""
     order = sweep.order_of(m)
     for k in range(start, stop):
         sweep.cells_of(order[k])[m] = new

@@ -21,10 +21,9 @@ BATCH = 64
 
 # Largest number of samples of a light node, whose box is not stored. The key of each size is the
 # least number of dimensions for this size. With fewer than 128 dimensions no node is light, since
-# light nodes require separate rows for boxes, and walks then wait for two rows per node instead of
-# one.
-# With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With 128
-# dimensions or more, the saved memory outweighs the lost time.
+# light nodes require separate rows for boxes. Walks would then wait for two rows per node instead
+# of one. With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With
+# 128 dimensions or more, the saved memory outweighs the lost time.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -188,7 +187,7 @@ _room_of_refs = room_of_words(Int64s, BATCH)
 
 @inlined
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
-    """Append to a batch of `n` points all points at or below the reference `ref`.
+    """Append all points at or below the reference `ref` to a batch of `n` points.
 
     The batch has enough capacity. Returns the new number of points.
     """
@@ -317,7 +316,7 @@ def distances_down(
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
     has no missing values, so it has one path. Points are collected in the order in which their
-    paths leave the path of the sample. The points below a node are then the end of one list, so
+    paths leave the path of the sample. The points below a node then form the end of one list, so
     each point is read only once.
     """
     tree = forest.trees.known(tree)

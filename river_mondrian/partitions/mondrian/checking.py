@@ -94,8 +94,8 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     low, high = box.part(0, capacity), box.part(capacity, capacity)
     n_bad = 0
     for d in range(forest.n_dims):
-        # Comparisons with NaN are false, so a bound that the child's box has must not be NaN in the
-        # node's box.
+        # Comparisons with NaN are false, so the check fails if the child's bounds are known and the
+        # node's bounds are NaN.
         is_known = low[d] == low[d]
         n_bad += 1 if is_known and not (lower[d] <= low[d]) & (high[d] <= upper[d]) else 0
     return n_bad == 0
@@ -301,7 +301,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with an invalid state of a renewal of widths."""
+    """Refuse restored trees in which a renewal of widths has an invalid state."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
     bounds("phase", constants.STEADY, constants.REBASING if owner.renews else constants.STEADY)

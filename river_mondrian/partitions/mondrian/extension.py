@@ -28,7 +28,7 @@ class Lane(Record):
 
     number: Int64
     tree: Tree
-    # The row of the current node, or none if the current leaf has no row; and the walk's point.
+    # The row of the current node (none if the current leaf has no row), and the walk's point.
     node: Node
     point: Point
     # Number of light nodes that the walk has passed, and the distances to all light nodes on the
@@ -427,7 +427,7 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the values of a sample as point `p`, and extend every tree by the point (Algorithm 3).
 
     The point's other fields are already stored. Returns the result of `extend_trees`. If input i is
-    too large, returns `TOO_LARGE - i`, and no tree has changed.
+    too large, returns `TOO_LARGE - i` and changes no tree.
     """
     bad = store_values(forest, inputs, p)
     if bad >= 0:

@@ -8,9 +8,9 @@ added to the sibling's `delta`. Boxes shrink to the boxes of the remaining point
 separates points is within the smaller box.
 
 The labels and the number of a node's points determine whether the node becomes a paused leaf. The
-cuts at and below a node that becomes a paused leaf are dropped. Conditionally on all visible nodes,
-these cuts are distributed as a Mondrian tree of the node's points from the time of the parent's cut
-on. The cuts that are sampled when the pause ends have the same distribution.
+cuts at and below a node that becomes a paused leaf are dropped. Given all visible nodes, these cuts
+are distributed as a Mondrian tree of the node's points that starts at the time of the parent's cut.
+The cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
 replaced by a reference to the parent (`UP`). On the way up, the references are restored. No memory
@@ -21,8 +21,8 @@ later. At a cut on the missing value, each side is searched if its box contains 
 values.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
-point. In a full window, the new sample gets the number of the oldest sample. `find_equal` finds the
-sample to forget by its values.
+point. In a full window, the new sample gets the number of the oldest sample. `find_equal` compares
+values to find the sample to forget.
 """
 
 import math
@@ -191,7 +191,7 @@ def find_in_trees(
             if child >= 0:
                 rec.prefetch(tree.nodes.row(child), forest.node_words)
             if node.has_box(forest) and _touches(forest, tree, node, x):
-                # The way up needs the sibling's box.
+                # The sibling's box is needed on the way up.
                 if other >= 0:
                     rec.prefetch(tree.nodes.row(other), forest.node_words)
                 else:
@@ -387,7 +387,10 @@ def clear_point(forest: Forest, p: int) -> None:
 
 @inlined
 def link_arrivals(forest: Forest, older: int, newer: int) -> None:
-    """Link two points in the order of arrival. NONE precedes the first and follows the last."""
+    """Link two points in the order of arrival.
+
+    NONE precedes the first point and follows the last point.
+    """
     if older == NONE:
         forest.first_arrival = newer
     else:
@@ -463,9 +466,9 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     return p
 
 
-# Relative and absolute tolerances for values that were rounded differently. NEAR allows for the
-# last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range, since
-# inputs are known to about 48 bits.
+# Relative and absolute tolerances for values that were rounded differently. NEAR allows for errors
+# in the last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range,
+# since inputs are known to about 48 bits.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -476,8 +479,8 @@ _room_of_found = rec.room_of_words(rec.Int64s, 2)
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Return whether a stored point equals the sample in the next point's row.
 
-    The next point's row has the sample's label or target, and weight. The forest's `row` has the
-    sample's values. Values are compared in the column of the current frame, or in all sets (see
+    The next point's row has the sample's weight, and its label or target. The forest's `row` has
+    the sample's values. Values are compared in the column of the current frame, or in all sets (see
     `scaling`).
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
@@ -515,7 +518,7 @@ def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s)
 
 @separate
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
-    """Count the stored points that equal the sample in `inputs`, up to `most`.
+    """Count at most `most` stored points that equal the sample in `inputs`.
 
     The sample's other fields are in the next point's row. Writes to `out` the count, and the number
     of the last equal point. The search covers the points in the sample's leaf. If a value is
@@ -568,7 +571,7 @@ def forget_equal(forest: F) -> int:
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # Clear the sample's label or target, and weight, which the comparison read from the next
+    # Clear the sample's weight, and its label or target. The comparison has read them from the next
     # point's row.
     clear_point(forest, forest.n_points)
     hole = found[1]

@@ -12,13 +12,13 @@ A point's row is its record (the fields of the subclass), its values as float32,
 tree. A link is the number of the next point of the same leaf. Cuts are thresholds on the values,
 which are scaled inputs or projections of inputs on cut directions. All trees share one column of
 values, unless each tree has its own directions or places of levels (see `transforms`). In that case
-each tree has a column. If widths are renewed (see `widths`), points have a second column, or a
-column for the spare tree, if any. Points of trees with directions or categories then store their
-inputs, too (see `scaling`).
+each tree has a column. If widths are renewed (see `widths`), points have a second shared column. If
+each tree has a column, the spare tree, if any, also has a column. Points of trees with directions
+or categories then store their inputs, too (see `scaling`).
 
 Each *kind* of forest (see `posteriors` and `features`) has a subclass of each record. The
-subclasses add fields, and override the methods that partitions call. Kernels over `Forest` are
-compiled for each subclass that they are called with.
+subclasses add fields, and override the methods that partitions call. Kernels that take a `Forest`
+are compiled for each subclass that is passed.
 """
 
 from __future__ import annotations
@@ -218,9 +218,9 @@ class BoxRow(rec.Record):
 
 
 class LightNode(Node):
-    """A node whose box, in a forest of many dimensions, has a separate row or is not stored.
+    """A node of a forest with many dimensions: its box has a separate row or is not stored.
 
-    In such a forest `Forest.light_size` is above 0. A node of at most `light_size` samples is
+    In such a forest, `Forest.light_size` is positive. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
     all trees share. Light nodes save most of the memory of boxes, since half of all nodes have at
     most four samples. Corners are values of points, so a computed box equals a stored box bit for
@@ -444,9 +444,9 @@ class Forest(rec.Record):
     # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Number of learned samples for which the work of the renewal of widths has not been done. In
-    # adaptive forests, the number of points that may be converted to the new widths. `is_taking`:
-    # whether the spare tree is being extended.
+    # Number of learned samples whose share of the renewal's work has not been done. In adaptive
+    # forests, the number of points that may be converted to the new widths. `is_taking`: whether
+    # the spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
     # Inputs of past samples during the warm-up, in rows of `input_capacity`.
@@ -492,7 +492,10 @@ class Forest(rec.Record):
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
-        """Return the redrawn tree's index in this part, out of range for a tree of another part."""
+        """Return the redrawn tree's index in this part.
+
+        For a tree of another part, the index is out of range.
+        """
         return self.renewed - self.first_tree
 
     def draws(self) -> bool:
@@ -528,7 +531,10 @@ class Forest(rec.Record):
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Return whether a tree's leaves list points: if lists are kept, until the tree is full."""
+        """Return whether a tree's leaves list their points.
+
+        The leaves of a full tree list no new points.
+        """
         return self.lists_points() and tree.n_splits < self.max_splits
 
 

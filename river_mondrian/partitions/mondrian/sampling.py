@@ -250,7 +250,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# A limit on the number of cuts that no leaf reaches.
+# A number of cuts that no leaf reaches, for calls without a limit.
 ALL = 2**62
 
 
@@ -291,7 +291,7 @@ def _divide(
     lefts: Array[PointAt],
     rights: Array[PointAt],
 ) -> Halves:
-    """Divide a leaf's list of points at a cut into lists in reverse order.
+    """Divide a leaf's list of points at a cut; the new lists are in reverse order.
 
     If the leaf has at most BATCH points, the points are also written to the ends of `lefts` and
     `rights`.

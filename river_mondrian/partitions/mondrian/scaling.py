@@ -4,7 +4,7 @@ A *frame* is an offset and a factor for each input. Without directions and categ
 point's values has scaled inputs. With directions or categories, there are *sets* of values: one set
 for all trees if directions are given, otherwise one set for each tree. If widths are renewed,
 points with sets also store their inputs, so that a column can be computed again. The kernels of
-sets are called by addresses in the forest's record.
+sets are called through addresses in the forest's record.
 
 `GrowingTrees` adds features, and widens the rows of nodes and points accordingly.
 """
@@ -106,8 +106,8 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 #
 # A point has a column of values in each frame, c = float32((x - offset) * factor). While all trees
 # use one frame, the other column has the *remainders* (x - offset) * factor - c instead. A value
-# and its remainder determine the input to about 48 bits, and so the value in another frame. Before,
-# during and after a redraw, the columns contain:
+# and its remainder determine the input to about 48 bits, and thereby the value in any other frame.
+# Before, during and after a redraw, the columns contain:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other frame; remainders in a separate row
@@ -117,7 +117,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # need four more.
 #
 # With directions or categories, points have their inputs instead of remainders. Projections do not
-# determine the inputs, and a column per tree leaves no column for remainders. With given
+# determine the inputs. If each tree has a column, no column is left for remainders. With given
 # directions, all trees share a column, so there is one column for each frame. Otherwise each tree
 # and the spare tree have a column. A moved point already has values for the tree that is being
 # redrawn. When the spare tree replaces a tree, the two trees also exchange their columns. Then all

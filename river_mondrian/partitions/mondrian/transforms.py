@@ -23,7 +23,7 @@ from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 # A missing input is replaced by the mean of the feature's learned inputs. The value along a
 # direction is missing if all inputs with a nonzero coefficient are missing. During a redraw, the
 # means at the start of the redraw replace missing inputs of stored samples. The kernels below are
-# compiled only if there are directions, and are called by addresses in the forest's record.
+# compiled only if there are directions, and are called through addresses in the forest's record.
 
 
 class Moments(rec.Record):
@@ -221,7 +221,7 @@ class CutDirections(OfTrees):
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A feature that comes later gets a normally
     distributed coefficient in each direction. The mean absolute value of this coefficient equals
-    the absolute value of the coefficient that a direction over a single feature has.
+    the absolute value of the coefficient in a direction over a single feature.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ class CutDirections(OfTrees):
 # In each tree, a level of a category has a *place*: a hash of the tree's key, the feature and the
 # level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
 # over numbers. Points can therefore be added and removed exactly, and a new level may occur at any
-# time. The kernel is compiled only if there are categories, and is called by an address in the
+# time. The kernel is compiled only if there are categories, and is called through an address in the
 # forest's record.
 
 

@@ -54,7 +54,7 @@ class Partitions:
     rescale
         Whether trees are redrawn if widths become invalid.
     window
-        Number of the latest samples that trees contain. None for all samples.
+        Number of most recent samples that trees contain. None for all samples.
 
     """
 
@@ -112,8 +112,9 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
-    # Number of changes of inputs and classes. The forest's record has the same number unless the
-    # trees are closed, during a change that needs several kernel calls or after an interruption.
+    # Number of changes of inputs and classes. The forest's record has the same number while the
+    # trees are open. Trees are closed during a change that needs several kernel calls, and after an
+    # interruption.
     version = CLOSED + 1
     # Whether a call of this object has closed the trees.
     is_changing = False
@@ -202,7 +203,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _has_remainders(self) -> bool:
-        """Whether points store the rounding errors of their inputs in single precision."""
+        """Whether points store the rounding remainders of their values (see `scaling`)."""
         return self._has_frames and not self.keeps_inputs
 
     @property

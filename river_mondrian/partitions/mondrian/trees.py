@@ -204,7 +204,10 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Forgetting.
 
     def key(self) -> bytes:
-        """Return the scaled values of the sample in `inputs` as bytes, equal for equal samples."""
+        """Return the scaled values of the sample in `inputs` as bytes.
+
+        Equal samples have equal bytes.
+        """
         forest = self.forest
         scaling.scale_rows(forest, forest.row, forest.inputs, 1)
         columns = self.trees.words["first_value"][: forest.n_sets]
@@ -215,7 +218,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return (values + np.float32(0.0)).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
-        """Count the stored samples that equal the sample in `inputs`, up to `most`.
+        """Count at most `most` stored samples that equal the sample in `inputs`.
 
         `put` is a function that writes the sample, except its inputs, to the point with the passed
         number.
@@ -488,9 +491,9 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
 
 class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
-    """Trees that explain predictions and estimate importances of features.
+    """Trees that explain predictions and estimate feature importances.
 
-    Each subclass defines the prediction at a node: probabilities of classes, or a mean.
+    Each subclass defines the prediction at a node: class probabilities or a mean.
     """
 
     # Importances.
@@ -517,7 +520,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
 
     @property
     def importances(self) -> Floats:
-        """The total gain of the cuts on each feature per weight of samples, averaged over trees."""
+        """The total gain of each feature's cuts per unit of sample weight, averaged over trees."""
         found = np.zeros(self.n_inputs)
         numbers = self._importance_trees()
         for t in numbers:
@@ -532,8 +535,8 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     def by_feature(self, t: int, values: Floats) -> Floats:
         """Return values per feature from a tree's `values` per dimension.
 
-        The value of a direction is divided among its features in proportion to the absolute
-        coefficient times the range of the feature.
+        The value of a direction is divided among its features in proportion to the absolute value
+        of each coefficient times the feature's range.
         """
         if self.directions is None:
             return values
@@ -551,7 +554,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return the prediction at the roots, averaged over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the predictions at the nodes of a path, and the expected changes by branching off.
+        """Return the predictions at a path's nodes, and the expected changes due to branching off.
 
         Both arrays have a row for each step. An expected change is the change times the probability
         of branching off.
@@ -592,7 +595,7 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     _PREDICT_ANY: ClassVar[Any] = None
 
     def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that writes the probabilities of a sample's classes to a buffer.
+        """Return the kernel that writes a sample's class probabilities to a buffer.
 
         The kernel returns the most probable class, or `TOO_LARGE - i` if packed input i is too
         large. The kernel returns WAITS if the trees' version differs from `version` (by default the

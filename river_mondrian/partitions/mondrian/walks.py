@@ -84,7 +84,7 @@ class Prediction(rec.Record):
     """A prediction to which the walk down each tree adds a term. Each posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the prediction of tree `t` for the sample of index `row`, whose walk has ended."""
+        """Add the prediction of tree `t` for the sample with index `row`, whose walk has ended."""
 
 
 P = TypeVar("P", bound=Prediction)
@@ -198,10 +198,10 @@ def walk_in_lockstep(
     walks: rec.Array[Walk],
     active: rec.Int64s,
 ) -> int:
-    """Walk one row down `n` trees (`by_tree` 1), or `n` rows down one tree (0), in lock-step.
+    """Walk one row down `n` trees in lock-step or, if `by_tree` is 0, `n` rows down one tree.
 
-    Returns the number of walks that have not ended because their paths exceed `FIRST_DEPTH`. The
-    first elements of `active` are the indices of these walks.
+    Returns the number of unfinished walks, whose paths exceed `FIRST_DEPTH`. The first elements of
+    `active` are the indices of these walks.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -246,7 +246,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
 
     At a cut on a missing value, the walk follows the child with the nearer box. If both boxes are
     equally near, the children share the walk's weight in proportion to the weights of their
-    samples. If a share is below `LEAST_WEIGHT`, the other child gets all weight.
+    samples. If a share is below `LEAST_WEIGHT`, the other child gets all of the weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)

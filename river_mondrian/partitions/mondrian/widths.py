@@ -256,8 +256,8 @@ MEASURED = 1024
 
 # A width is invalid if the measured width differs by a factor above FACTOR, and the interquartile
 # range by a factor above FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few
-# values determine the width. The interquartile range of integers is an integer, and may double by
-# chance.
+# values determine the width. If a feature has few integer values, its interquartile range is
+# usually an integer, and may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # NEAR_FENCE replaces FENCE for features whose interquartile range has shrunk, so that earlier
@@ -278,7 +278,7 @@ def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
 
 
 class _Found(NamedTuple):
-    """Scaling measured on samples; masks of inputs with enough values and with invalid widths."""
+    """Scaling measured on samples, and two masks: inputs with enough values, and invalid widths."""
 
     scaling: Floats
     are_known: NDArray[np.bool_]
@@ -436,7 +436,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
 
     def _fitted_scaling(self, n: int) -> Float64s:
-        """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
+        """Return the scaling from the robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
         rows = self.warm_up[:n, : self.n_inputs]
         found = self.scaling.copy()

@@ -141,9 +141,9 @@ class VoronoiCells:
     """The cells of t Voronoi partitions whose centres are points of one pool.
 
     The score of a row and a point serves all partitions that have the point as a centre. Blocks
-    multiply tiles of rows with tiles of points, and find the least score of each partition while
-    the scores are in shared memory. Cells equal the processor's cells, including near-ties and ties
-    (see `nearest`).
+    multiply tiles of rows by tiles of points. While the scores are in shared memory, the blocks
+    find the least score of each partition. Cells equal the processor's cells, including near-ties
+    and ties (see `nearest`).
 
     Parameters
     ----------
@@ -320,8 +320,8 @@ class VoronoiCells:
         self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
 
 
-# Values are `VoronoiCells`, and keys are ids of arrays `members`. An entry is removed when its
-# array is freed.
+# Keys are ids of `members` arrays. A value is a weak reference to the array, and its
+# `VoronoiCells`. An entry is removed when its array is freed.
 _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 

@@ -200,7 +200,10 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Map rows, excluding points by a matrix product; return DONE or a bad input's index."""
+        """Map rows to cells, after a matrix product has excluded points.
+
+        Returns DONE, or the index of a bad input.
+        """
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape
         rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)

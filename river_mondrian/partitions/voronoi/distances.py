@@ -74,7 +74,7 @@ def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]
 
 
 def sum_lanes(builder: Any, vector: Any) -> Any:
-    """Sum a vector's values as a tree, adding the second half to the first half in each step."""
+    """Sum a vector's values pairwise: each step adds the second half to the first half."""
     lane = [builder.extract_element(vector, _INT32(k)) for k in range(VECTOR)]
     while len(lane) > 1:
         half = len(lane) // 2
@@ -97,9 +97,9 @@ def sum_as_tree(lane: list[float]) -> float:
 # differently in two searches, cells would depend on the search. So the sum is fixed to the last
 # bit. Differences are in single precision. Squares of differences are exact in double precision,
 # whether or not the processor fuses multiplication and addition. There are eight partial sums. The
-# j-th square is added to the partial sum of number j modulo 8, in ascending order. The partial sums
-# are added in the order of `sum_lanes`. A term of zero changes nothing, so a sparse sum over the
-# other terms has the same bits as the full sum.
+# j-th square is added to the partial sum with the number j modulo 8, in ascending order. The
+# partial sums are added in the order of `sum_lanes`. A term of zero changes nothing, so a sparse
+# sum over the other terms has the same bits as the full sum.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -249,7 +249,7 @@ def multiply(
 
 @batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
-    """Make `n` rows orthonormal, but set a row that depends on earlier rows to zero."""
+    """Make `n` rows orthonormal, but set a row that linearly depends on earlier rows to zero."""
     for c in range(n):
         own = directions.part(d * c, d)
         before = 0.0

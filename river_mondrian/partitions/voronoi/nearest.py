@@ -47,11 +47,11 @@ absolute part.
 - By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k, where c and k are the sample
   and the point minus a mean, rounded to single precision. The product is a sum of d products in
   single precision in any order, with or without fused operations. The sum is off by at most
-  gamma_d(u) (|c|^2 + |k|^2) / 2, and by 2^-150 d by underflow. With N = |c|^2 + |k|^2, the rounding
-  of the norms in double precision is less than u N for d < 2^26. By the rounding of c and k, |c -
-  k| is off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|). The square is off by at most h (2
-  |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N +
-  2^-149 d.
+  gamma_d(u) (|c|^2 + |k|^2) / 2, and underflow adds at most 2^-150 d. With N = |c|^2 + |k|^2, the
+  rounding of the norms in double precision is less than u N for d < 2^26. By the rounding of c and
+  k, |c - k| is off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|). The square is off by at
+  most h (2 |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u)
+  N + 2^-149 d.
 
 Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
 orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
@@ -69,8 +69,8 @@ rounds results:
 - The remainder: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
   gamma_(d+k+4)(v) + 2 f + f^2. The root is off from r by at most g |w|, since the roots of two
   numbers differ by at most the root of their difference.
-- Coordinates and remainder are rounded to single precision: each is off by another 2 u |w|, and by
-  2^-150 by underflow.
+- Coordinates and remainder are rounded to single precision: each is off by another 2 u |w|, and
+  underflow adds 2^-150.
 
 So the vector of coordinates is off by at most b |w|, b = f + g + 2 u. (If there are as many axes as
 features, there is no remainder, and g = 0.) Let s^2 = S, and let B be the squared distance of the
@@ -79,16 +79,16 @@ For any m > 0,
 
     B <= (1 + m) (1 + b)^2 S + (1 + 1 / m) (2 b |w(x)|)^2.
 
-B is computed in single precision from n coordinates. The result has a factor within 1 +-
-gamma_(n+3)(u), since all terms are positive, and is off by 2^-150 n by underflow. The B of a box is
-at most the B of a point within the box, and needs no more operations. Finally S <= D (1 + 3 u).
-Hence the computed bound of any p with D(x, p) <= D, or of a box around p, is at most
+B is computed in single precision from n coordinates. The relative error of the result is at most
+gamma_(n+3)(u), since all terms are positive. Underflow adds an error of at most 2^-150 n. The B of
+a box is at most the B of a point within the box, and needs no more operations. Finally S <= D (1 +
+3 u). Hence the computed bound of any p with D(x, p) <= D, or of a box around p, is at most
 
     D (1 + relative) + absolute |w(x)|^2 + least.
 
-`tree_slack` returns these three numbers. The number `absolute` is twice the term above: rounding
-and underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. The number `least` is
-2^-149 n. (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for
+`tree_slack` returns these three numbers. Rounding and underflow both add to the coordinates. The
+number `absolute` is twice the term above, since |a + b|^2 <= 2 |a|^2 + 2 |b|^2. The number `least`
+is 2^-149 n. (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for
 the rounding of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the
 nearest distances that the search has found for the diagrams. The search excludes points whose bound
 exceeds the limit for this D. So the search never excludes the nearest centre of a diagram. The
@@ -126,8 +126,8 @@ max(Y, 0), this factor adds less than 0.59 E Z + 0.05 E a^2 + 0.01 h, and so
 since 5 E Z <= 7 E Y + 7 E (Z - Y) and Z - Y <= 5.12 E a^2 + h. The limit of the kernels is factor
 L(q) + slack, with factor = 1 + 7 E and slack = 15 E a^2 + 4 h. This limit is larger than the last
 bound by 0.8 E a^2 and 2 E Z. The rounding of the factor and the limit needs 3.1 u (a^2 + Z), and E
->= 11 u. If |c|^2 or any |k|^2 is larger than `FARTHEST_SQUARE`, or E is larger than 1/64, the slack
-is infinite, so that all pairs are compared by D.
+>= 11 u. The slack is infinite if |c|^2 or any |k|^2 is larger than `FARTHEST_SQUARE`, or E is
+larger than 1/64. Then all pairs are compared by D.
 
 Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
 2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
