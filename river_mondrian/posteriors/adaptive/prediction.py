@@ -121,8 +121,8 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The remaining weight is for the estimate at the end of the path: the prior, plus the point if
-    # there is one.
+    # The remaining weight is given to the estimate at the end of the path: the prior, plus the
+    # point if there is one.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):

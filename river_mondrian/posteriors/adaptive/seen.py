@@ -96,7 +96,8 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # The rows that are already in `found` are read first, so there is time to prefetch.
+            # The rows that are already in `found` are read first, so there is time to prefetch this
+            # row.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.found[n].row = following
             forest.found[n].owner = owner

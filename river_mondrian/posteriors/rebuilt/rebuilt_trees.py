@@ -487,11 +487,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Batches.
 
     def _reader(self) -> list[Memory[Any]]:
-        """Return a copy of the forest's record for a thread that predicts, and the copy's memories.
+        """Return a list with a copy of the forest's record, for a thread that predicts.
 
         The copy refers to the same rows and points, but has separate buffers for predictions. The
-        list begins with the copy. The list keeps references to the other memories, which would
-        otherwise be freed.
+        list begins with the copy. Subclasses append the other memories that the copy refers to,
+        which would otherwise be freed.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())

@@ -314,7 +314,7 @@ NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
 
-# Largest number of steps of the hill climbing, and largest total number of scored candidates.
+# Largest number of steps of hill climbing, and largest total number of scored candidates.
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 

@@ -28,8 +28,8 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
 # samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
 # targets, as if these fences had always been set. Later fences apply only to later targets. If the
-# targets' level shifts, the fences follow at the first renewal at which a quarter of the samples
-# came after the shift.
+# targets' level shifts, the fences follow at the first renewal at which at least a quarter of the
+# samples came after the shift.
 #
 # A forest that no longer stores samples cannot renew its fences. From then on, no target is set
 # aside.
