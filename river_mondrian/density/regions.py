@@ -128,8 +128,8 @@ class PivotPartition(rec.Record):
     newest: rec.Int64
     n_queued: rec.Int64
     queues: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Rate of the cuts in each dimension, per unit of length. At rate 0, the distance of any two
-    # different values is 1.
+    # Rate of the cuts in each dimension, per unit of length. At rate 0, the distance between any
+    # two different values is 1.
     rates: rec.Float64s
     # `counts`: the number of samples in the current sample's cell at each share of the lifetime.
     cut: Cut = rec.transient()
@@ -250,12 +250,12 @@ def free_region(partition: P, row: int) -> None:
 
 # The cuts on the sides of a pivot, as functions of its region's key.
 #
-# On a side, the distances of cuts from the pivot and their times after the region began form a
-# Poisson process of rate 1. This process is drawn in intervals of distances, called blocks. The
-# first block is [0, b), and each further block is as long as all blocks before it. In a block, a
-# cut matters only if it is nearer to the pivot than all earlier cuts. So only these cuts are drawn,
-# with exponential times and uniform distances. The processes of different blocks and sides are
-# independent.
+# Each cut on a side has a distance from the pivot and a time after the region's beginning. These
+# distances and times form a Poisson process of rate 1. This process is drawn in intervals of
+# distances, called blocks. The first block is [0, b), and each further block is as long as all
+# blocks before it. In a block, a cut matters only if it is nearer to the pivot than all earlier
+# cuts. So only these cuts are drawn, with exponential times and uniform distances. The processes of
+# different blocks and sides are independent.
 
 
 # Indices of a key's draws: key of the next block, time and distance of a cut, key of the next cut

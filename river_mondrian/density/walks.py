@@ -17,7 +17,7 @@ from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
 
-# The largest number of regions of a path in the buffer.
+# The number of regions of a path for which the buffer has room.
 PATH = 64
 _room_of_path = room_of_array(PathStep, PATH)
 

@@ -115,7 +115,7 @@ LEAST_WITHIN = 0.01
 PRIOR = 0.5
 # Number of rows that the levels of all categorical inputs share; a power of 2.
 LEVEL_ROWS = 2048
-# Least divisor in a level's share of the samples, smaller than the weight of any sample.
+# Least divisor when a level's share of the samples is computed. The weight of any sample is larger.
 LEAST_COUNT = 1e-40
 # Pseudo-count of samples in each class, for the frequencies of levels. The pseudo-samples have the
 # level frequencies of all classes together.

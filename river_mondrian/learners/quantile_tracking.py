@@ -44,7 +44,7 @@ INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
 LAST = 0.1
-# If labels are late, several steps are taken before a prediction uses the first step. The sum of
+# If labels are late, several steps are taken before the first step affects a prediction. The sum of
 # these steps is at most UNSEEN, so that thresholds do not overshoot.
 UNSEEN = 0.75
 

@@ -240,8 +240,8 @@ def learn_lifetimes(
 ) -> None:
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
-    `before` has the sample's cells before the map learned the sample. The losses are computed from
-    predictions for these cells. If `before` is empty, the shares do not change.
+    `before` holds the cells that the sample had before the map learned it. The losses are computed
+    from predictions for these cells. If `before` is empty, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0
@@ -289,7 +289,7 @@ def learn(
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
-    If `before` is not empty, it has the cells of the samples before the map learned the samples.
+    If `before` is not empty, it holds the cells that samples had before the map learned them.
     Lifetimes are then compared by the losses of predictions from these cells.
     """
     n_out, value = feature_map.n_out, feature_map.value

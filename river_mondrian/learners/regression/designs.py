@@ -21,8 +21,8 @@ from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, Ridges
 
-# Largest number of columns other than waves. In any case, LEAST_OTHERS columns may follow the
-# linear columns.
+# Largest number of columns other than waves. If the linear columns leave less room, up to
+# LEAST_OTHERS columns may still follow them.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
 # Largest number of bends and products, and largest number of waves, per measured row.

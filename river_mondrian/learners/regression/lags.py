@@ -1,7 +1,7 @@
 """Predictions of a target from the latest targets and the latest errors of another prediction.
 
 Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p
-for these targets. A linear regression predicts y - p, for the next target y, from e_i and y_i - p.
+for these targets. For the next target y, a linear regression predicts y - p from e_i and y_i - p.
 If the e_i and y_i are uninformative, the prediction is p. If p is uninformative, the prediction may
 become the last target.
 

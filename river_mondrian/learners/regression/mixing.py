@@ -50,7 +50,8 @@ LAST_SHARE_RATE = 0.01
 # LEAST_WIDTH times the mean size of the differences between successive targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
-# Errors are clipped at FAR times the mean size of recent errors, except the first errors.
+# Errors are clipped at FAR times the mean size of recent errors. In these means, the first
+# FIRST_ERRORS errors are not clipped.
 FAR = 10.0
 FIRST_ERRORS = 8
 # Rate of the product update, and fraction of its weights that is spread evenly.
@@ -251,8 +252,8 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
         trace += gram[e * (e + 1) // 2 + e]
     if not 1e-280 < trace < math.inf:
         return
-    # The mean of the diagonal becomes 1, so that the ridge has no unit. With the factor KEPT, the
-    # sums are over at most 1 / (1 - KEPT) samples.
+    # The mean of the diagonal is scaled to 1, so that the ridge has no unit. With the factor KEPT,
+    # the sums are over at most 1 / (1 - KEPT) samples.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):

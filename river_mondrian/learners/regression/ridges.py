@@ -26,8 +26,8 @@ from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
 from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
-# Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors, except the first
-# errors.
+# Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors. The first
+# FIRST_ERRORS errors are not clipped.
 FAR = 10.0
 FIRST_ERRORS = 8
 N_OF_LATE = 50.0

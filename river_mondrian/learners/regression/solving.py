@@ -1,7 +1,7 @@
 """Sums of products, and the ridge regressions that are solved from these sums.
 
-Squares are added to sums, sums are multiplied by factors, and nothing is subtracted. So rounding
-errors do not build up as in a running inverse. Inner loops update the elements of a row
+Squares are added to sums, and sums are multiplied by factors. Nothing is subtracted, so rounding
+errors do not build up as they may in a running inverse. Inner loops update the elements of a row
 independently, so the compiler cannot reorder sums.
 """
 
