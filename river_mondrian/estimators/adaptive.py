@@ -263,7 +263,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     # Many samples.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, like `learn_one` on each row.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         Parameters
         ----------

@@ -269,7 +269,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             return found
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
-        """Learn the rows of a frame, in order, like `learn_one` on each row.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         If the model refuses a row, the rows before it have been learned.
 
@@ -289,7 +289,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             self.learn_one(x, one, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """Predict the rows of a frame, like `predict_one` on each row.
+        """Predict the rows of a frame, with the same results as `predict_one` on each row.
 
         Parameters
         ----------

@@ -107,9 +107,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
-    cut the places like the values of a numeric feature. So there may be any number of levels, new
-    levels may appear at any time, and no level is stored. Given the places, the trees are
-    distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
+    cut these places as they cut the values of a numeric feature. So there may be any number of
+    levels, new levels may appear at any time, and no level is stored. Given the places, the trees
+    are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
@@ -124,11 +124,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to
     the norm of its mapping. Random directions are uniform on the unit sphere. They are scaled so
     that, with many directions, the kernel k(x, y) of the forest is the isotropic exponential kernel
-    exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples
-    (of the first sample with `scale=False`). The coefficients of a later feature are drawn from a
+    exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples,
+    or of the first sample if `scale` is False. The coefficients of a later feature are drawn from a
     normal distribution. A missing value counts as the unweighted mean of the feature's earlier
-    values. In samples before its first value, a feature counts as its first value. A direction is
-    missing if all its features are missing.
+    values. In samples before a feature's first value, the feature counts as this first value. A
+    direction is missing if all its features are missing.
 
     Examples
     --------
@@ -243,7 +243,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             if status == WAITS and trees.make_room():
                 status = prepared.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
-                # A call of another thread was interrupted meanwhile.
+                # Meanwhile, another thread's call was interrupted.
                 trees.settle()
             elif status >= 0:
                 trees.complete(status)

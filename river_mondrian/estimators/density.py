@@ -92,11 +92,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         probability exp(-lifetime |x - y|_1). In each feature, the cell of a sample is 2 / lifetime
         wide on average. With "auto", features are divided by their widths, and the density is a
         mixture over the lifetimes 64, 32, 16, ... The weight of a lifetime depends on the densities
-        of the learned samples at this lifetime. A number above 0 refers to the features in their
-        own units. A frozen `scipy.stats` distribution is sampled once for each tree. A function of
-        the number of samples returns the lifetime, and must not decrease. None means n^(1 / (d +
-        2)) for n samples of d features, which makes the estimator consistent (Corollary 5.2 of
-        [^1]). With `directions` or an `origin`, "auto" means None.
+        of the learned samples at this lifetime. A number above 0 is the lifetime for features in
+        their own units. A frozen `scipy.stats` distribution is sampled once for each tree. A
+        function of the number of samples returns the lifetime, and must not decrease. None means
+        n^(1 / (d + 2)) for n samples of d features, which makes the estimator consistent (Corollary
+        5.2 of [^1]). With `directions` or an `origin`, "auto" means None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. This method approximates the kernel density estimate with the
@@ -118,7 +118,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         norm. The mappings must span the space of their features. Random directions are uniform on
         the unit sphere, in the space of the first sample's features. They are scaled so that, with
         many directions, two samples x and y are in one cell with probability exp(-lifetime |x -
-        y|_2). With `directions`, at most 3 features are allowed, and computing a cell takes some
+        y|_2). With `directions`, at most 3 features are allowed, and computing a cell takes several
         microseconds.
     origin
         A mapping from each feature to a number: the point where trees begin, instead of the first
@@ -344,7 +344,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             self._learn_rows(names, np.array([[values[name] for name in names]]))
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, like `learn_one` on each row.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         Parameters
         ----------

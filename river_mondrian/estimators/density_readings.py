@@ -257,7 +257,7 @@ LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
-    """Refuse a lifetime that is not a number, or too small or too large for volumes of cells."""
+    """Refuse a lifetime that is not a number, or at which volumes of cells are out of range."""
     if not arguments.is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
         ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")

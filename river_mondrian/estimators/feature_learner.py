@@ -49,7 +49,7 @@ class FeatureLearner(Model, base.Estimator):
     """A learner on a feature map that may be rebuilt.
 
     While the map collects the samples from which it is built, the learner stores their targets. The
-    weights of a new map begin at zero and learn the collected samples again, some in each call.
+    weights of a new map begin at zero and learn the collected samples again, a block in each call.
     Until the new weights have learned all of these samples, predictions use the previous map.
     """
 

@@ -235,8 +235,8 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is shared among features,
-        in proportion to the distances from the box in each feature. An explanation takes some tens
-        of milliseconds for 10 trees.
+        in proportion to the distances from the box in each feature. An explanation takes tens of
+        milliseconds for 10 trees.
 
         Parameters
         ----------

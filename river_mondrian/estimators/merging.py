@@ -99,7 +99,7 @@ def is_mergeable(model: Any) -> bool:
 
 
 def _stored(value: Any) -> tuple[str, list[bytes]]:
-    """Return a value in the form that files store: a text, and the bytes of the value's arrays."""
+    """Return a value in the form that files store: a JSON text, and the bytes of arrays."""
     encoder = Encoder()
     text = json.dumps(encoder.encode(value, "value"))
     return text, [array.tobytes() for array in encoder.arrays.values()]

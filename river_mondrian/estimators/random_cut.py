@@ -500,9 +500,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         The displacement belongs to the cut with the largest ratio (see the notes of the class). If
         this cut separates only the sample, the displacement is shared among the features in which
-        the sample is outside the other samples' box. The shares are proportional to the distances.
-        Otherwise, the displacement is attributed to the cut's feature. An explanation takes some
-        milliseconds for 50 trees.
+        the sample is outside the other samples' box. The shares are proportional to the distances
+        from this box. Otherwise, the displacement is attributed to the cut's feature. An
+        explanation takes several milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

@@ -114,12 +114,13 @@ class MondrianForestRegressor(
     -----
     K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
     `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
-    progressive likelihood of the latest half of the targets, at most 128, in at most 10 trees. Each
-    division of K by 5 must increase the log likelihood by .03 per sample. In these formulas, n and
-    R are updated each time the number of samples has doubled, up to 4096. V is updated with each
-    target. From 1024 samples on, if neither `window` nor `max_nodes` is given, the choice is spread
-    over the calls that learn the next samples. Hyperparameters that the user sets do not change.
-    Neither power changes once a forest has stopped storing samples.
+    progressive likelihood of the latest half of the targets, or of the latest 128. The likelihood
+    is computed in at most 10 trees. Each division of K by 5 must increase the log likelihood by .03
+    per sample. In these formulas, n and R are updated each time the number of samples has doubled,
+    up to 4096. V is updated with each target. From 1024 samples on, if neither `window` nor
+    `max_nodes` is given, the choice is spread over the calls that learn the next samples.
+    Hyperparameters that the user sets do not change. Neither power changes once a forest has
+    stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers

@@ -72,9 +72,9 @@ class RidgeRegressor(TargetLearner):
     Rounding errors of removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky
     factor or of the residual, the window is learned again in one call. This is rare, unless a
     removed sample has a much larger weight or target than the other samples. A stored sample takes
-    28 bytes, and 4 bytes for each of its cells, or 8 for each output of a dense map. Columns are
-    kept even if they are 0 for all samples of the window. Predictions and the marginal likelihood
-    do not depend on these columns, unless `max_columns` is reached.
+    28 bytes, plus 4 bytes for each of its cells, or plus 8 bytes for each output of a dense map.
+    Columns are kept even if they are 0 for all samples of the window. Predictions and the marginal
+    likelihood do not depend on these columns, unless `max_columns` is reached.
 
     In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
     of the noise, where k is the kernel of the map.
@@ -325,7 +325,7 @@ class RidgeRegressor(TargetLearner):
 
         The weights are integrated out, and so is a learned variance of the noise. With an
         intercept, the density is conditional on one target; the value is the same for each choice
-        of this target. The log density is 0 before the first target, or with an intercept before
+        of this target. The log density is 0 before the first target, or, with an intercept, before
         the second target.
         """
         if self._current is None:
