@@ -103,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; refuse arrays of objects, and types whose flags NumPy would not set."""
+    """Return the array; refuse arrays of objects, and types whose flags differ from NumPy's."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but numbers are not stored in this type")

@@ -185,7 +185,7 @@ def _kinds(
     """Return whether to read numbers as an array, whether the column is a category, and a check.
 
     For an unknown feature, the second result is None, and the first value determines the kind. The
-    third result is a function that checks a value. `may_be` is whether the column has a type for
+    third result is a function that checks a value. `may_be` is True if the column has a type for
     levels, such as a categorical type. If a known feature is not a category, truth values are read
     as numbers.
     """

@@ -172,7 +172,7 @@ def distances_to_points(
     dims: Any,
     out: Any,
 ) -> None:
-    """Write the L1 distances of `x` to the boxes of the points from each start on.
+    """For each start, write the L1 distance of `x` to the box of the points from this start on.
 
     There are `n` <= MOST_PARTS starts, which divide the batch into parts. The points are visited
     once for each block of dimensions, from the last part to the first.

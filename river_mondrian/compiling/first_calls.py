@@ -46,7 +46,7 @@ class Watch:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Context manager around a call of numba's compiler; the call may only load stored code."""
+        """Context manager around a call of numba's compiler; some calls merely load stored code."""
         with self._lock:
             self._n_open += 1
         try:

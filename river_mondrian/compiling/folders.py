@@ -182,7 +182,7 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove siblings not used for `UNUSED_DAYS`, and all but the `MOST_OTHERS` used last."""
+    """Remove siblings unused for `UNUSED_DAYS`; keep only the `MOST_OTHERS` used last."""
     used = []
     for other in folder.parent.iterdir():
         # Another process may remove the folder first.

@@ -6,7 +6,7 @@
 - `separate`: a function that kernels call by name. The function is compiled once for each set
   of types, not with each kernel that calls it.
 - `inlined`: a small helper that becomes part of the kernels that call it.
-- `merged`: a helper that becomes lines of its caller before type inference.
+- `merged`: a helper whose lines are merged into its caller before type inference.
 
 Most decorators have a variant, `exact_...`, that compiles sums in the order in which they are
 written. An exact kernel calls only exact helpers, because the sums of other helpers may be

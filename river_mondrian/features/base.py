@@ -230,7 +230,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        """Return a copy for a learner. `mixes` is whether the learner mixes lifetimes."""
+        """Return a copy for a learner. `mixes` is True if the learner mixes lifetimes."""
         return copy.deepcopy(self)
 
     # One sample.

@@ -1,8 +1,8 @@
 """Convert models to trees of plain values and named arrays, and back.
 
 None, truth values, integers, finite floats, strings and lists are stored as they are. Other values
-are JSON objects whose first key names their form (`_FORMS` lists all forms). The name of an array
-is its path of attributes. A table is stored as its columns.
+are JSON objects whose first key names their form (`_FORMS` lists all forms). An array is named by
+the path of attributes that leads to the array. A table is stored as its columns.
 """
 
 import array

@@ -72,8 +72,8 @@ class MapRecord(Record):
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells of the last learned sample before the map learned it. The
-    # array is empty if the map has not learned a sample since the learner's last sample.
+    # With several lifetimes: the cells that the last learned sample had before the map learned it.
+    # The array is empty if the map has not learned a sample since the learner's last sample.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -132,7 +132,7 @@ def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_inlined
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
-    """Point `found` to the outputs of a row, within the outputs of all rows."""
+    """Make `found` refer to the outputs of a row, among the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
         found.values = outputs.values.part(n * row, n)
@@ -144,7 +144,7 @@ def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) 
 def move_entries(
     sample: Sample, places: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
-    """Point a sparse sample to a row of a CSR matrix."""
+    """Make a sparse sample refer to a row of a CSR matrix."""
     start = starts[row]
     n = starts[row + 1] - start
     sample.n_entries = n

@@ -85,7 +85,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     shown = [i for i, node in enumerate(nodes) if max_depth is None or node.depth <= max_depth]
     ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
     forks = sorted({*shown} - {*ends})
-    # Ends are side by side, and a fork is in the middle of its children.
+    # Ends are side by side, and a fork is halfway between its children.
     across = {end: float(place) for place, end in enumerate(ends)}
     for i in reversed(forks):
         across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Set the views by which a record and its embedded records read memory and keep it alive."""
+    """Make a record and its embedded records read memory through views that keep it alive."""
     kept = record.__dict__
     kept["bytes"] = memory
     if len(memory) % 8 == 0:

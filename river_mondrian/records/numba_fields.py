@@ -245,7 +245,7 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _make_callable(cls: type[Record]) -> None:
-    """Enable kernels to create a record, from an address or from another record and a word."""
+    """Enable kernels to create a record at an address, or at a word of another record."""
 
     @type_callable(cls)
     def typed(context: Any) -> Any:
