@@ -76,7 +76,7 @@ class Experts(Record):
 
 @exact_inlined
 def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share with the experts' densities to the power of `part`."""
+    """Update the weights of a fixed share with experts' densities raised to the power `part`."""
     total = 0.0
     for e in range(n):
         weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)

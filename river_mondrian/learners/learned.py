@@ -85,7 +85,10 @@ class Learned(OwnsArrays, Generic[R]):
         self.learned = self._zeros()
 
     def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
-        """Return a copy with a separate record and other arrays and attributes; share the rest."""
+        """Return a copy with the given arrays and attributes, and with a separate record.
+
+        The copy shares all other arrays and attributes with the original.
+        """
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__ | attributes)
         made.memory, made.learned = self.memory.copied(), self.learned | learned

@@ -43,7 +43,7 @@ def predict(sweep: Sweep, fit: Fit) -> None:
 
 @batch_kernel
 def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
-    """Write Phi^T `values`: each cell's sum of features times values over the learned points."""
+    """Write Phi^T `values`: for each cell, the sum of features times values of learned points."""
     n_partitions = sweep.n_partitions
     scale = 1.0 / math.sqrt(n_partitions)
     for c in range(sweep.n_cells):

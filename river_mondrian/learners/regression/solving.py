@@ -145,7 +145,7 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
 @exact_inlined
 def wave_of(design: Design, w: int, units: Float64s) -> float:
-    """Return the value of a wave, from -1 to 1: two parabolas per turn."""
+    """Return the value of a wave, from -1 to 1; each turn consists of two parabolas."""
     turns = design.phases[w]
     for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
         turns += design.arm_factors[a] * units[design.arm_inputs[a]]
@@ -223,7 +223,10 @@ def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by
 
 @exact_inlined
 def logarithm_of(design: Design, target: float) -> float:
-    """Return the signed logarithm of a target, an odd function around the design's `low`."""
+    """Return the signed logarithm of a target.
+
+    The logarithm is an odd function of the target minus the design's `low`.
+    """
     found = math.log1p(abs(target - design.low) / design.unit)
     return found if target >= design.low else -found
 

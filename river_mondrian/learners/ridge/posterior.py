@@ -345,7 +345,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior, with its columns at `rows` among `n` columns."""
+    """Return a posterior's T, z and prior; its columns become columns `rows` of `n` columns."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
