@@ -196,7 +196,7 @@ class FunctionCache:
         return None if folder is None else str(folder)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the code compiled for these types; None if it does not exist or is damaged."""
+        """Return the code compiled for a signature; None if no sound file has it."""
         found = None
         # A separate function is loaded from the package only for packaged code that calls it.
         if not self._is_separate:
@@ -211,7 +211,7 @@ class FunctionCache:
         return found
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
-        """Return the package's code compiled for these types; None if the package has none."""
+        """Return the package's code for a signature; None if the package has none."""
         target, folder = self._package.packaged.target, self._package.packaged.folder
         return None if target is None else self._load(folder, target, signature, target_context)
 
@@ -238,7 +238,7 @@ class FunctionCache:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Write a function's code for these types to a file."""
+        """Write the code compiled for a signature to a file."""
         # Code with dynamic globals has addresses that are valid in this process only.
         if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
             return

@@ -307,8 +307,8 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The floor of the density depends on the last cell that the sample shares with other
-        # samples. Times above the smallest lifetime do not count.
+        # The floor of the density depends on how long the sample shares a cell with other
+        # samples. This time is limited to the smallest lifetime.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)

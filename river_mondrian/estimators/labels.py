@@ -1,4 +1,4 @@
-"""Base classes of the classifiers, which number labels and predict the rows of frames."""
+"""Base classes of classifiers: numbers of labels, and predictions of the rows of frames."""
 
 from __future__ import annotations
 

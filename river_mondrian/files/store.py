@@ -285,8 +285,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         If the file is damaged, incomplete or not a stored model. If the file's format is newer than
         the formats that this version reads, or older than the first release.
     TypeError
-        If `path` is not a path, or a parameter that is code is missing. If a given parameter is in
-        the file.
+        If `path` is not a path, or a parameter that cannot be stored (such as a function) is not
+        given. If a given parameter is in the file.
 
     Examples
     --------

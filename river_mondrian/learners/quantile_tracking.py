@@ -161,7 +161,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
 
 
 def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
-    """Return the ends of the interval of a coverage."""
+    """Return the ends of the predicted interval with a given coverage."""
     thresholds, centre, scale = predicted.thresholds, predicted.centre, predicted.scale
     low = at([-h for h in thresholds[MIDDLE::-1]], coverage)
     high = at(thresholds[MIDDLE:], coverage)

@@ -118,7 +118,7 @@ def explanation(
 
     Returns
     -------
-    The axes. On the left are the names of features with their values in `x`. On the right are the
+    The axes. The left side shows the features with their values in `x`. The right side shows the
     baseline, the contribution of each feature, and the prediction.
 
     Raises

@@ -52,7 +52,7 @@ CAP = 10.0
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
-# Widths are renewed after this many samples have entered.
+# Widths are renewed after this many stored samples, and more often while the store fills.
 RENEWED_AFTER = 64
 # Scores are stored once this many samples are held. Among fewer samples, every sample is far from
 # the others.

@@ -48,7 +48,7 @@ class Point(rec.Record):
     """A stored sample. In a point's row, values and links follow the record."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a leaf of this point and another point pauses."""
+        """Return whether a leaf with this point and another point is paused."""
         return False
 
     def mass(self) -> float:
@@ -177,7 +177,7 @@ class Node(rec.Record):
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return `time` for a new cut above this cut; subclasses return at most this cut's time."""
+        """Return `time`; subclasses bound the time of a cut above this cut."""
         return time
 
     def set_time(self, time: float) -> None:

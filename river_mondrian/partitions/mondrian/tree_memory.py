@@ -438,7 +438,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether trees contain no sample, and no walk has begun."""
+        """Whether the trees contain no sample and no walk has begun."""
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:

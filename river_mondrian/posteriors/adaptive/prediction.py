@@ -292,8 +292,8 @@ def _add_trees(forest: A) -> None:
     """Write the posteriors of the trees as predictions of the mixture's experts.
 
     The first experts are the means over trees of all samples. The next experts average these means
-    with the means over recent trees. Both means have equal weights, whatever the numbers of trees.
-    Without recent trees, the next experts equal the first.
+    with the means over recent trees. Both means have the same weight. Without recent trees, the
+    next experts equal the first.
     """
     sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):

@@ -106,7 +106,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a leaf of two points is paused because both points have the same class."""
+        """Return whether a leaf with both points is paused because they have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:

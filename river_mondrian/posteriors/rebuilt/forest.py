@@ -50,7 +50,7 @@ class RebuiltPoint(Point):
     """A stored sample."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return True: leaves of two points are always paused."""
+        """Return True: a leaf with two points is always paused."""
         return True
 
 

@@ -58,7 +58,7 @@ class TargetPoint(Point):
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether leaves of two points are paused because they are too small."""
+        """Return whether a leaf with this point and another point is too small to be split."""
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:

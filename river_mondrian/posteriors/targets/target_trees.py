@@ -43,9 +43,9 @@ UPDATED_TREES = 32
 class TargetView(reading.NodeView):
     """A node with the likelihood of the mean given the node's samples, and the mean's posterior.
 
-    The likelihood consists of the samples' weight, the precision (in units of 1 / gamma1) and the
-    mean `likely`. The posterior `mean` and `variance` are in the targets' units. With plain means,
-    `mean` is the mean of the targets, and `variance` is NaN.
+    The likelihood has the mean `likely` and a precision in units of 1 / gamma1. The view also has
+    the samples' weight. The posterior `mean` and `variance` are in the targets' units. With plain
+    means, `mean` is the mean of the targets, and `variance` is NaN.
     """
 
     weight: float
