@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from river import anomaly, compose, preprocessing
@@ -223,6 +223,13 @@ def _one_a_day(near: int, window: int, threshold: float) -> Alarms:
 def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     """Count alarms and found incidents on generated metrics with a value per minute."""
     n_series = 2 if quick else 20
+    _compare_views(report, n_series)
+    _compare_windows(report, n_series)
+    _count_without_incidents(report, 1 if quick else N_QUIET)
+
+
+def _compare_views(report: Report, n_series: int) -> None:
+    """Report the alarms of detectors on views of a metric, by threshold and budget."""
     rows = []
     for who, make in METRICS.items():
         for threshold in THRESHOLDS:
@@ -234,19 +241,10 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
                         make(), threshold, grace_period=DAY, budget=budget, calendar=DERIVED
                     )
                     judged.append(_judged(number, alarms))
-                counts, most, _, kinds = (list(part) for part in zip(*judged, strict=True))
-                of_kind = np.sum(kinds, axis=0)
-                rows.append(
-                    [
-                        who,
-                        f"{threshold:g}",
-                        "none" if budget is None else f"{budget[0]} a day",
-                        f"{np.mean(counts) / DAYS:.2f}",
-                        str(max(most)),
-                        f"{of_kind.sum()} of {n_series * len(KINDS)}",
-                        *map(str, of_kind),
-                    ]
-                )
+                of_all, *found = _cells(judged)
+                most = max(of_series.most_on_a_day for of_series in judged)
+                asked = "none" if budget is None else f"{budget[0]} a day"
+                rows.append([who, f"{threshold:g}", asked, of_all, str(most), *found])
     report.note(
         f"Alarms on generated metrics with five incidents each. There are {n_series} series of "
         f"{DAYS} days with a value per minute. A series has noise, a daily season that is weaker "
@@ -258,25 +256,19 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     headers = ["views", "threshold", "budget", "alarms a day", "most on a day", "found"]
     report.table([*headers, *KINDS], rows)
 
+
+def _compare_windows(report: Report, n_series: int) -> None:
+    """Report the alarms of `ONE_A_DAY` on the series of `_compare_views`, and on as many others."""
     rows = []
     for who, settings in ONE_A_DAY:
         for first in (0, n_series):
             progress(f"{who}, from series {first}")
-            series = range(first, first + n_series)
-            judged = [_judged(number, _one_a_day(*settings)) for number in series]
-            counts, _, false, kinds = (list(part) for part in zip(*judged, strict=True))
-            of_kind = np.sum(kinds, axis=0)
-            rows.append(
-                [
-                    who,
-                    f"{settings[-1]:g}",
-                    f"{first} to {first + n_series - 1}",
-                    f"{np.mean(counts) / DAYS:.2f}",
-                    str(sum(false)),
-                    f"{of_kind.sum()} of {n_series * len(KINDS)}",
-                    *map(str, of_kind),
-                ]
-            )
+            last = first + n_series - 1
+            judged = [_judged(i, _one_a_day(*settings)) for i in range(first, last + 1)]
+            of_all, *found = _cells(judged)
+            n_false = sum(of_series.n_false for of_series in judged)
+            series = f"{first} to {last}"
+            rows.append([who, f"{settings[-1]:g}", series, of_all, str(n_false), *found])
     report.note(
         "The next table is for a budget of one alarm a day, with the two default detectors on the "
         "value and the hour, and `tolerance=0.2`. The windows of the detectors and of `Alarms` "
@@ -287,22 +279,42 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     headers = ["windows", "threshold", "series", "alarms a day", "false alarms", "found"]
     report.table([*headers, *KINDS], rows)
 
-    n_quiet = 1 if quick else N_QUIET
+
+def _count_without_incidents(report: Report, n_series: int) -> None:
+    """Report the alarms of `ONE_A_DAY` on series without incidents, by period."""
     rows = []
     for who, settings in ONE_A_DAY:
         progress(f"{who}, without incidents")
         counted = np.zeros(3, dtype=int)
-        for number in range(n_quiet):
+        for number in range(n_series):
             values, _ = usual(np.random.default_rng([SEED + 1, number]), 3 * PERIOD)
             minutes = np.array(_raised(values, _one_a_day(*settings)), dtype=int)
             counted += np.bincount(minutes // (PERIOD * DAY), minlength=3)
         rows.append([who, f"{settings[-1]:g}", *map(str, counted)])
     report.note(
-        f"The next table has the false alarms of the same settings on {n_quiet} other series "
+        f"The next table has the false alarms of the same settings on {n_series} other series "
         f"without incidents, of {3 * PERIOD} days each."
     )
     days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(3)]
     report.table(["windows", "threshold", *days], rows)
+
+
+class Judged(NamedTuple):
+    """Alarms on a series: their number, the most on a day, false alarms, and found incidents."""
+
+    n_alarms: int
+    most_on_a_day: int
+    n_false: int
+    # For each kind of incident, whether it was found.
+    found: list[bool]
+
+
+def _cells(judged: list[Judged]) -> list[str]:
+    """Return alarms per day, and the numbers of found incidents in all and of each kind."""
+    of_kind = np.sum([of_series.found for of_series in judged], axis=0)
+    per_day = np.mean([of_series.n_alarms for of_series in judged]) / DAYS
+    found = f"{of_kind.sum()} of {len(judged) * len(KINDS)}"
+    return [f"{per_day:.2f}", found, *map(str, of_kind)]
 
 
 def _raised(values: Array, alarms: Alarms) -> list[int]:
@@ -319,14 +331,15 @@ def _raised(values: Array, alarms: Alarms) -> list[int]:
     return raised
 
 
-def _judged(number: int, alarms: Alarms) -> tuple[int, int, int, list[int]]:
-    """Count all alarms, alarms on the worst day, and false alarms; list the found incidents."""
+def _judged(number: int, alarms: Alarms) -> Judged:
+    """Compare the alarms on a series with its incidents."""
     made = metric(number)
     raised = _raised(made.values, alarms)
     days = np.bincount(np.array(raised, dtype=int) // DAY, minlength=DAYS)
     near = {i.kind: {r for r in raised if i.first <= r <= i.last + 30} for i in made.incidents}
     false = set(raised).difference(*near.values())
-    return len(raised), int(days.max()), len(false), [int(bool(near[kind])) for kind in KINDS]
+    found = [bool(near[kind]) for kind in KINDS]
+    return Judged(len(raised), int(days.max()), len(false), found)
 
 
 def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
