@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# Folders whose docstrings and comments are checked.
+FOLDERS = "river_mondrian", "benchmarks"
 # Patterns of unclear sentences, and plainer words.
 MARKS = {
     r"\b[Ll]aws?\b(?! of large)": "distribution",
@@ -34,37 +36,40 @@ def pages() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield the docstrings of the package and its benchmarks, without names of parameters."""
-    for folder in ("river_mondrian", "benchmarks"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                    text = ast.get_docstring(node) or ""
-                    name = f"{path.relative_to(ROOT)}, {getattr(node, 'name', 'module')}"
-                    yield name, re.sub(r"^ *[\w, ]+$|`[^`]*`", "", text, flags=re.MULTILINE)
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the docstrings of a module, without names of parameters."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = ast.get_docstring(node) or ""
+            name = f"{path.relative_to(ROOT)}, {getattr(node, 'name', 'module')}"
+            yield name, re.sub(r"^ *[\w, ]+$|`[^`]*`", "", text, flags=re.MULTILINE)
 
 
-def comments() -> Iterator[tuple[str, str]]:
-    """Yield the comments of the package and its benchmarks, and the sources of the examples."""
-    for folder in ("river_mondrian", "benchmarks"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            text = "\n".join(re.findall(r"# .*", path.read_text()))
-            yield str(path.relative_to(ROOT)), re.sub(r"`[^`]*`", "", text)
+def comments(path: Path) -> tuple[str, str]:
+    """Return a module's name and its comments."""
+    text = "\n".join(re.findall(r"# .*", path.read_text()))
+    return str(path.relative_to(ROOT)), re.sub(r"`[^`]*`", "", text)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Yield the sources of the examples."""
     for example in sorted((ROOT / "examples").glob("*.py")):
         yield str(example.relative_to(ROOT)), example.read_text()
 
 
 def main() -> int:
     """Print the unclear words and long sentences, and return 1 if there are any."""
+    modules = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py"))
+    of_pages = list(pages())
+    of_functions = [pair for path in modules for pair in docstrings(path)]
     found = []
-    for name, text in [*pages(), *docstrings(), *comments()]:
+    for name, text in [*of_pages, *of_functions, *map(comments, modules), *examples()]:
         for mark, plainer in MARKS.items():
             found += [f"{name}: {part!r}: {plainer}" for part in re.findall(mark, text)]
-    for name, text in docstrings():
+    for name, text in of_functions:
         if STARTS.match(text.strip()):
             found.append(f"{name}: does not begin with a plain verb: {text.strip()[:60]}")
-    for name, text in pages():
+    for name, text in of_pages:
         for block in re.split(r"\n\s*\n|\n(?=\s*- )|\n#", text):
             for sentence in re.split(r"(?<=[.:;!?])\s+", block):
                 n = len(sentence.split())

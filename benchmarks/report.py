@@ -37,7 +37,8 @@ class Report:
 
     def __init__(self, suite: str, part: str, sets: Sequence[str], out: Path, quick: bool) -> None:
         self.name = "_".join([suite, part, *sets])
-        self.command = " ".join([suite, "--only", part, *["--sets"][: len(sets)], *sets])
+        options = ["--sets", *sets] if sets else []
+        self.command = " ".join([suite, "--only", part, *options])
         self.out = out
         self.lines: list[str] = []
         self.started = time.perf_counter()
