@@ -140,8 +140,8 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Factor by which `beyond` is discounted with each sample, and largest `beyond` at which targets are
-# clipped. `beyond` counts targets beyond the fences.
+# `beyond` counts the targets beyond the fences. Each sample multiplies the count by `FADING`.
+# Targets are clipped only while the count is at most `MOST_BEYOND`.
 FADING = 0.9
 MOST_BEYOND = 3.0
 

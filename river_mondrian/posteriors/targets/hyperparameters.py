@@ -439,5 +439,6 @@ def check_change(owner: Any, state: Any) -> None:
     found = change.densities
     if found is not None:
         check_array(change, "densities", np.nan_to_num(found), np.float64, 0.0, math.inf)
-        if found.shape != (shape := (n_targets(change.n), 2)):
+        shape = n_targets(change.n), 2
+        if found.shape != shape:
             refuse(change, "the shape of densities", found.shape, f"but it should be {shape}")
