@@ -149,7 +149,7 @@ def targets(samples: Stream, seed: int) -> Run:
             said[i] = model._trees.mixture.predicted
         model.learn_one(x, target)
         # The model learns an outlying target as a clipped value.
-        learned[i] = model._trees.forest.accepted[0]
+        learned[i] = model._trees.forest.accepted.targets[0]
     said[:, N_FIRST + 1 :] -= said[:, N_FIRST : N_FIRST + 1]
 
     def run(kept: Sequence[int], finalists: Sequence[int]) -> float:

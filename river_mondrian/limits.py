@@ -47,8 +47,6 @@ NO_POINT_ROOM = -4
 # The kernel cannot complete the call. For example, the caller must first allocate memory for a
 # point or update the ranges of features. After that, the caller calls again or completes the call.
 WAITS = -5
-# The kernel has done as much work as one call may do, and continues in the next call.
-BUDGET_SPENT = -7
 # `TOO_LARGE - i`: the i-th input is larger than single precision holds. The kernel has changed
 # nothing.
 TOO_LARGE = -16

@@ -20,12 +20,12 @@ from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive import adaptive_trees, nodes, prediction
 from river_mondrian.posteriors.adaptive.nodes import BLOCK, N_POSTERIORS, StatisticsEntry
-from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt import forest as paths
+from river_mondrian.posteriors.rebuilt import splits
 from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, PATH_LENGTH, Candidate
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
-draw_candidates = as_kernel(building.draw_candidates)
+draw_candidates = as_kernel(splits.draw_candidates)
 
 LEVEL = 0.01
 SEEDS = range(3)
@@ -250,9 +250,8 @@ def test_building_in_parts_is_building_at_once():
         tree = trees.trees[slot]
         tree.random_state = 12345
         begin_building(trees)
-        trees.forest.budget = budget
-        while not trees._build(slot, True):
-            trees.forest.budget = budget
+        while not trees._build(slot, budget):
+            pass
         heads = trees.nodes.rows(slot, tree.nodes.n_rows)
         rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)
         found.append((heads.tobytes(), rows.tobytes()))

@@ -177,12 +177,11 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     X, y = draw(300, 6)
     trees = grown(X, y, n_trees=2)
     begin_building(trees)
-    trees.forest.budget = 50
-    assert not trees._build(trees.schedule.slot, True)
+    assert not trees._build(trees.schedule.slot, 50)
     starts = list(trees.schedule.starts)
     starts[long_slots(trees)[0]] = -1
     trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
-    trees.forest.budget = 1 << 40
+    trees.forest.build.budget = 1 << 40
     trees._complete()
     assert [trees.read(t)[0].n_samples for t in range(2)] == [300, 300]
     assert [trees.schedule.starts[t] for t in long_slots(trees)] == [0, 0]

@@ -193,7 +193,7 @@ def test_residuals_and_errors_are_those_of_predictions():
         trees.vector[:] = x
         trees.predict_inputs()
         expected = [target, target - trees.first_mixture.predicted[means.RESIDUAL_OF]]
-        expected.append(target - trees.forest.first_point)
+        expected.append(target - trees.forest.prediction.first_point)
         learn_rows(trees, x[None], [target])
         p = trees.n_samples - 1
         assert trees.column("points", "targets")[p].tolist() == expected
@@ -232,7 +232,7 @@ def test_targets_count_as_the_twin_says(seed):
     for x, target in zip(X, y.tolist(), strict=True):
         learn_rows(trees, x[None], [target])
         n_moved += twin.see(target) != target
-        found = float(trees.forest.low_fence), float(trees.forest.high_fence)
+        found = float(trees.forest.fences.low), float(trees.forest.fences.high)
         assert found == pytest.approx((twin.low, twin.high), rel=1e-12)
     assert trees.column("points", "targets")[:, means.TARGET].tolist() == twin.stored
     assert n_moved > 0

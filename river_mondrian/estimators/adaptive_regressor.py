@@ -279,7 +279,7 @@ class AdaptiveMondrianForestRegressor(
                 return unknown() if with_dist else 0.0
             self._write(x, trees)
             self._check_input(trees, trees.predict_inputs())
-            return trees.law() if with_dist else float(trees.forest.point)
+            return trees.law() if with_dist else float(trees.forest.prediction.point)
 
     def _point_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
         """Return the prediction of a sample, and the mean scale of the predicted distribution."""

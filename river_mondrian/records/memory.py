@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -160,15 +162,15 @@ class Memory(Generic[R]):
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Make a record's field refer to an array, and keep the array alive.
 
+        The field may be in an embedded record, with a name like `outer.inner`.
+
         The array to which the field refers stays alive, even if the call is interrupted (see
         `settle`).
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"
         self._owning = key, name, i, array
-        setattr(self.records[i], name, array)
-        self.arrays[key] = array
-        self._owning = None
+        self._assign(key, name, i, array)
 
     def refer(self, owner: object, *names: str) -> None:
         """Make fields of the first record refer to an owner's arrays of the same names."""
@@ -179,10 +181,15 @@ class Memory(Generic[R]):
         """Complete an interrupted call of `own`, if the call has set the field."""
         if self._owning is not None:
             key, name, i, array = self._owning
-            if getattr(self.records[i], name).address == address_of(array):
-                setattr(self.records[i], name, array)
-                self.arrays[key] = array
+            if operator.attrgetter(name)(self.records[i]).address == address_of(array):
+                self._assign(key, name, i, array)
             self._owning = None
+
+    def _assign(self, key: str, name: str, i: int, array: NDArray[Any]) -> None:
+        *outer, field = name.split(".")
+        setattr(functools.reduce(getattr, outer, self.records[i]), field, array)
+        self.arrays[key] = array
+        self._owning = None
 
     @property
     def nbytes(self) -> int:

@@ -319,7 +319,7 @@ def summary(model):
         values=b"".join(chunk.tobytes() for chunk in trees.points.chunks[0]) if is_cuts else None,
         schedule=getattr(trees, "schedule", None),
         n_drifts=len(getattr(model, "drift_log", ())),
-        low_fence=getattr(trees.forest, "low_fence", None),
+        low_fence=trees.forest.fences.low if hasattr(trees.forest, "fences") else None,
     )
 
 

@@ -67,7 +67,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     of the HNSP (see `labels.hnsp`), then the distributions of the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
-    n, n_classes, below = tree.path_length, forest.n_classes, forest.below
+    n, n_classes, below = tree.path_length, forest.n_classes, forest.posterior.below
     # Walk from the end up, since a node's c depends on the weights in the node below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -325,8 +325,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return RowLayout(Statistics, (blocks, sides))
 
     @property
-    def _side_room(self) -> tuple[int, int]:
-        of_call, of_split = super()._side_room
+    def _side_rows_needed(self) -> tuple[int, int]:
+        of_call, of_split = super()._side_rows_needed
         if not self.forest.is_sparse:
             return of_call, of_split
         # Two new nodes need side rows (rows of statistics). Each node on a path may need one more
@@ -338,11 +338,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         super()._finish()
         forest, own = self.forest, self.shared.own
         capacity = int(forest.class_capacity)
-        own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
-        own("class_sides", room_for(nodes.ClassSides, self.n_candidates * capacity))
-        own("block_classes", np.zeros(capacity, dtype=np.int64))
-        own("class_numbers", np.zeros(capacity, dtype=np.int64))
-        own("ages", np.empty(self.points.capacities[0], dtype=np.int32))
+        own("seen.nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
+        own("leaf.sides", room_for(nodes.ClassSides, self.n_candidates * capacity))
+        own("leaf.classes", np.zeros(capacity, dtype=np.int64))
+        own("leaf.numbers", np.zeros(capacity, dtype=np.int64))
+        own("leaf.ages", np.empty(self.points.capacities[0], dtype=np.int32))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         discriminants.record.n_inputs = self.n_inputs
@@ -364,12 +364,12 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _own_prediction(self, shared: Memory[ClassForest]) -> None:
         super()._own_prediction(shared)
         own, capacity = shared.own, int(shared[0].class_capacity)
-        own("steps", room_for(nodes.Step, PATH_LENGTH))
-        own("posterior_sums", np.zeros(2 * shared[0].n_sums(), dtype=np.float32))
-        own("found", room_for(nodes.FoundRow, nodes.N_TOGETHER * nodes.most_rows(capacity)))
-        own("seen_labels", np.zeros(capacity, dtype=np.int64))
-        own("node_c", np.zeros(capacity, dtype=np.float32))
-        own("below", np.zeros(capacity, dtype=np.float32))
+        own("posterior.steps", room_for(nodes.Step, PATH_LENGTH))
+        own("posterior.sums", np.zeros(2 * shared[0].n_sums(), dtype=np.float32))
+        own("seen.rows", room_for(nodes.FoundRow, nodes.N_TOGETHER * nodes.most_rows(capacity)))
+        own("seen.labels", np.zeros(capacity, dtype=np.int64))
+        own("posterior.node_c", np.zeros(capacity, dtype=np.float32))
+        own("posterior.below", np.zeros(capacity, dtype=np.float32))
 
     def _reader(self) -> list[Memory[Any]]:
         mixture = self.mixture.reader()
@@ -383,8 +383,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         # Enlarge the buffer for ages first, since kernels can use new capacity for points
         # immediately.
         capacity = self.points.reserve(0, n)
-        if capacity > self.forest.ages.length:
-            self.shared.own("ages", np.empty(capacity, dtype=np.int32))
+        if capacity > self.forest.leaf.ages.length:
+            self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
         super()._reserve_points(n)
 
     def _show_classes(self) -> None:
@@ -396,7 +396,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     @property
     def _bytes_of_points(self) -> tuple[int, int]:
-        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["ages"]
+        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["leaf.ages"]
         return of_each + ages.itemsize, of_all + ages.nbytes
 
     def add_inputs(

@@ -1,6 +1,6 @@
 """Learning of a sample's class by the mixture, the discriminants and the trees.
 
-`learn` and `learn_sample` in `rebuilt.building` call the methods of `ClassForest`.
+`learn` and `learn_sample` in `rebuilt.sample` call the methods of `ClassForest`.
 
 With `root_forgets`, class counts are discounted at roots too. The counts of a node then equal the
 counts after a replay of the node's samples in order. A node that is inserted above another node
@@ -14,8 +14,8 @@ from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Float64s, Int32s
 from ..labels.hnsp import most_probable
-from ..rebuilt.building import GAIN_SAMPLE, push
 from ..rebuilt.forest import REPLAYING, Candidate, path_to
+from ..rebuilt.splits import GAIN_SAMPLE, push
 from . import prediction, weighting
 from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
@@ -50,7 +50,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     tree = forest.trees[t]
     node = tree.nodes.row(j)
     window, n = forest.window_capacity, node.n_samples
-    ages = forest.ages
+    ages = forest.leaf.ages
     p = node.first_point
     for i in range(n):
         # The oldest points come first.
@@ -144,17 +144,17 @@ class ClassForest(AdaptiveForest):
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the class and the weight of the accepted sample."""
-        self.accepted = int(y)
-        self.accepted_weight = weight
-        self.accepted_is_new = int(is_new)
+        self.accepted.label = int(y)
+        self.accepted.weight = weight
+        self.accepted.is_new = int(is_new)
 
     def error(self) -> float:
         """Return 0 for a correct and 1 for a wrong prediction, or -1 for the first sample."""
         # No model could have predicted the first class.
-        if self.n_classes == 1 and self.accepted_is_new == 1:
+        if self.n_classes == 1 and self.accepted.is_new == 1:
             return -1.0
         best = most_probable(self.experts.mixed, self.n_classes)
-        return 1.0 if self.accepted_is_new == 1 or best != self.accepted else 0.0
+        return 1.0 if self.accepted.is_new == 1 or best != self.accepted.label else 0.0
 
     def score(self) -> None:
         """Update the mixture and the discriminants with the class of the accepted sample.
@@ -162,8 +162,8 @@ class ClassForest(AdaptiveForest):
         The accepted sample is the last predicted sample. A sample of a new class updates only the
         discriminants, since no expert could have predicted this class.
         """
-        label, weight = self.accepted, self.accepted_weight
-        if self.accepted_is_new == 0:
+        label, weight = self.accepted.label, self.accepted.weight
+        if self.accepted.is_new == 0:
             experts.learn(self.experts, label, weight)
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
@@ -171,7 +171,7 @@ class ClassForest(AdaptiveForest):
         """Update the path's `stops` and `shares` (see `Statistics`) with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
-            label, weight = self.accepted, self.accepted_weight
+            label, weight = self.accepted.label, self.accepted.weight
             weighting.update_weights(
                 self, tree, self.path_of(t), tree.path_length, label, weight, NONE
             )
@@ -215,8 +215,8 @@ class ClassForest(AdaptiveForest):
         tree = self.trees[t]
         node = tree.nodes.row(j)
         width = min(self.n_classes, node.n_samples)
-        candidates, tables = self.candidates, self.class_sides
-        numbers, present = self.class_numbers, self.block_classes
+        candidates, tables = self.cuts.candidates, self.leaf.sides
+        numbers, present = self.leaf.numbers, self.leaf.classes
         words = Int32s(tables[0], 0, 4 * m * width)
         for w in range(4 * m * width):
             words[w] = 0
@@ -254,7 +254,7 @@ class ClassForest(AdaptiveForest):
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c
         for k in range(first, first + n):
-            weights = self.class_sides[k].weights
+            weights = self.leaf.sides[k].weights
             a, b = weights[0], weights[1]
             n_left += a
             n_right += b
@@ -276,7 +276,7 @@ class ClassForest(AdaptiveForest):
         kept = node.statistics_row
         part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
         node.statistics_row = kept
-        statistics, labels = node.statistics(tree), self.seen_labels
+        statistics, labels = node.statistics(tree), self.seen.labels
         for side in range(2):
             child = node.child(side)
             if last == NONE:

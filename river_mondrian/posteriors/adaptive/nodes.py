@@ -13,7 +13,14 @@ from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
-from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
+from ..rebuilt.forest import (
+    LastPrediction,
+    PathEntry,
+    RebuiltForest,
+    RebuiltNode,
+    RebuiltPoint,
+    RebuiltTree,
+)
 
 # A node stores three counts of each class, which are sums of sample weights.
 #
@@ -318,6 +325,65 @@ class FoundRow(rec.Record):
     owner: rec.Int64
 
 
+class AcceptedLabel(rec.Record):
+    """The accepted sample, which is being learned: its class, its weight, and whether it is new."""
+
+    EMBEDDED = True
+
+    label: rec.Int64 = rec.transient()
+    weight: rec.Float64 = rec.transient()
+    is_new: rec.Int64 = rec.transient()
+
+
+class ClassPrediction(LastPrediction):
+    """The last predicted sample, whose paths have the statistics of nodes."""
+
+    paths: rec.Array[StatisticsEntry]
+
+
+class PosteriorBuffers(rec.Record):
+    """Buffers for the posteriors of trees (see `prediction`)."""
+
+    EMBEDDED = True
+
+    # The steps of a path.
+    steps: rec.Array[Step]
+    # Sums of the posteriors, first of trees of all samples, then of recent trees.
+    sums: rec.Float32s
+    # For samples with weights other than 1: c of the HNSP (see `labels.hnsp`) for each class at a
+    # node of a path, and the weight of each class at the node below.
+    node_c: rec.Float32s
+    below: rec.Float32s
+
+
+class SeenBuffers(rec.Record):
+    """Buffers for the seen classes of nodes (see `seen`)."""
+
+    EMBEDDED = True
+
+    # The classes of a node.
+    labels: rec.Int64s
+    # Rows that are not yet read, each with the index of the row's node.
+    rows: rec.Array[FoundRow]
+    # The empty record of an unseen class.
+    nothing: rec.Array[SeenClass]
+
+
+class LeafBuffers(rec.Record):
+    """Buffers for the cut of a leaf."""
+
+    EMBEDDED = True
+
+    # Weights of the leaf's classes on the sides of each candidate.
+    sides: rec.Array[ClassSides]
+    # The classes of the leaf. For each class of the leaf, 1 plus its index in this list; 0 for
+    # other classes.
+    classes: rec.Int64s
+    numbers: rec.Int64s
+    # The ages of the leaf's points. The buffer is as large as the capacity for points.
+    ages: rec.Int32s
+
+
 class AdaptiveForest(RebuiltForest):
     """The fields of an adaptive forest over classes. `ClassForest` overrides the methods."""
 
@@ -335,34 +401,14 @@ class AdaptiveForest(RebuiltForest):
     root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
     is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # The accepted sample, which is being learned: its class, its weight, and whether the class is
-    # new.
-    accepted: rec.Int64 = rec.transient()
-    accepted_weight: rec.Float64 = rec.transient()
-    accepted_is_new: rec.Int64 = rec.transient()
+    accepted: AcceptedLabel
+    predicted: ClassPrediction
     # The mixture of all experts, and the discriminants, which are among the experts.
     experts: Experts
     discriminants: Discriminants
-    paths: rec.Array[StatisticsEntry]
-    # The empty record of an unseen class. Buffer for the classes of a node.
-    nothing: rec.Array[SeenClass]
-    seen_labels: rec.Int64s
-    # Buffer for rows that are not yet read, each with the index of the row's node.
-    found: rec.Array[FoundRow]
-    # Steps of a path. Sums of the trees' posteriors (see `prediction`): first for trees of all
-    # samples, then for recent trees.
-    steps: rec.Array[Step]
-    posterior_sums: rec.Float32s
-    # Buffers for samples with weights other than 1. At a node of a path, `node_c` has c of the HNSP
-    # (see `labels.hnsp`) for each class. `below` has the weight of each class at the node below.
-    node_c: rec.Float32s
-    below: rec.Float32s
-    # Buffers for drawing a cut. `class_sides` has the weights of a leaf's classes on the sides of
-    # each candidate. `block_classes` lists the classes of the leaf. `class_numbers` has 1 plus the
-    # index in this list for each class of the leaf, and 0 for other classes.
-    class_sides: rec.Array[ClassSides]
-    block_classes: rec.Int64s
-    class_numbers: rec.Int64s
+    posterior: PosteriorBuffers
+    seen: SeenBuffers
+    leaf: LeafBuffers
     # Kernels for many classes, and for weights other than 1, compiled when they are needed.
     find: Callable[[rec.Record, rec.Record, rec.Record, int, bool], SeenClass] = rec.entry()
     list_many: Callable[[rec.Record, rec.Record, rec.Record], int] = rec.entry()
@@ -375,8 +421,6 @@ class AdaptiveForest(RebuiltForest):
     update_by_logs: Callable[[rec.Record, rec.Record, Entries, int, int, float, int], int] = (
         rec.entry()
     )
-    # Buffer for the ages of a leaf's points, as large as the capacity for points.
-    ages: rec.Int32s
 
     def label_of(self, p: int) -> int:
         """Return the class of a stored point."""
@@ -394,9 +438,9 @@ class AdaptiveForest(RebuiltForest):
     def keep_sample(self, p: int) -> None:
         """Store the class and the weight of the accepted sample."""
         point = self.points.row(p)
-        point.label = self.accepted
-        point.weight = self.accepted_weight
-        if self.accepted_weight != 1.0:
+        point.label = self.accepted.label
+        point.weight = self.accepted.weight
+        if self.accepted.weight != 1.0:
             self.is_weighted = 1
 
 

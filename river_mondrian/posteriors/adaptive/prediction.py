@@ -88,7 +88,7 @@ def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
     """Fill the steps of a sample's path, and return the probability of not branching off."""
-    gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
+    gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.posterior.steps
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0
     # Probability that no node above has stopped, in each weighting.
@@ -136,7 +136,7 @@ def _walk_down(
 @separate
 def clear_below(forest: A, ref: int) -> int:
     """Set `below` to 0. If `ref` is a point, write the point's weight for the point's class."""
-    below = forest.below
+    below = forest.posterior.below
     for k in range(forest.n_classes):
         below[k] = 0.0
     if ref < 0:
@@ -151,8 +151,8 @@ def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     For a class of weight W, tab is min(W, 1). At a leaf, c is W. At an internal node, c is the sum
     of both children's tab. The child on the path has a part of W, and the other child has the rest.
     """
-    statistics, node_c, below = step.statistics, forest.node_c, forest.below
-    total, tables, labels = 0.0, 0.0, forest.seen_labels
+    statistics, node_c, below = step.statistics, forest.posterior.node_c, forest.posterior.below
+    total, tables, labels = 0.0, 0.0, forest.seen.labels
     n = list_seen(forest, tree, statistics)
     for i in range(n):
         k = labels[i]
@@ -211,7 +211,7 @@ def _add_step(
     if is_weighted:
         # With weights, c is in `node_c` and not in the statistics, so the terms of c are added
         # here.
-        node_c, labels = forest.node_c, forest.seen_labels
+        node_c, labels = forest.posterior.node_c, forest.seen.labels
         for i in range(list_seen(forest, tree, statistics)):
             _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
 
@@ -224,7 +224,7 @@ def predict_tree(
 
     `path` is the sample's path of `n` nodes.
     """
-    gamma, steps = forest.gamma, forest.steps
+    gamma, steps = forest.gamma, forest.posterior.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
         # `count_tables` writes `below` only for seen classes, so all classes are cleared first.
         forest.clear_below(forest, path[n - 1].ref)
@@ -274,8 +274,8 @@ def average_many(forest: A, of_long: float, of_recent: float) -> int:
     trees.
     """
     n_sums, capacity, predicted = forest.n_sums(), forest.class_capacity, forest.experts.predicted
-    sums = forest.posterior_sums.part(0, n_sums)
-    of_late = forest.posterior_sums.part(n_sums, n_sums)
+    sums = forest.posterior.sums.part(0, n_sums)
+    of_late = forest.posterior.sums.part(n_sums, n_sums)
     for v in range(nodes.N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)
         both = predicted.part(capacity * (nodes.N_POSTERIORS + v), capacity)
@@ -295,7 +295,7 @@ def _add_trees(forest: A) -> None:
     with the means over recent trees. Both means have the same weight. Without recent trees, the
     next experts equal the first.
     """
-    sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
+    sums, room, predicted = forest.posterior.sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0

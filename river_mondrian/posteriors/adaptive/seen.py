@@ -57,14 +57,14 @@ def find(
                 return seen
             if seen.key == 0:
                 if not adds:
-                    return forest.nothing[0]
+                    return forest.seen.nothing[0]
                 seen.key = (label + 1) << nodes.SIDE_BITS
                 return seen
         links = row.links()
         link = links[bits & 1]
         if link == 0:
             if not adds:
-                return forest.nothing[0]
+                return forest.seen.nothing[0]
             link = new_row(forest, tree) + 1
             links[bits & 1] = link
         row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
@@ -99,8 +99,8 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
             # The rows that are already in `found` are read first, so there is time to prefetch this
             # row.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
-            forest.found[n].row = following
-            forest.found[n].owner = owner
+            forest.seen.rows[n].row = following
+            forest.seen.rows[n].owner = owner
             n += 1
     return n
 
@@ -114,14 +114,14 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     if forest.is_sparse == 1:
         return forest.list_many(forest, tree, statistics)
     for k in range(forest.n_classes):
-        forest.seen_labels[k] = k
+        forest.seen.labels[k] = k
     return forest.n_classes
 
 
 @separate
 def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Implement `list_seen` for a forest with many classes."""
-    labels = forest.seen_labels
+    labels = forest.seen.labels
     row, first, n = statistics, nodes.HEAD_WORDS, nodes.N_FIRST
     total, at, end = 0, 0, 0
     while True:
@@ -134,7 +134,11 @@ def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
             total += 1
         if at == end:
             return total
-        row, first, n = tree.side_rows.known(forest.found[at].row), nodes.MORE_WORD, nodes.N_MORE
+        row, first, n = (
+            tree.side_rows.known(forest.seen.rows[at].row),
+            nodes.MORE_WORD,
+            nodes.N_MORE,
+        )
         at += 1
 
 
@@ -158,7 +162,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
 @separate
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
     """Divide the discounted count `m` of all classes by `unit`. The caller resets the unit to 1."""
-    n, labels = list_seen(forest, tree, statistics), forest.seen_labels
+    n, labels = list_seen(forest, tree, statistics), forest.seen.labels
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
         place = (1 + m) * numbers.step
@@ -224,7 +228,7 @@ def copy_statistics(
     for w in range(nodes.STOP_WORDS, n_words):
         words[w] = known[w]
     target.n_sides = 0
-    n, labels = list_seen(forest, tree, below), forest.seen_labels
+    n, labels = list_seen(forest, tree, below), forest.seen.labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
         # A class with count 0 is skipped, since only the sides of this class are recorded.

@@ -251,7 +251,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     `out` has a row of N_POSTERIORS sums for each class, after N_FRONT other rows. The first of
     these other rows has the terms that all classes share.
     """
-    found = forest.found
+    found = forest.seen.rows
     for start in range(0, n, nodes.N_TOGETHER):
         # Rows of several nodes are queued together. With one node at a time, too few rows would be
         # known early enough for prefetching.

@@ -19,8 +19,9 @@ from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Floats, Memory
 from .. import gains, predictive
-from ..rebuilt import building, rebuilt_trees
+from ..rebuilt import rebuilt_trees
 from ..rebuilt.forest import LONG, RECENT, PathEntry
+from ..rebuilt.splits import GAIN_SAMPLE
 from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
 from . import means
 from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
@@ -154,21 +155,22 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     def _set_up(self) -> None:
         super()._set_up()
-        self.forest.low_fence, self.forest.high_fence = -math.inf, math.inf
+        fences = self.forest.fences
+        fences.low, fences.high = -math.inf, math.inf
         for tree, purpose in zip(self.trees, purposes_of(len(self.trees) - 1), strict=False):
             tree.learns, tree.extends = purpose.learns, purpose.extends
 
     def _finish(self) -> None:
         super()._finish()
         forest, own = self.forest, self.shared.own
-        own("accepted", np.zeros(means.N_TARGETS))
-        own("block", np.zeros(building.GAIN_SAMPLE, dtype=np.int64))
-        own("sides", rebuilt_trees.room_for(means.SidesOfCut, self.n_candidates))
+        own("accepted.targets", np.zeros(means.N_TARGETS))
+        own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
+        own("leaf.sides", rebuilt_trees.room_for(means.SidesOfCut, self.n_candidates))
         room, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
         self.ridges.reserve(room, self.n_inputs, predicted, self.category_places)
         forest.ridges, forest.law = self.ridges.record, self.laws.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
-        own("remembered", np.zeros(len(self.mixture.to_recall) + 2))
+        own("accepted.remembered", np.zeros(len(self.mixture.to_recall) + 2))
         if self.lags is not None:
             self.lags.show(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
@@ -176,8 +178,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     def _own_prediction(self, shared: Memory[TargetsForest]) -> None:
         super()._own_prediction(shared)
-        shared.own("readings", np.zeros((N_GROUPS + 1) * N_READINGS))
-        shared.own("group_sizes", np.zeros(N_GROUPS, dtype=np.int64))
+        shared.own("groups.readings", np.zeros((N_GROUPS + 1) * N_READINGS))
+        shared.own("groups.sizes", np.zeros(N_GROUPS, dtype=np.int64))
 
     def _reader(self) -> list[Memory[Any]]:
         first, second = self.first_mixture.reader(), self.mixture.reader()
@@ -216,27 +218,28 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         If the target is delayed, `remembered` is the result of `to_remember` after the sample's
         prediction. The other arguments are the arguments of `RebuiltTrees.learn`.
         """
-        self.forest.is_late = int(remembered is not None)
+        self.forest.accepted.is_late = int(remembered is not None)
         if remembered is not None:
-            self.shared.arrays["remembered"][:] = np.frombuffer(remembered)
+            self.shared.arrays["accepted.remembered"][:] = np.frombuffer(remembered)
         return super().learn(y, weight, is_new, found)
 
     def to_remember(self) -> bytes:
         """Return values of the last prediction, for the argument `remembered` of `learn`."""
-        rest = self.forest.point, self.ridges.record.size
+        rest = self.forest.prediction.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
 
     def _show_quiet(self) -> None:
         super()._show_quiet()
         forest = self.forest
-        forest.quiet_until = min(forest.quiet_until, next_renewal(self.n_samples))
+        forest.pending.quiet_until = min(forest.pending.quiet_until, next_renewal(self.n_samples))
 
     def _plan_kind(self, n: int) -> None:
         if n >= LEAST_FENCED and renewal(n) > n - 4:
             n_read, step = strided(self.n_points)
             targets = np.empty(n_read)
             read_targets(self.forest, n_read, step, Float64s.of(targets))
-            self.forest.low_fence, self.forest.high_fence = fences_of(targets)
+            fences = self.forest.fences
+            fences.low, fences.high = fences_of(targets)
         self._show_quiet()
 
     def _begin(self, t: int) -> None:
@@ -271,7 +274,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         """Predict a sample of packed inputs, and return the point prediction."""
         call: Any = means.predict_one.of(self._FOREST)
         call(self.forest, self.forest.version, inputs)
-        return float(self.forest.point)
+        return float(self.forest.prediction.point)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, N_SAID).
@@ -283,13 +286,13 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     def law(self) -> predictive.PredictiveDistribution:
         """Return the predictive distribution of the last predicted sample's target."""
-        forest = self.forest
-        return self.law_of((forest.point, forest.spread, self.ridges.record.size))
+        said = self.forest.prediction
+        return self.law_of((said.point, said.spread, self.ridges.record.size))
 
     def mean_scale(self) -> float:
         """Return the mean scale of the components of `law`."""
-        forest = self.forest
-        return self.laws.mean_scale(forest.point, forest.spread, self.ridges.record.size)
+        said = self.forest.prediction
+        return self.laws.mean_scale(said.point, said.spread, self.ridges.record.size)
 
     def law_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
         """Return the predictive distribution of a target, given a row of `predict_rows`."""

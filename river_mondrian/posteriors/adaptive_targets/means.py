@@ -81,19 +81,70 @@ class SidesOfCut(rec.Record):
     sums: rec.Float64s = rec.inline(3)
 
 
+class AcceptedTargets(rec.Record):
+    """The accepted sample, which is being learned: its targets and its weight."""
+
+    EMBEDDED = True
+
+    targets: rec.Float64s
+    weight: rec.Float64 = rec.transient()
+    # Whether the target is delayed. If so, `remembered` has values of the prediction that was made
+    # when the sample arrived. These are the values for `mixing.recall`, the point prediction, and
+    # the predicted size of errors.
+    is_late: rec.Int64 = rec.transient()
+    remembered: rec.Float64s
+
+
+class TargetFences(rec.Record):
+    """Fences at which targets are clipped (see `targets_forest`)."""
+
+    EMBEDDED = True
+
+    low: rec.Float64
+    high: rec.Float64
+    # A discounted count of targets beyond the fences. Targets are clipped only if it is small.
+    n_beyond: rec.Float64
+
+
+class PredictedTarget(rec.Record):
+    """The last prediction."""
+
+    EMBEDDED = True
+
+    # The point predictions of the first and the second mixture, and the experts' disagreement.
+    first_point: rec.Float64 = rec.transient()
+    point: rec.Float64 = rec.transient()
+    spread: rec.Float64 = rec.transient()
+
+
+class GroupReadings(rec.Record):
+    """For each group of trees: the means of the trees' readings, and the number of trees."""
+
+    EMBEDDED = True
+
+    # N_READINGS for each group, then N_READINGS of a single tree.
+    readings: rec.Float64s
+    sizes: rec.Int64s
+
+
+class LeafTargets(rec.Record):
+    """Buffers for the cut of a leaf."""
+
+    EMBEDDED = True
+
+    # A subset of the leaf's points, and the sums of each candidate.
+    points: rec.Int64s
+    sides: rec.Array[SidesOfCut]
+
+
 class AdaptiveTargetForest(RebuiltForest):
     """The fields of an adaptive forest over targets. `TargetsForest` overrides the methods."""
 
     trees: rec.Array[TargetsTree]
     points: rec.Table[TargetsPoint]
-    # The accepted sample, which is being learned: its targets and its weight.
-    accepted: rec.Float64s
-    accepted_weight: rec.Float64 = rec.transient()
-    # Targets beyond the fences (see `targets_forest`) are clipped, unless many recent targets were
-    # beyond the fences. `beyond` is a discounted count of targets beyond the fences.
-    low_fence: rec.Float64
-    high_fence: rec.Float64
-    beyond: rec.Float64
+    accepted: AcceptedTargets
+    prediction: PredictedTarget
+    fences: TargetFences
     # Running mean of absolute errors.
     error_size: rec.Float64
     # The ridge regressions, the first mixture (of regressions and trees), the second mixture (of
@@ -104,23 +155,8 @@ class AdaptiveTargetForest(RebuiltForest):
     law: error_law.ErrorLaw
     # The latest targets, in an autoregressive model.
     lags: Lags
-    # The last prediction: the point predictions of the first and the second mixture, and the
-    # experts' disagreement.
-    first_point: rec.Float64 = rec.transient()
-    point: rec.Float64 = rec.transient()
-    spread: rec.Float64 = rec.transient()
-    # Whether the accepted sample has a delayed target. If so, `remembered` has values of the
-    # prediction that was made when the sample arrived. These are the values for `mixing.recall`,
-    # the point prediction, and the predicted size of errors.
-    is_late: rec.Int64 = rec.transient()
-    remembered: rec.Float64s
-    # For each group of trees: the means of the trees' N_READINGS readings, and the number of trees.
-    readings: rec.Float64s
-    group_sizes: rec.Int64s
-    # Buffers for drawing a cut of a leaf: a subset of the leaf's points, and the sums of each
-    # candidate.
-    block: rec.Int64s
-    sides: rec.Array[SidesOfCut]
+    groups: GroupReadings
+    leaf: LeafTargets
 
     def targets_of(self, p: int) -> rec.Float64s:
         """Return the targets of a stored point."""
@@ -204,7 +240,7 @@ def read_path(
 @separate
 def read_trees(forest: T) -> None:
     """Write the mean readings of each group's trees, or 0 for an empty group."""
-    readings, sizes = forest.readings, forest.group_sizes
+    readings, sizes = forest.groups.readings, forest.groups.sizes
     for i in range(N_GROUPS * N_READINGS):
         readings[i] = 0.0
     for g in range(N_GROUPS):
@@ -242,8 +278,8 @@ N_SAID = 3
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
     """Write experts' predictions: a group's readings plus `base`, or `other` for an empty group."""
     for k in range(N_READINGS):
-        said = base + forest.readings[group * N_READINGS + k]
-        out[place + k] = said if forest.group_sizes[group] > 0 else other
+        said = base + forest.groups.readings[group * N_READINGS + k]
+        out[place + k] = said if forest.groups.sizes[group] > 0 else other
 
 
 @separate
@@ -262,7 +298,7 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
         base = regressed if g >= 2 * RESIDUAL else 0.0
         _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
     point = mixing.predict(forest.first)
-    forest.first_point = point
+    forest.prediction.first_point = point
     for i in range(N_FIRST):
         second[i] = first[i]
     second[N_FIRST] = point
@@ -271,8 +307,8 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
         _take(forest, second, place, g, point, point)
     if forest.lags:
         lags.predict(forest.lags, point)
-    forest.point = mixing.predict(forest.second)
-    forest.spread = forest.second.spread
+    forest.prediction.point = mixing.predict(forest.second)
+    forest.prediction.spread = forest.second.spread
     rebuilt.note_predicted(forest, inputs)
     return DONE
 
@@ -307,5 +343,5 @@ def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> No
     capacity, ridges = forest.input_capacity, forest.ridges
     for i in range(n):
         predict_anew(forest, rows.part(capacity * i, capacity))
-        said = out.part(N_SAID * i, N_SAID)
-        said[0], said[1], said[2] = forest.point, forest.spread, ridges.size
+        row = out.part(N_SAID * i, N_SAID)
+        row[0], row[1], row[2] = forest.prediction.point, forest.prediction.spread, ridges.size

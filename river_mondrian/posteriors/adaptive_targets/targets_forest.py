@@ -1,6 +1,6 @@
 """Learning of a sample's targets by regressions, mixtures, the error distribution and trees.
 
-`learn` and `learn_sample` in `rebuilt.building` call the methods of `TargetsForest`.
+`learn` and `learn_sample` in `rebuilt.sample` call the methods of `TargetsForest`.
 """
 
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
@@ -9,8 +9,8 @@ from ...partitions.mondrian.boxes import hold
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
-from ..rebuilt.building import GAIN_SAMPLE, push
 from ..rebuilt.forest import Candidate, path_to
+from ..rebuilt.splits import GAIN_SAMPLE, push
 from ..targets.learning import LEAST_FENCED, renewal
 from . import means
 from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
@@ -29,10 +29,10 @@ MISSING = 2
 @merged
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
     """Move the cut of every second candidate between the values of two sampled points."""
-    block, candidates = forest.block, forest.candidates
+    points, candidates = forest.leaf.points, forest.cuts.candidates
     for c in range(1, m, 2):
         candidate = candidates[c]
-        p, q = block[int(uniform(tree) * n)], block[int(uniform(tree) * n)]
+        p, q = points[int(uniform(tree) * n)], points[int(uniform(tree) * n)]
         a = forest.values_of(tree, p)[candidate.dim]
         b = forest.values_of(tree, q)[candidate.dim]
         if a < b:
@@ -44,14 +44,14 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 @merged
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
     """Sum the weights, and the targets minus `mean`, of sampled points by candidate and side."""
-    candidates, sides, block = forest.candidates, forest.sides, forest.block
+    candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
     for c in range(m):
         own = sides[c]
         for k in range(3):
             own.weights[k] = 0.0
             own.sums[k] = 0.0
     for i in range(n):
-        point = forest.points.row(block[i])
+        point = forest.points.row(points[i])
         x = forest.values_in(tree, point)
         weight = point.weight
         moved = weight * (point.targets[tree.learns] - mean)
@@ -140,8 +140,8 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# `beyond` counts the targets beyond the fences. Each sample multiplies the count by `FADING`.
-# Targets are clipped only while the count is at most `MOST_BEYOND`.
+# `TargetFences.n_beyond` counts the targets beyond the fences. Each sample multiplies the count by
+# `FADING`. Targets are clipped only while the count is at most `MOST_BEYOND`.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -196,36 +196,39 @@ class TargetsForest(AdaptiveTargetForest):
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the target and the weight of the accepted sample."""
-        self.accepted[TARGET] = y
-        self.accepted_weight = weight
+        self.accepted.targets[TARGET] = y
+        self.accepted.weight = weight
 
     @exact_method
     def error(self) -> float:
         """Return the absolute error divided by `LARGEST_ERROR` mean absolute errors, at most 1."""
-        error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
+        error = abs(self.accepted.targets[TARGET] - self.prediction.point)
+        most = LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
         return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
         """Update the regressions, the mixtures and the error distribution with the sample."""
-        weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
+        weight, targets, fences = self.accepted.weight, self.accepted.targets, self.fences
+        target = targets[TARGET]
         # Targets are not clipped while many recent targets are beyond the fences.
-        is_beyond = target < self.low_fence or target > self.high_fence
-        self.beyond = FADING * self.beyond + (1.0 if is_beyond else 0.0)
-        if self.beyond <= MOST_BEYOND:
-            target = min(max(target, self.low_fence), self.high_fence)
-        accepted[TARGET] = target
+        is_beyond = target < fences.low or target > fences.high
+        fences.n_beyond = FADING * fences.n_beyond + (1.0 if is_beyond else 0.0)
+        if fences.n_beyond <= MOST_BEYOND:
+            target = min(max(target, fences.low), fences.high)
+        targets[TARGET] = target
         # No model could have predicted the first target.
         is_first, regressed = self.n_samples == 0, self.first.predicted[means.RESIDUAL_OF]
-        accepted[means.RESIDUAL] = 0.0 if is_first else target - regressed
-        accepted[means.ERROR] = 0.0 if is_first else target - self.first_point
-        point, spread, size = self.point, self.spread, self.ridges.size
-        if self.is_late == 1:
+        targets[means.RESIDUAL] = 0.0 if is_first else target - regressed
+        targets[means.ERROR] = 0.0 if is_first else target - self.prediction.first_point
+        point, spread, size = self.prediction.point, self.prediction.spread, self.ridges.size
+        if self.accepted.is_late == 1:
             # The second mixture and the error distribution learn the error of the prediction that
             # was made when the sample arrived. The first mixture learns the error of the current
             # prediction, so that the mixture adapts faster after a drift.
-            n, then = mixing.recall(self.second, self.remembered), self.remembered
+            then = self.accepted.remembered
+            n = mixing.recall(self.second, then)
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
         mixing.learn(self.second, target, weight)
@@ -234,14 +237,14 @@ class TargetsForest(AdaptiveTargetForest):
         if self.lags:
             lags.learn(self.lags, target, weight)
         rate = max(1.0 / (1.0 + self.n_samples), LEAST_RATE)
-        self.error_size += rate * (abs(target - self.point) - self.error_size)
+        self.error_size += rate * (abs(target - self.prediction.point) - self.error_size)
 
     def keep_sample(self, p: int) -> None:
         """Store the targets and the weight of the accepted sample."""
         point = self.points.row(p)
         for k in range(means.N_TARGETS):
-            point.targets[k] = self.accepted[k]
-        point.weight = self.accepted_weight
+            point.targets[k] = self.accepted.targets[k]
+        point.weight = self.accepted.weight
 
     def begin_walk(self, t: int, p: int) -> None:
         """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
@@ -306,7 +309,7 @@ class TargetsForest(AdaptiveTargetForest):
         i, n = 0, 0
         while p != NONE:
             if i % step == 0:
-                self.block[n] = p
+                self.leaf.points[n] = p
                 n += 1
             i += 1
             p = self.links_of(p)[t]
@@ -316,7 +319,7 @@ class TargetsForest(AdaptiveTargetForest):
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
         """Return a cut's reduction of the sum of squared deviations from the mean."""
-        sides = self.sides[c]
+        sides = self.leaf.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:
             return 0.0

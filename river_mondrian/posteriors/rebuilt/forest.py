@@ -89,6 +89,11 @@ class RebuiltTree(Tree):
         """Return whether the tree predicts."""
         return self.role in (LONG, RECENT)
 
+    def lacks_rows(self, n: int, n_side: int) -> bool:
+        """Return whether the tree has no memory for `n` more nodes and `n_side` more side rows."""
+        nodes, side_rows = self.nodes, self.side_rows
+        return nodes.n_rows + n > nodes.capacity or side_rows.n_rows + n_side > side_rows.capacity
+
 
 class PathEntry(rec.Record):
     """A node on a sample's path."""
@@ -111,58 +116,90 @@ class Candidate(rec.Record):
     cut: rec.Float64
 
 
+class Pending(rec.Record):
+    """The work of a call that `RebuiltTrees` must do, since a kernel cannot."""
+
+    EMBEDDED = True
+
+    # Stage of the accepted sample in `inputs`. `RebuiltTrees.n_begun` counts the sample even while
+    # memory must still be allocated.
+    stage: rec.Int64 = rec.transient()
+    # Number of samples to keep if the last error has shown a drift, otherwise 0.
+    kept: rec.Int64 = rec.transient()
+    # Whether planning is due, and the number of samples before which there is nothing to plan.
+    is_planning_due: rec.Int64 = rec.transient()
+    quiet_until: rec.Int64 = rec.derived()
+
+
+class Build(rec.Record):
+    """The tree that is being built, and the costs of a build."""
+
+    EMBEDDED = True
+
+    # The tree's first sample, and the next sample to gather or replay.
+    first: rec.Int64
+    cursor: rec.Int64
+    # The call's remaining budget, and the budget of each call that continues to build, in points.
+    budget: rec.Int64
+    budget_of_call: rec.Int64 = rec.derived()
+    # Number of rows that the tree needs.
+    rows_needed: rec.Int64 = rec.transient()
+    # Numbers of side rows (rows of statistics) that a call may need in a tree, and that a split may
+    # need.
+    side_rows_of_call: rec.Int64 = rec.derived()
+    side_rows_of_split: rec.Int64 = rec.derived()
+
+
+class LastPrediction(rec.Record):
+    """The last predicted sample."""
+
+    EMBEDDED = True
+
+    # Whether the prediction is for `inputs` and from the current trees.
+    is_current: rec.Int64 = rec.transient()
+    inputs: rec.Float64s
+    # Paths of the sample, shape (trees, PATH_LENGTH). Buffer for the trees whose walks have not
+    # ended.
+    paths: rec.Array[PathEntry]
+    walking: rec.Int64s
+
+
+class GuidedCuts(rec.Record):
+    """The choice of cuts: gains of earlier cuts, and buffers for the cut of a leaf."""
+
+    EMBEDDED = True
+
+    # Number of cuts from which the best cut is chosen.
+    n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
+    candidates: rec.Array[Candidate]
+    # Gains of the cuts in each dimension, shape (trees, n_dims). Weights of the dimensions for
+    # draws of candidates.
+    gains: rec.Float64s
+    dim_weights: rec.Float64s
+    # Buffer for sums of weighted sides.
+    side_sums: rec.Float64s
+
+
 class RebuiltForest(Forest):
     """A forest of trees that are rebuilt. Subclasses add fields for the accepted sample."""
 
     trees: rec.Array[RebuiltTree]
     points: rec.Table[RebuiltPoint]
-    # Number of cuts from which the best cut is chosen.
-    n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     # Largest number of stored samples. Sample i is point i % window_capacity.
     window_capacity: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
-    # The first sample of the tree that is being built, and the next sample to gather or replay. The
-    # call's remaining budget in points. The number of rows that the tree needs.
-    built_from: rec.Int64
-    cursor: rec.Int64
-    budget: rec.Int64
-    rows_needed: rec.Int64 = rec.transient()
-    # Numbers of side rows (rows of statistics) that a call may need in a tree, and that a split may
-    # need.
-    side_room: rec.Int64 = rec.derived()
-    split_room: rec.Int64 = rec.derived()
-    # Budget of calls that continue to build, and whether planning is due.
-    granted: rec.Int64 = rec.derived()
-    is_plan_due: rec.Int64 = rec.transient()
-    # Number of samples before which there is nothing to plan.
-    quiet_until: rec.Int64 = rec.derived()
-    # Stage of the accepted sample in `inputs`. `RebuiltTrees.n_begun` counts the sample even while
-    # memory must still be allocated.
-    stage: rec.Int64 = rec.transient()
-    # The errors of predictions, for the detection of drifts. The number of samples to keep if the
-    # last error has shown a drift, otherwise 0.
+    predicted: LastPrediction
+    # The errors of predictions, for the detection of drifts.
     errors: Errors
-    kept: rec.Int64 = rec.transient()
-    # Gains of the cuts in each dimension, shape (trees, n_dims). Weights of the dimensions for
-    # draws of candidates.
-    gains: rec.Float64s
-    dim_weights: rec.Float64s
-    # Whether the last prediction is for `last_inputs` and from the current trees.
-    is_predicted: rec.Int64 = rec.transient()
-    last_inputs: rec.Float64s
-    # Paths of the last predicted sample, shape (trees, PATH_LENGTH). Buffer for the trees whose
-    # walks have not ended.
-    paths: rec.Array[PathEntry]
-    walking: rec.Int64s
-    # Buffers for drawing a cut: sums of weighted sides, and the candidates.
-    side_sums: rec.Float64s
-    candidates: rec.Array[Candidate]
+    pending: Pending
+    cuts: GuidedCuts
+    build: Build
 
     def path_of(self, t: int) -> Any:
         """Return a tree's path, as an array of the subclass's `PathEntry`."""
-        return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
+        return self.predicted.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
     # Methods that subclasses override.
 
@@ -282,7 +319,7 @@ def walk_all(forest: R) -> None:
     The trees are walked in lock-step, so that the cache misses of different trees overlap. Paths of
     trees that do not predict have length 0.
     """
-    walking, paths = forest.walking, forest.paths
+    walking, paths = forest.predicted.walking, forest.predicted.paths
     n_walking = 0
     for t in range(forest.n_trees):
         tree = forest.trees[t]
@@ -340,8 +377,8 @@ def path_of_grown(
 def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
     """Record that the last prediction is for these inputs."""
     for i in range(forest.n_inputs):
-        forest.last_inputs[i] = inputs[i]
-    forest.is_predicted = 1
+        forest.predicted.inputs[i] = inputs[i]
+    forest.predicted.is_current = 1
 
 
 @inlined
@@ -350,9 +387,9 @@ def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
 
     Returns the result of `predict_anew`.
     """
-    if forest.is_predicted == 0:
+    if forest.predicted.is_current == 0:
         return forest.predict_anew(inputs)
-    last = forest.last_inputs
+    last = forest.predicted.inputs
     for i in range(forest.n_inputs):
         # Two missing values count as equal.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):

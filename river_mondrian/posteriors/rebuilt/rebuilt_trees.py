@@ -8,18 +8,20 @@ from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
-from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
+from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_memory, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import Float64s, Floats, Ints, Memory, Record
 from ...records.arrays import CHUNK_ROWS
 from ...restored import Followed, Rows, check_references
-from . import building
+from . import building, sample
 from . import forest as rebuilt
-from .building import GROWTH, ROOM, SPLIT_ROWS
+from .building import GROWTH, PART
 from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
+from .sample import ROWS_OF_CALL
 from .schedule import BUILD_EVERY, LEAST_WINDOW, RECENT_SAMPLES, STORED, Schedule
+from .splits import ROWS_OF_SPLIT
 
 # Budget of a call for rebuilding, in points per sample and tree.
 BUILD_BUDGET = 80
@@ -109,7 +111,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         super().__init__(partitions)
 
     def _set_up(self) -> None:
-        self.forest.n_candidates = self.n_candidates
+        self.forest.cuts.n_candidates = self.n_candidates
         self.trees.words["queue"] = NONE
 
     def _finish(self) -> None:
@@ -120,30 +122,30 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         forest.errors = self.watch.record
         n_trees, n_dims = len(self.trees), int(forest.n_dims)
         self._own_prediction(self.shared)
-        own("side_sums", np.zeros(n_dims))
-        own("candidates", room_for(rebuilt.Candidate, self.n_candidates))
+        own("cuts.side_sums", np.zeros(n_dims))
+        own("cuts.candidates", room_for(rebuilt.Candidate, self.n_candidates))
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((n_trees, n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
             self.gains = gains
             self.dim_weights = np.append(self.dim_weights, np.ones(n_dims - len(self.dim_weights)))
-        own("gains", self.gains.ravel())
-        own("dim_weights", self.dim_weights)
-        forest.side_room, forest.split_room = self._side_room
-        forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
+        own("cuts.gains", self.gains.ravel())
+        own("cuts.dim_weights", self.dim_weights)
+        forest.build.side_rows_of_call, forest.build.side_rows_of_split = self._side_rows_needed
+        forest.build.budget_of_call = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
         self._show_schedule()
 
     @property
-    def _side_room(self) -> tuple[int, int]:
-        """Number of side rows that a call may need in a tree, and that a split may need."""
-        return ROOM, SPLIT_ROWS
+    def _side_rows_needed(self) -> tuple[int, int]:
+        """Numbers of side rows that a call may need in a tree, and that a split may need."""
+        return ROWS_OF_CALL, ROWS_OF_SPLIT
 
     def _own_prediction(self, shared: Memory[R]) -> None:
         """Allocate the buffers of a forest's record for predictions."""
         n_trees = len(self.trees)
-        shared.own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
-        shared.own("walking", np.zeros(n_trees, dtype=np.int64))
-        shared.own("last_inputs", np.zeros(self.inputs.shape[1]))
+        shared.own("predicted.paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
+        shared.own("predicted.walking", np.zeros(n_trees, dtype=np.int64))
+        shared.own("predicted.inputs", np.zeros(self.inputs.shape[1]))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return super()._shapes() | {"gains": (len(self.trees), len(self.dim_weights))}
@@ -164,7 +166,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         role = int(self.trees[t].role)
         if role == IDLE:
             return None
-        end = self.forest.cursor if role == GATHERING else self.n_samples
+        end = self.forest.build.cursor if role == GATHERING else self.n_samples
         # While points are gathered, the root may be a leaf without points.
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
@@ -179,7 +181,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         forest, n_dims = self.forest, len(self.dim_weights)
         Schedule.restored(stored, roles, self._RECENT_SAMPLES).check(forest, roles)
         check_number(self, "n_dims", forest.n_dims, 0, n_dims)
-        check_number(self, "n_candidates", forest.n_candidates, *[self.n_candidates] * 2)
+        check_number(self, "n_candidates", forest.cuts.n_candidates, *[self.n_candidates] * 2)
         check_array(self, "gains", self.gains, np.float64, 0.0, 1e100)
         check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
 
@@ -195,7 +197,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _forget_predicted(self) -> None:
         """Discard the last prediction, since the trees have changed."""
-        self.forest.is_predicted = 0
+        self.forest.predicted.is_current = 0
 
     # Learning.
 
@@ -205,7 +207,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         If input i is too large, return `TOO_LARGE - i`.
         """
         self.forest.take(y, 1.0, is_new)
-        return building.error_of.of(self._FOREST)(self.forest)
+        return sample.error_of.of(self._FOREST)(self.forest)
 
     def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.
@@ -216,13 +218,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """
         learn_one = self._learn_one
         if learn_one is None:
-            learn_one = self._learn_one = building.learn.of(self._FOREST)
+            learn_one = self._learn_one = sample.learn.of(self._FOREST)
         status: int = learn_one(self.forest, y, weight, is_new, found)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:
             self._take_steps()
-            if self.forest.is_plan_due:
+            if self.forest.pending.is_planning_due:
                 self._build_on()
             self._follow_drift()
             self.open()
@@ -240,35 +242,36 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _follow_drift(self) -> None:
         """Schedule a rebuild of the trees from the samples since a drift, if there was a drift."""
         forest, n = self.forest, self.n_samples
-        kept = int(forest.kept)
+        kept = int(forest.pending.kept)
         if kept > 0:
             if (n, kept) not in self.drifts[-1:]:
                 self.drifts = (*self.drifts, (n, kept))
             self.forget_before(kept)
-            forest.kept = 0
+            forest.pending.kept = 0
 
     def _take_steps(self) -> None:
         """Finish learning the accepted sample, and build the trees in `schedule.at_once`."""
         forest = self.forest
-        while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
+        while forest.pending.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
-            if forest.stage == rebuilt.RESCALED:
+            if forest.pending.stage == rebuilt.RESCALED:
                 self._follow(schedule.built_anew(n))
-                forest.stage = rebuilt.LEARNED
+                forest.pending.stage = rebuilt.LEARNED
             elif schedule.at_once:
-                self._build(schedule.at_once[0], False)
+                while not self._build(schedule.at_once[0], PART):
+                    pass
                 self._follow(schedule._replace(at_once=schedule.at_once[1:]))
-            elif forest.stage == rebuilt.MIXED_IN:
+            elif forest.pending.stage == rebuilt.MIXED_IN:
                 assert self.warm_up is not None
                 self.warm_up[n] = self.vector
                 self._reserve_points(n + 1)
-                building.rescale(forest, self._fitted_scaling(n + 1))
+                sample.rescale(forest, self._fitted_scaling(n + 1))
                 self._reserve_warm_up(n + 1)
             elif n - schedule.capacity >= forest.oldest:
                 # The next sample overwrites a point that trees contain.
                 self._follow(schedule.without(n - schedule.capacity))
             else:
-                assert forest.stage == rebuilt.ACCEPTED
+                assert forest.pending.stage == rebuilt.ACCEPTED
                 self._learn_accepted()
         if self.warm_up is not None:
             self._end_warm_up()
@@ -276,7 +279,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _learn_accepted(self) -> None:
         """Learn the accepted sample, and allocate the memory that it needs."""
-        learn_accepted = building.learn_accepted.of(self._FOREST)
+        learn_accepted = sample.learn_accepted.of(self._FOREST)
         while (needy := learn_accepted(self.forest)) != DONE:
             if needy == NO_POINT_ROOM:
                 tables: tuple[Any, ...] = (self.forest.points,)
@@ -288,7 +291,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             if needy == NO_POINT_ROOM:
                 self._reserve_points(self.n_samples % self.schedule.capacity + 1)
             else:
-                self._reserve_rows(needy, GROWTH, max(GROWTH, int(self.forest.side_room)))
+                self._reserve_rows(
+                    needy, GROWTH, max(GROWTH, int(self.forest.build.side_rows_of_call))
+                )
 
     def _follow(self, schedule: Schedule) -> None:
         """Replace the schedule."""
@@ -312,7 +317,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         forest, n = self.forest, self.n_samples
         is_busy = bool(self.max_bytes) or forest.phase != STEADY
         quiet_until = n if is_busy else self.schedule.quiet_until(n)
-        forest.quiet_until = min(quiet_until, forest.next_look)
+        forest.pending.quiet_until = min(quiet_until, forest.next_look)
 
     # Rebuilding.
 
@@ -320,7 +325,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """Rebuild the trees of all samples before the call returns."""
         self.settle()
         self.close()
-        self.forest.stage = rebuilt.RESCALED
+        self.forest.pending.stage = rebuilt.RESCALED
         self.settle()
 
     def forget_before(self, n: int) -> None:
@@ -333,7 +338,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _build_on(self) -> None:
         """Plan the builds of trees if planning is due, and continue to build."""
         forest, n = self.forest, self.n_samples
-        if forest.is_plan_due:
+        if forest.pending.is_planning_due:
             fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
             planned = fitted.planned(n)
             if planned is not self.schedule:
@@ -342,20 +347,20 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             if self.warm_up is None:
                 self.look_at_widths()
             is_steady = forest.phase == STEADY
-            forest.owed = 0 if is_steady else MOVED * int(forest.budget) // BUILD_BUDGET
-            forest.is_plan_due = 0
+            forest.owed = 0 if is_steady else MOVED * int(forest.build.budget) // BUILD_BUDGET
+            forest.pending.is_planning_due = 0
         if forest.owed > 0:
             self._renew_widths(int(forest.owed))
-        while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
+        while forest.build.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
                     break
                 self._follow(self.schedule.next_job(n))
-            if not self._build(self.schedule.slot, True):
+            if not self._build(self.schedule.slot, int(forest.build.budget)):
                 break
             self._put_in_place()
         # The next call has its own budget.
-        forest.budget = 0
+        forest.build.budget = 0
         if self.schedule.role == IDLE:
             self._show_quiet()
 
@@ -440,21 +445,17 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """Size in bytes of each stored sample, and of all memory for samples."""
         return self.points.row_bytes, self.points.nbytes
 
-    def _build(self, t: int, may_stop: bool) -> bool:
-        """Continue to build a tree. If `may_stop`, stop when the budget is spent.
-
-        Returns whether the tree is built.
-        """
+    def _build(self, t: int, budget: int) -> bool:
+        """Continue to build a tree within a budget, and return whether the tree is built."""
         forest, tree, build_part = self.forest, self.trees[t], building.build_part.of(self._FOREST)
         if tree.role not in UNFINISHED:
             self._begin(t)
-        while (status := build_part(forest, t, may_stop)) != DONE:
-            if status == NO_ROOM:
-                needed = int(forest.rows_needed)
-                self._reserve_rows(t, needed, max(needed, int(forest.side_room)))
-            elif status == BUDGET_SPENT and may_stop:
-                return False
-        return True
+        while tree.role != BUILT and budget > 0:
+            budget = build_part(forest, t, budget)
+            if tree.role != BUILT and budget > 0:
+                needed = int(forest.build.rows_needed)
+                self._reserve_rows(t, needed, max(needed, int(forest.build.side_rows_of_call)))
+        return bool(tree.role == BUILT)
 
     def _begin(self, t: int) -> None:
         """Begin to build a tree."""

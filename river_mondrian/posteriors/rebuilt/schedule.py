@@ -129,7 +129,7 @@ class Schedule(NamedTuple):
             ("slot", self.slot, 0, n_trees - 1),
             ("the number of LONG trees", roles.count(LONG), self.n_long, self.n_long),
             ("the number of RECENT trees", roles.count(RECENT), 0, self.n_recent),
-            ("cursor", forest.cursor, 0, LARGEST_SIZE),
+            ("cursor", forest.build.cursor, 0, LARGEST_SIZE),
             *(("ages", age, 0, n) for age in self.ages),
             *(("starts", start, 0, NEVER) for start in self.starts),
             *(
@@ -147,8 +147,8 @@ class Schedule(NamedTuple):
             refuse("the schedule", "slot", self.slot, f"but the trees have the roles {roles}")
         if built:
             start = self.starts[self.slot]
-            check_number("the schedule", "built_from", forest.built_from, start, start)
-            check_number("the schedule", "cursor", forest.cursor, start, n)
+            check_number("the schedule", "built_from", forest.build.first, start, start)
+            check_number("the schedule", "cursor", forest.build.cursor, start, n)
 
     # The current trees.
 
