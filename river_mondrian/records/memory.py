@@ -172,6 +172,11 @@ class Memory(Generic[R]):
         self._owning = key, name, i, array
         self._assign(key, name, i, array)
 
+    def own_records(self, name: str, n: int) -> None:
+        """Make a field of the first record refer to `n` new records, which are uninitialised."""
+        kind = operator.attrgetter(name)(self.records[0]).record
+        self.own(name, np.empty(n * kind.SIZE, np.uint8))
+
     def refer(self, owner: object, *names: str) -> None:
         """Make fields of the first record refer to an owner's arrays of the same names."""
         for name in names:

@@ -19,7 +19,7 @@ from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Float64s, Floats, Ints, Memory, Part, RowLayout, Singles
 from ..gains import class_weights, gains_of_classes
 from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH, RECENT
-from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
+from ..rebuilt.rebuilt_trees import RebuiltTrees
 from . import nodes, prediction, seen, weighting
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
@@ -267,7 +267,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     _PREDICT: ClassVar[Any] = prediction.predict_one
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
-    _ENTRY = nodes.StatisticsEntry
 
     def __init__(
         self,
@@ -339,7 +338,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         forest, own = self.forest, self.shared.own
         capacity = int(forest.class_capacity)
         own("seen.nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
-        own("leaf.sides", room_for(nodes.ClassSides, self.n_candidates * capacity))
+        self.shared.own_records("leaf.sides", self.n_candidates * capacity)
         own("leaf.classes", np.zeros(capacity, dtype=np.int64))
         own("leaf.numbers", np.zeros(capacity, dtype=np.int64))
         own("leaf.ages", np.empty(self.points.capacities[0], dtype=np.int32))
@@ -364,9 +363,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _own_prediction(self, shared: Memory[ClassForest]) -> None:
         super()._own_prediction(shared)
         own, capacity = shared.own, int(shared[0].class_capacity)
-        own("posterior.steps", room_for(nodes.Step, PATH_LENGTH))
+        shared.own_records("posterior.steps", PATH_LENGTH)
         own("posterior.sums", np.zeros(2 * shared[0].n_sums(), dtype=np.float32))
-        own("seen.rows", room_for(nodes.FoundRow, nodes.N_TOGETHER * nodes.most_rows(capacity)))
+        shared.own_records("seen.rows", nodes.N_TOGETHER * nodes.most_rows(capacity))
         own("seen.labels", np.zeros(capacity, dtype=np.int64))
         own("posterior.node_c", np.zeros(capacity, dtype=np.float32))
         own("posterior.below", np.zeros(capacity, dtype=np.float32))

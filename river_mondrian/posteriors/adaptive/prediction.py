@@ -24,7 +24,7 @@ from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.scaling import scale
 from ...records import Float32s, Float64s, Packed, room_of_array
 from ...records.arrays import Room
-from ..labels.hnsp import branching, most_probable
+from ..labels.hnsp import branching, most_probable, point_terms
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
 from .nodes import A, AdaptiveTree, Entries, Factors, StatisticsEntry, Step
@@ -254,12 +254,9 @@ def predict_tree(
         if forest.is_weighted == 1:
             forest.clear_below(forest, ref)
         if ref < 0:
-            # At a single point of weight W, c of the point's class is W, and tab is min(W, 1).
-            seen = forest.weight_of(~ref)
-            share = discount * (min(seen, 1.0) / seen)
-            own += weight * (1.0 - share)
-            _add(out, _place(forest, 0, forest.label_of(~ref)), own)
-            weight = weight * share + passed
+            of_class, weight = point_terms(forest.weight_of(~ref), weight, own, discount)
+            _add(out, _place(forest, 0, forest.label_of(~ref)), of_class)
+            weight += passed
     if forest.is_sparse == 1:
         forest.add_seen(forest, tree, noted, n_noted, out)
     # The base distribution of the HNSP is uniform.

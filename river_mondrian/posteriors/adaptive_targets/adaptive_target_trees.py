@@ -20,7 +20,7 @@ from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Floats, Memory
 from .. import gains, predictive
 from ..rebuilt import rebuilt_trees
-from ..rebuilt.forest import LONG, RECENT, PathEntry
+from ..rebuilt.forest import LONG, RECENT
 from ..rebuilt.splits import GAIN_SAMPLE
 from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
 from . import means
@@ -115,7 +115,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     _NODE: ClassVar[type[Node]] = means.TargetsNode
     _POINT: ClassVar[type[Point]] = means.TargetsPoint
     _VIEW = TargetsView
-    _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}
     _predict_one: Callable[[TargetsForest], int] | None
@@ -165,7 +164,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         forest, own = self.forest, self.shared.own
         own("accepted.targets", np.zeros(means.N_TARGETS))
         own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
-        own("leaf.sides", rebuilt_trees.room_for(means.SidesOfCut, self.n_candidates))
+        self.shared.own_records("leaf.sides", self.n_candidates)
         room, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
         self.ridges.reserve(room, self.n_inputs, predicted, self.category_places)
         forest.ridges, forest.law = self.ridges.record, self.laws.record

@@ -40,7 +40,7 @@ from ...records import Float32s, Float64s, Int32s, Int64s, Packed, room_of_array
 from ...records.arrays import Room
 from ...records.numba_types import lowest_bit
 from . import records
-from .records import L, LabelForest, LabelNode, LabelTree, word_at
+from .records import L, LabelForest, LabelNode, LabelPoint, LabelTree, word_at
 
 # Weights below this number are lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
@@ -84,11 +84,11 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
 
 
 @merged
-def _add_sets(
-    left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
+def _add_classes(
+    left: Int32s, right: Int32s, n_words: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
     """Add `of_both` to classes in both sets, and `of_any` to classes in at least one set."""
-    n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
+    size = records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):
             _add_each(word_at(left, w) & word_at(right, w), size * w, of_both, out)
@@ -111,14 +111,36 @@ def branching(
     return max(reach * (1.0 - stays) - passed, 0.0), passed
 
 
+# Terms of Equation 4 at a node or a point. `weight` is the weight of the distribution of the node,
+# and `own` the weight of the tables of the node, after branching off there. Each function that adds
+# the terms returns the weight of the parent's distribution.
+
+
+@inlined
+def point_terms(mass: float, weight: float, own: float, discount: float) -> tuple[float, float]:
+    """Return the weights of the class and of the parent's distribution at a point.
+
+    For the class of the point, c is the mass of the point, and tab is min(c, 1).
+    """
+    share = discount * (min(mass, 1.0) / mass)
+    return weight * (1.0 - share) + own, weight * share
+
+
+@merged
+def _add_point(
+    point: LabelPoint, weight: float, own: float, discount: float, out: Float64s
+) -> float:
+    """Add the terms of a point."""
+    of_class, of_parent = point_terms(point.weight, weight, own, discount)
+    out[point.label] = out[point.label] + of_class
+    return of_parent
+
+
 @merged
 def _add_weights(
     forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
-    """Add a node's terms in a forest with weights, and return the share of the weight to pass up.
-
-    `weight` is the weight of the node's distribution, and `own` is the weight of the node's tables.
-    """
+    """Add the terms of a node in a forest with weights."""
     n_classes = forest.n_classes
     left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
     is_leaf = node.dim < 0 or node.hides(forest)
@@ -135,56 +157,62 @@ def _add_weights(
         # Divide first, since products with a small weight may underflow.
         term = weight * (count / total - discount * (table / total)) + own * (table / tables)
         out[k] = out[k] + term
-    return discount * (tables / total)
+    return weight * (discount * (tables / total))
+
+
+@merged
+def _add_sets(
+    forest: L,
+    tree: LabelTree,
+    node: LabelNode,
+    is_leaf: bool,
+    weight: float,
+    own: float,
+    discount: float,
+    out: Float64s,
+) -> float:
+    """Add the terms of a node in a forest without weights. Here tab is 1 for each class below."""
+    n_words = records.n_words_of(forest.n_classes)
+    left = node.classes(forest, LEFT)
+    right = left if node.dim < 0 else node.classes(forest, RIGHT)
+    n_below, n_in_both = records.count_classes(left, right, n_words)
+    if is_leaf:
+        # At a leaf, c of a class is the number of samples of the class.
+        total, of_both = np.float64(node.n_samples), 0.0
+        if n_below > 1:
+            _add_counts(forest, tree, node, weight / total, out)
+            of_any = own / n_below - weight * discount / total
+        else:
+            of_any = own + weight * (total - discount) / total
+    else:
+        # At an internal node, c of a class is the number of children whose subtrees contain the
+        # class.
+        total = np.float64(n_below + n_in_both)
+        of_any = own / n_below + weight * (1.0 - discount) / total
+        of_both = weight / total
+    _add_classes(left, right, n_words, of_both, of_any, out)
+    return weight * discount * n_below / total
 
 
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
     """Add a walk's prediction, from the leaf up to the uniform base distribution."""
-    tree = forest.trees[t]
-    gamma, n_classes = forest.gamma, forest.n_classes
-    n_words = records.n_words_of(n_classes)
+    tree, n_classes = forest.trees[t], forest.n_classes
     out = prediction.probabilities.part(n_classes * row, n_classes)
-    depth = walk.depth
     # Probability of reaching the leaf without branching off.
     weight = walk.reach
-    for i in range(depth, 0, -1):
+    for i in range(walk.depth, 0, -1):
         step = walk.path[i]
-        discount = math.exp(-gamma * step.span)
-        own, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
+        discount = math.exp(-forest.gamma * step.span)
+        own, passed = branching(step.eta, step.reach, step.stays, forest.gamma, discount)
         if step.ref < 0:
-            # At a single point, c of the point's class is the point's weight.
-            point = forest.points.row(~step.ref)
-            share = discount * (min(point.weight, 1.0) / point.weight)
-            out[point.label] = out[point.label] + (weight * (1.0 - share) + own)
-            weight = weight * share + passed
+            weight = _add_point(forest.points.row(~step.ref), weight, own, discount, out)
         elif forest.has_weights():
-            node = tree.nodes.row(step.ref)
-            share = _add_weights(forest, node, weight, own, discount, out)
-            weight = weight * share + passed
+            weight = _add_weights(forest, tree.nodes.row(step.ref), weight, own, discount, out)
         else:
-            node = tree.nodes.row(step.ref)
-            left = node.classes(forest, 0)
-            right = left if node.dim < 0 else node.classes(forest, 1)
-            n_below, n_in_both = records.count_classes(left, right, n_words)
-            # Without weights, tab is 1 for each class below the node.
-            if i == depth:
-                # At a leaf, c of a class is the number of samples of the class.
-                total = np.float64(node.n_samples)
-                of_both = 0.0
-                if n_below > 1:
-                    _add_counts(forest, tree, node, weight / total, out)
-                    of_any = own / n_below - weight * discount / total
-                else:
-                    of_any = own + weight * (total - discount) / total
-            else:
-                # At an internal node, c of a class is the number of children whose subtrees contain
-                # the class.
-                total = np.float64(n_below + n_in_both)
-                of_any = own / n_below + weight * (1.0 - discount) / total
-                of_both = weight / total
-            _add_sets(left, right, n_classes, of_both, of_any, out)
-            weight = weight * discount * n_below / total + passed
+            node, is_leaf = tree.nodes.row(step.ref), i == walk.depth
+            weight = _add_sets(forest, tree, node, is_leaf, weight, own, discount, out)
+        weight += passed
         if weight + step.above < NEGLIGIBLE:
             return
     # The base distribution is uniform.

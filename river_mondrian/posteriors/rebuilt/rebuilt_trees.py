@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
@@ -12,7 +11,7 @@ from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_memory, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
-from ...records import Float64s, Floats, Ints, Memory, Record
+from ...records import Float64s, Floats, Ints, Memory
 from ...records.arrays import CHUNK_ROWS
 from ...restored import Followed, Rows, check_references
 from . import building, sample
@@ -51,11 +50,6 @@ LEAST_TELLING = 64
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
-def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
-    """Return uninitialised memory for `n` records."""
-    return np.empty(n * kind.SIZE, dtype=np.uint8)
-
-
 class RebuiltTrees(ExplainedTrees[R, AnyView]):
     """Trees of all samples in a window, trees of recent samples, and a spare tree for builds.
 
@@ -85,8 +79,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     _N_SPARE: ClassVar[int] = 0
     # Number of samples of the recent trees.
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
-    # Record of a node on a path.
-    _ENTRY: ClassVar[type[Record]]
 
     schedule: Schedule
 
@@ -123,7 +115,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         n_trees, n_dims = len(self.trees), int(forest.n_dims)
         self._own_prediction(self.shared)
         own("cuts.side_sums", np.zeros(n_dims))
-        own("cuts.candidates", room_for(rebuilt.Candidate, self.n_candidates))
+        self.shared.own_records("cuts.candidates", self.n_candidates)
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((n_trees, n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
@@ -143,7 +135,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _own_prediction(self, shared: Memory[R]) -> None:
         """Allocate the buffers of a forest's record for predictions."""
         n_trees = len(self.trees)
-        shared.own("predicted.paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
+        shared.own_records("predicted.paths", n_trees * PATH_LENGTH)
         shared.own("predicted.walking", np.zeros(n_trees, dtype=np.int64))
         shared.own("predicted.inputs", np.zeros(self.inputs.shape[1]))
 

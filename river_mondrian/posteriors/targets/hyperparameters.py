@@ -19,7 +19,7 @@ from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
-from ...records import Array, Float64, Float64s, Floats, Int64, Record, copy_record, inline
+from ...records import Array, Float64, Float64s, Floats, Int64, Memory, Record, copy_record, inline
 from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
@@ -39,7 +39,7 @@ _ROUNDING = 1e-9
 Span = tuple[int, int]
 
 
-class TakenOut(Record):
+class RemovedTarget(Record):
     """The saved state of a removed target: a record for each tree, and a record for the point."""
 
     # Reference to the target's leaf; EMPTY if the target has not been removed.
@@ -49,7 +49,7 @@ class TakenOut(Record):
     mean: Float64
 
 
-class KeptNode(Record):
+class SavedNode(Record):
     """The saved messages and prior variance of a node."""
 
     messages: Array[Message] = inline(2)
@@ -61,6 +61,41 @@ class PathStep(Record):
 
     node: TargetNode
     ref: Int64
+
+
+class Trial(Record):
+    """Hyperparameters on trial in some trees, and the saved state of these trees."""
+
+    gamma2: Float64
+    noise: Float64
+    # The first tree, and the last tree plus 1. The first predicted point, and the last predicted
+    # point plus 1.
+    first_tree: Int64
+    end_tree: Int64
+    first_point: Int64
+    end_point: Int64
+    # The saved records of the trees, messages of their nodes, and moments of the targets.
+    trees: Array[TargetTree]
+    nodes: Array[SavedNode]
+    y_weight: Float64
+    y_mean: Float64
+    y_squares: Float64
+    # The removed targets: for each point, a record for each tree and a record for the point.
+    removed: Array[RemovedTarget]
+    # Buffer for a path.
+    path: Array[PathStep]
+    # For each predicted target, the sum of its densities over trees, and the standard deviation of
+    # the earlier targets.
+    densities: Float64s
+
+    def n_trees(self) -> int:
+        """Return the number of trees."""
+        return self.end_tree - self.first_tree
+
+    def removed_at(self, p: int) -> Array[RemovedTarget]:
+        """Return the records of a point's target."""
+        width = self.n_trees() + 1
+        return self.removed.part(width * (p - self.first_point), width)
 
 
 @merged
@@ -85,17 +120,17 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
 
 
 @merged
-def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]) -> None:
-    """Remove a point's target from its leaves in `n_trees` trees from `start` on.
+def _remove(forest: T, trial: Trial, p: int) -> None:
+    """Remove a point's target from its leaves and from the moments of the targets.
 
-    `kept` saves the state, with a record for each tree and a record for the point. A target that is
-    set aside as an outlier is in no leaf.
+    A target that is set aside as an outlier is in no leaf.
     """
-    own = kept[n_trees]
+    n_trees, removed = trial.n_trees(), trial.removed_at(p)
+    own = removed[n_trees]
     own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY
     for t in range(n_trees):
-        leaf = _find_leaf(forest, start + t, p)
-        kept[t].leaf = leaf
+        leaf = _find_leaf(forest, trial.first_tree + t, p)
+        removed[t].leaf = leaf
         if leaf == EMPTY:
             own.leaf = EMPTY
     if own.leaf == EMPTY:
@@ -105,18 +140,19 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
     own.weight = weight
     point.weight = 0.0
     for t in range(n_trees):
-        leaf = kept[t].leaf
+        leaf = removed[t].leaf
         if leaf >= 0:
-            message = forest.trees[start + t].nodes.row(leaf).messages[0]
+            message = forest.trees[trial.first_tree + t].nodes.row(leaf).messages[0]
             total, mean = message.precision, message.mean
-            kept[t].weight = total
-            kept[t].mean = mean
+            removed[t].weight = total
+            removed[t].mean = mean
             rest = total - weight
             # A remainder within rounding errors counts as no sample.
             rest = rest if rest > _ROUNDING * total else 0.0
             message.precision = rest
             if rest > 0.0:
                 message.mean = mean + (mean - y) * weight / rest
+    messages.subtract_target(forest, y, weight)
 
 
 @merged
@@ -169,7 +205,7 @@ def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> No
 
 
 @inlined
-def _copy_messages(source: TargetNode | KeptNode, to: TargetNode | KeptNode) -> None:
+def _copy_messages(source: TargetNode | SavedNode, to: TargetNode | SavedNode) -> None:
     """Copy messages and prior variance."""
     for side in range(2):
         to.messages[side].precision = source.messages[side].precision
@@ -177,81 +213,85 @@ def _copy_messages(source: TargetNode | KeptNode, to: TargetNode | KeptNode) -> 
     to.prior_variance = source.prior_variance
 
 
-@batch_kernel
-def _add_densities(
-    forest: T,
-    first: int,
-    last: int,
-    start: int,
-    stop: int,
-    gamma2: float,
-    noise: float,
-    before: Array[TargetTree],
-    kept: Array[TakenOut],
-    nodes: Array[KeptNode],
-    path: Array[PathStep],
-    out: Float64s,
-) -> None:
-    """Implement `add_densities`. `before`, `kept`, `nodes` and `path` are buffers."""
-    n_trees = stop - start
-    width, end, place = n_trees + 1, forest.n_points, 0
-    for t in range(start, stop):
+@merged
+def _begin(forest: T, trial: Trial) -> None:
+    """Save the trees and the moments, and set the hyperparameters on trial."""
+    start = 0
+    for t in range(trial.first_tree, trial.end_tree):
         tree = forest.trees[t]
         for j in range(tree.nodes.n_rows):
-            _copy_messages(tree.nodes.row(j), nodes[place + j])
-        place += tree.nodes.n_rows
-        copy_record(tree, before[t - start])
-        tree.gamma2, tree.noise = gamma2, noise
+            _copy_messages(tree.nodes.row(j), trial.nodes[start + j])
+        start += tree.nodes.n_rows
+        copy_record(tree, trial.trees[t - trial.first_tree])
+        tree.gamma2, tree.noise = trial.gamma2, trial.noise
         messages.forget_messages(tree)
-    y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
-    # Remove targets from all trees, the latest first.
-    for p in range(end - 1, first - 1, -1):
-        _take_out(forest, p, start, n_trees, kept.part(width * (p - first), width))
-    for p in range(end - 1, first - 1, -1):
-        own = kept[width * (p - first) + n_trees]
-        if own.leaf != EMPTY:
-            messages.subtract_target(forest, forest.points.row(p).target, own.weight)
-    messages.update_messages(forest, start, stop)
-    # Predict each target from the earlier targets, and then add the target again.
-    for p in range(first, end):
-        taken = kept.part(width * (p - first), width)
-        own = taken[n_trees]
-        found = out.part(2 * (p - first), 2) if p < last else out.part(0, 0)
-        if own.leaf == EMPTY:
-            if p < last:
-                found[1] = math.nan
-            continue
-        y, weight = forest.points.row(p).target, own.weight
-        is_scored = p < last and weight > 0.0
-        for t in range(n_trees):
-            tree, depth = forest.trees[start + t], 0
-            if is_scored:
-                density, depth = _density(forest, start + t, p, weight, path)
-                found[0] = found[0] + density
-            forest.points.row(p).weight = weight
-            if taken[t].leaf >= 0:
-                message = tree.nodes.row(taken[t].leaf).messages[0]
-                message.precision, message.mean = taken[t].weight, taken[t].mean
-            if is_scored:
-                _renew(forest, tree, depth, path)
-        if p < last and weight == 0.0:
+    trial.y_weight, trial.y_mean, trial.y_squares = forest.y_weight, forest.y_mean, forest.y_squares
+
+
+@merged
+def _predict_and_insert(forest: T, trial: Trial, p: int) -> None:
+    """Predict a removed target from the earlier targets, and insert the target again.
+
+    Only targets before `Trial.end_point` are predicted. A target that is not removed, or has no
+    weight, is skipped.
+    """
+    removed, n_trees = trial.removed_at(p), trial.n_trees()
+    own, is_predicted = removed[n_trees], p < trial.end_point
+    n_found = 2 if is_predicted else 0
+    found = trial.densities.part(n_found * (p - trial.first_point), n_found)
+    if own.leaf == EMPTY:
+        if is_predicted:
             found[1] = math.nan
-        elif p < last and found[1] == found[1]:
-            found[1] = math.sqrt(forest.y_squares / forest.y_weight)
-        messages.add_target(forest, y, weight)
-    # Restore sums, trees and messages.
-    forest.y_weight, forest.y_mean, forest.y_squares = y_weight, y_mean, y_squares
-    place = 0
-    for t in range(start, stop):
+        return
+    y, weight = forest.points.row(p).target, own.weight
+    is_scored = is_predicted and weight > 0.0
+    for t in range(n_trees):
+        tree, depth = forest.trees[trial.first_tree + t], 0
+        if is_scored:
+            density, depth = _density(forest, trial.first_tree + t, p, weight, trial.path)
+            found[0] = found[0] + density
+        forest.points.row(p).weight = weight
+        if removed[t].leaf >= 0:
+            message = tree.nodes.row(removed[t].leaf).messages[0]
+            message.precision, message.mean = removed[t].weight, removed[t].mean
+        if is_scored:
+            _renew(forest, tree, depth, trial.path)
+    if is_predicted and weight == 0.0:
+        found[1] = math.nan
+    elif is_predicted and found[1] == found[1]:
+        found[1] = math.sqrt(forest.y_squares / forest.y_weight)
+    messages.add_target(forest, y, weight)
+
+
+@merged
+def _end(forest: T, trial: Trial) -> None:
+    """Restore the moments, the trees and the messages."""
+    forest.y_weight, forest.y_mean, forest.y_squares = trial.y_weight, trial.y_mean, trial.y_squares
+    start = 0
+    for t in range(trial.first_tree, trial.end_tree):
         tree = forest.trees[t]
-        copy_record(before[t - start], tree)
+        copy_record(trial.trees[t - trial.first_tree], tree)
         for j in range(tree.nodes.n_rows):
-            _copy_messages(nodes[place + j], tree.nodes.row(j))
-        place += tree.nodes.n_rows
+            _copy_messages(trial.nodes[start + j], tree.nodes.row(j))
+        start += tree.nodes.n_rows
+
+
+@batch_kernel
+def _try(forest: T, trial: Trial) -> None:
+    """Add the densities of targets under the trial's trees and hyperparameters."""
+    end = forest.n_points
+    _begin(forest, trial)
+    # The latest target is removed first.
+    for p in range(end - 1, trial.first_point - 1, -1):
+        _remove(forest, trial, p)
+    messages.update_messages(forest, trial.first_tree, trial.end_tree)
+    for p in range(trial.first_point, end):
+        _predict_and_insert(forest, trial, p)
+    _end(forest, trial)
 
 
 def add_densities(
-    forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Floats
+    forest: TargetForest, points: Span, trees: Span, pair: tuple[float, float], found: Floats
 ) -> None:
     """Add the densities of targets under some trees to `found`. The forest is not changed.
 
@@ -259,7 +299,7 @@ def add_densities(
     ----------
     forest
         The forest, whose messages are up to date.
-    places
+    points
         First point whose target is predicted, and the last such point plus 1. Each target is
         predicted from the earlier targets. The targets of later points are removed temporarily.
     trees
@@ -271,16 +311,19 @@ def add_densities(
         the earlier targets. The standard deviation of a skipped target is NaN. Shape (targets, 2).
 
     """
-    n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
+    n, n_trees = int(forest.n_points) - points[0], trees[1] - trees[0]
     sizes = [int(forest.trees[t].nodes.n_rows) for t in range(*trees)]
-
-    def room(kind: Any, length: int) -> Any:
-        return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
-
-    before, kept = room(TargetTree, n_trees), room(TakenOut, n * (n_trees + 1))
-    nodes, path = room(KeptNode, sum(sizes)), room(PathStep, max(sizes) + 2)
-    out = Float64s.of(found.reshape(-1))
-    _add_densities(forest, *places, *trees, *pair, before, kept, nodes, path, out)
+    memory = Memory(Trial)
+    trial = memory[0]
+    trial.first_point, trial.end_point = points
+    trial.first_tree, trial.end_tree = trees
+    trial.gamma2, trial.noise = pair
+    lengths = {"trees": n_trees, "removed": n * (n_trees + 1)}
+    lengths |= {"nodes": sum(sizes), "path": max(sizes) + 2}
+    for name, length in lengths.items():
+        memory.own_records(name, length)
+    memory.own("densities", found.reshape(-1))
+    _try(forest, trial)
 
 
 def progressive_likelihood(found: Floats, n_trees: int) -> float:
