@@ -21,7 +21,7 @@ from river_mondrian.learners.experts import FIRST_SQUARES, Experts, Mixture
 from river_mondrian.learners.regression import mixing
 from river_mondrian.learners.regression.mixing import N_FINALISTS, TargetMixture, TargetMixtures
 from river_mondrian.posteriors.adaptive.adaptive_trees import EXPERTS as OF_CLASSES
-from river_mondrian.posteriors.adaptive.adaptive_trees import N_EXPERTS
+from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS
 from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import EXPERTS as OF_TARGETS
 from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s

@@ -75,7 +75,7 @@ def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
     """Return summaries of trees whose distributions are compared, by name."""
     found: dict[str, list[float]] = {}
     for t in range(model.n_estimators):
-        nodes = model._trees.read(t)
+        nodes = model._trees.reader.read(t)
         root, depths, blocks = nodes[0], [], []
         for x in X:
             node = root

@@ -100,7 +100,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(
     queries = queries.astype(np.float32).astype(float)
     gamma = float(trees.forest.gamma)
     for t, slot in enumerate(long_slots(trees)):
-        read = trees.read(t)
+        read = trees.reader.read(t)
         seen = naive.replay(read, X, y, classes, forgets, weights)
         twin = copied(read, naive.hnsp_counts(read, seen))
         for x in queries:
@@ -125,7 +125,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
     # root gets a parent.
     trees = grown(X, y, n_trees=1, n_candidates=3, seed=seed, forgets=True, weights=weights)
     (slot,) = long_slots(trees)
-    read = trees.read(0)
+    read = trees.reader.read(0)
     seen = naive.replay(read, X, y, 3, True, weights)
     tree = trees.trees[slot]
     # Rows are visited in preorder, as `read` numbers nodes.
@@ -174,11 +174,11 @@ def test_a_memory_is_scaled_back_before_it_overflows():
     X = np.tile([[0.3, 0.4], [0.6, 0.1]], (2000, 1))
     y = [0, 1] * 2000
     trees = grown(X, y, n_trees=1)
-    seen = naive.replay(trees.read(0), X, y, 2)
+    seen = naive.replay(trees.reader.read(0), X, y, 2)
     for x in ([0.3, 0.4], [0.6, 0.1]):
         found = posteriors(trees, long_slots(trees)[0], x)
         assert np.isfinite(found).all()
-        leaf = seen[naive.route(trees.read(0), x)[-1]]
+        leaf = seen[naive.route(trees.reader.read(0), x)[-1]]
         assert found[2].argmax() == np.argmax(leaf.counts[2])
 
 
@@ -192,7 +192,7 @@ def test_gains_are_the_twins(weighted):
     weights = weights_of(120, 4) if weighted else [1.0] * 120
     trees = grown(X, y, n_trees=1, seed=3, weights=weights)
     trees.build()
-    expected = naive.gains(trees.read(0), X, y, weights, naive.gini)
+    expected = naive.gains(trees.reader.read(0), X, y, weights, naive.gini)
     rtol = 1e-5 if weighted else 1e-6
     np.testing.assert_allclose(trees.gains[long_slots(trees)[0]], expected, rtol=rtol)
 
@@ -230,7 +230,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
         trees.build()
     exact = MondrianForestClassifier(n, scale=False, seed=seed + 50)
     exact.learn_many(X, y)
-    pair = ([shape_of(one.read(t)) for t in range(n)] for one in (trees, exact._trees))
+    pair = ([shape_of(one.reader.read(t)) for t in range(n)] for one in (trees, exact._trees))
     assert_one_law(*pair, LEVEL / (5 * 2 * 3))
 
 

@@ -19,7 +19,7 @@ from test_adaptive import begin_building, draw, grown, long_slots, posteriors
 
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive.adaptive_trees import N_EXPERTS, N_TREE_EXPERTS
+from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS, N_TREE_EXPERTS
 from river_mondrian.posteriors.rebuilt import forest, rebuilt_trees
 from river_mondrian.posteriors.rebuilt.rebuilt_trees import ROWS_PREDICTED
 
@@ -70,7 +70,7 @@ def test_a_drift_is_survived(detector):
     assert all(n > 2500 for n, _ in model.drift_log)
     if detector is not None:
         assert [kept for n, kept in model.drift_log if n < 2600] == [AFTER_DRIFT]
-        root = model._trees.read(0)[0]
+        root = model._trees.reader.read(0)[0]
         assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
 
 
@@ -106,10 +106,10 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
     ages = trees.schedule.ages
     for i in range(1000, 1300):
         learn_rows(trees, X[i : i + 1], y[i : i + 1])
-        assert [trees.read(t)[0].n_samples for t in range(2)] == [i + 1] * 2
+        assert [trees.reader.read(t)[0].n_samples for t in range(2)] == [i + 1] * 2
     assert trees.schedule.ages != ages
     for t in range(2):
-        nodes = trees.read(t)
+        nodes = trees.reader.read(t)
         seen = naive.replay(nodes, X, y, 3)
         assert [node.counts.tolist() for node in nodes] == [one.counts[0].tolist() for one in seen]
 
@@ -137,7 +137,7 @@ def test_a_feature_that_is_often_missing_can_be_the_best():
     X[0], y[0], y[1] = 0.9, 1, 0
     trees = grown(X, y, n_trees=1, n_candidates=200)
     trees.build()
-    assert trees.read(0)[0].dim == 1
+    assert trees.reader.read(0)[0].dim == 1
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every)
         assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
     # Each tree has learned each sample since its start exactly once.
     for t, slot in enumerate(long_slots(trees)):
-        assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
+        assert trees.reader.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
     n_long = (trees.trees.words["role"] == forest.LONG).sum()
     assert n_long == round(2 / 3 * n_estimators)
 
@@ -183,7 +183,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
     trees.forest.build.budget = 1 << 40
     trees._complete()
-    assert [trees.read(t)[0].n_samples for t in range(2)] == [300, 300]
+    assert [trees.reader.read(t)[0].n_samples for t in range(2)] == [300, 300]
     assert [trees.schedule.starts[t] for t in long_slots(trees)] == [0, 0]
 
 

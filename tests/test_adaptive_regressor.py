@@ -48,7 +48,7 @@ def test_the_window_is_bounded():
     starts = np.array(trees.schedule.starts)
     assert (starts[roles == RECENT] >= 5000 - 1000).all()
     for number, slot in enumerate(trees.schedule.of_role(LONG)):
-        assert trees.read(number)[0].n_samples == 5000 - starts[slot]
+        assert trees.reader.read(number)[0].n_samples == 5000 - starts[slot]
 
 
 def test_progress_counts_rows_whose_distributions_are_known(monkeypatch):

@@ -52,8 +52,8 @@ def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=N
 def read_all(trees, X, weights=None):
     """Yield the slot, the nodes and the reference's means of each tree of all samples."""
     for number, slot in enumerate(trees.schedule.of_role(LONG)):
-        read = trees.read(number)
-        targets = trees.column("points", "targets")[:, trees.trees[slot].learns]
+        read = trees.reader.read(number)
+        targets = trees.reader.column("points", "targets")[:, trees.trees[slot].learns]
         yield slot, read, naive.replay(read, X, targets, weights or [1.0] * len(X))
 
 
@@ -145,7 +145,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
     exact.learn_many(X, y)
     every = read_all(trees, X)
     ours = [shape_of(read) for t, read, _ in every if trees.trees[t].extends == extends]
-    theirs = [shape_of(exact._trees.read(t)) for t in range(n // 2)]
+    theirs = [shape_of(exact._trees.reader.read(t)) for t in range(n // 2)]
     assert_one_law(ours, theirs, LEVEL / (5 * 2 * 3))
 
 
@@ -196,7 +196,7 @@ def test_residuals_and_errors_are_those_of_predictions():
         expected.append(target - trees.forest.prediction.first_point)
         learn_rows(trees, x[None], [target])
         p = trees.n_samples - 1
-        assert trees.column("points", "targets")[p].tolist() == expected
+        assert trees.reader.column("points", "targets")[p].tolist() == expected
     assert means.RESIDUAL == 1
     assert len(adaptive_target_trees.EXPERTS) == len(trees.mixture.weights)
 
@@ -234,7 +234,7 @@ def test_targets_count_as_the_twin_says(seed):
         n_moved += twin.see(target) != target
         found = float(trees.forest.fences.low), float(trees.forest.fences.high)
         assert found == pytest.approx((twin.low, twin.high), rel=1e-12)
-    assert trees.column("points", "targets")[:, means.TARGET].tolist() == twin.stored
+    assert trees.reader.column("points", "targets")[:, means.TARGET].tolist() == twin.stored
     assert n_moved > 0
 
 

@@ -148,7 +148,7 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     roots = [as_twin(trees, t) for t in range(4)]
     queries = 2.0 * rng.random((30, 2)) - 0.5
     got = trees.predict_rows(queries, 1)
-    assert len({trees.end_of(t) for t in range(4)}) == 4
+    assert len({trees.reader.end_of(t) for t in range(4)}) == 4
     for x, p in zip(queries, got, strict=True):
         expected = np.zeros(2)
         for t, root in enumerate(roots):

@@ -59,7 +59,7 @@ def test_ranges_are_those_of_the_samples_in_the_cell(modules, lifetime):
     trees.add_inputs(["a", "b"], X[0])
     for x, target in zip(X, y.tolist(), strict=True):
         trees.learn(x, target)
-    read = [trees.read(t) for t in range(3)]
+    read = [trees.reader.read(t) for t in range(3)]
     leaves = [np.array([route(nodes, x)[-1] for x in X]) for nodes in read]
     for x in rng.random((40, 2)).astype(np.float32).astype(float):
         cells = [y[own == route(nodes, x)[-1]] for nodes, own in zip(read, leaves, strict=True)]

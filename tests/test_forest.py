@@ -70,7 +70,7 @@ def test_whatever_comes_the_counts_add_up(stream, lifetime, split_pure, max_node
     # Unpickling checks boxes, times and numbers of samples of all nodes.
     model = pickle.loads(pickle.dumps(model))
     for tree in range(2 if n else 0):
-        nodes = model._trees.read(tree, hidden=True)
+        nodes = model._trees.reader.read(tree, hidden=True)
         assert len(nodes) <= (max_nodes or 2 * n)
         assert sum(node.counts.sum() for node in nodes if node.is_leaf) in (0, n)
         assert not nodes or nodes[0].n_samples == n
@@ -89,7 +89,7 @@ def test_a_sample_that_lacks_the_value_of_a_cut_goes_to_the_nearer_child():
         model.learn_one({"a": a, "b": b}, b)
     for b, expected in ((0.9, [1, 2]), (0.2, [2, 2])):
         model.learn_one({"b": b}, round(b))
-        trees = [model._trees.read(t) for t in range(20)]
+        trees = [model._trees.reader.read(t) for t in range(20)]
         of_a = [nodes for nodes in trees if nodes[0].dim == 0]
         assert len(of_a) > 10
         for nodes in of_a:

@@ -47,7 +47,7 @@ def test_what_is_left_is_the_restriction_of_the_tree(params, places):
                 own, others = ([*n.lower, *n.upper, n.cut] for n in (a, b))
                 np.testing.assert_array_equal(own, others)
                 assert a.time == pytest.approx(b.time, rel=1e-4)
-    assert trees.read(0) == [] and trees.n_points == 0
+    assert trees.reader.read(0) == [] and trees.n_points == 0
 
 
 @pytest.mark.blas
@@ -65,7 +65,7 @@ def test_the_posterior_is_that_of_the_rest(params, places):
     X, y, w = (np.delete(values, gone, axis=0) for values in (X, y, w))
     test_gaussian.assert_dense(trees, X, y, w)
     least = params.get("min_samples_split", 2)
-    assert all(node.is_leaf or node.n_samples >= least for node in trees.read(0))
+    assert all(node.is_leaf or node.n_samples >= least for node in trees.reader.read(0))
     mean = np.average(y, weights=w)
     expected = [w.sum(), mean, w @ (y - mean) ** 2]
     found = [forest.y_weight, forest.y_mean, forest.y_squares]
@@ -181,7 +181,7 @@ def test_the_box_of_equal_points_stays_until_what_is_known_goes():
     fed(model, [({"a": 0.5}, 0), ({"b": 0.25}, 0), ({"b": 0.25}, 0)])
     model.forget_one({"a": 0.5}, 0)
     restored(model)
-    for node in (model._trees.read(t)[0] for t in range(2)):
+    for node in (model._trees.reader.read(t)[0] for t in range(2)):
         np.testing.assert_array_equal(node.lower, [np.nan, 0.25])
 
 
@@ -219,10 +219,10 @@ def test_a_block_that_has_become_too_small_is_not_cut():
         model.forget_one({"a": 0.0}, y)
     model.learn_one({"a": 1000.0}, 7.0)
     for t in range(3):
-        (only,) = model._trees.read(t)
+        (only,) = model._trees.reader.read(t)
         assert only.paused and only.n_samples == 3
     fed(model, [({"a": 0.0}, y) for y in range(3)])
-    assert [len(model._trees.read(t)) for t in range(3)] == [3, 3, 3]
+    assert [len(model._trees.reader.read(t)) for t in range(3)] == [3, 3, 3]
 
 
 def test_times_between_cuts_stay_finite():

@@ -50,7 +50,7 @@ def grow(X, y, w=None, trees=None, **params):
 
 def as_twin(trees, t, X):
     """Return a tree's nodes, with the points below each node."""
-    nodes = trees.read(t)
+    nodes = trees.reader.read(t)
     for node in nodes:
         node.points = []
     for p, x in enumerate(X):
@@ -73,7 +73,7 @@ def dense(trees, t, X, y, w=None):
 
 def assert_dense(trees, X, y, w):
     """Check that means and variances of a tree's nodes equal the reference's."""
-    twin, nodes = dense(trees, 0, X, y, w), trees.read(0)
+    twin, nodes = dense(trees, 0, X, y, w), trees.reader.read(0)
     variances = 2.0 * trees.hyperparameters["prior_variance"] * np.diag(twin.cov)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose([node.variance for node in nodes], variances, rtol=0, atol=1e-8)
@@ -250,7 +250,7 @@ def test_fixed_hyperparameters_are_kept():
 def test_only_blocks_of_enough_samples_are_cut():
     X, y = draw(500, 0)
     for least in (2, 3, 10):
-        nodes = grow(X, y, min_samples_split=least).read(0)
+        nodes = grow(X, y, min_samples_split=least).reader.read(0)
         assert all(node.is_leaf == (node.n_samples < least) for node in nodes)
         assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
 

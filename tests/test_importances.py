@@ -26,7 +26,7 @@ from river_mondrian.learners.experts import (
     STEP,
     Mixture,
 )
-from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
+from river_mondrian.posteriors.adaptive.adaptive_reader import Explanation
 
 # Tolerance of float64 sums of a few hundred terms below 1.
 ROUNDING = 1e-12
@@ -61,7 +61,7 @@ def test_class_importances_are_a_mean_over_all_prunings(params, places, most, se
     trees = grow(X, y, 2, seed, weights=repeats if most > 1 else None, **params)
     own = y, max(y) + 1, 3, repeats
     twins = [naive.class_importances(route(as_twin(trees, t), X), *own) for t in range(2)]
-    close(trees.importances, np.mean(twins, axis=0), 1e-12)
+    close(trees.reader.importances(), np.mean(twins, axis=0), 1e-12)
 
 
 def test_leaves_of_full_trees_count_what_they_have_not_stored():
@@ -69,7 +69,7 @@ def test_leaves_of_full_trees_count_what_they_have_not_stored():
     trees = grow(X, y, n_trees=2, max_nodes=9)
     assert trees.n_points < 900
     twins = [naive.class_importances(route(as_twin(trees, t), X), y, 4, 3) for t in range(2)]
-    close(trees.importances, np.mean(twins, axis=0), 1e-12)
+    close(trees.reader.importances(), np.mean(twins, axis=0), 1e-12)
 
 
 @pytest.mark.blas
@@ -88,7 +88,7 @@ def test_target_importances_leave_each_sample_out(params, same, weights, seed):
     for t, twin in enumerate(twins):
         own = (y, w.tolist(), *targets.hyperparameters(trees, t), prior, 3)
         expected.append(naive.gaussian_importances(twin, *own))
-    close(trees.importances, np.mean(expected, axis=0), 1e-9)
+    close(trees.reader.importances(), np.mean(expected, axis=0), 1e-9)
 
 
 @pytest.mark.parametrize("same", [0, 6])
@@ -97,20 +97,20 @@ def test_importances_of_plain_means_leave_each_sample_out(same, seed):
     X[:same] = X[0]
     trees = targets.grow(X, y, n_trees=2, seed=seed, plain_means=True)
     twins = [naive.mean_importances(targets.as_twin(trees, t, X), y, 3) for t in range(2)]
-    close(trees.importances, np.mean(twins, axis=0), 1e-9)
+    close(trees.reader.importances(), np.mean(twins, axis=0), 1e-9)
 
 
 def test_plain_means_are_read_at_their_lifetime():
     """Only blocks at the lifetime predict targets, so later cuts have no effect."""
     X, y = targets.draw(200, 1)
     trees = targets.grow(X, y, plain_means=True)
-    before = trees.importances
-    trees.forest.horizon = 0.5 * trees.read(0)[0].time
-    assert trees.importances.tolist() == [0.0, 0.0, 0.0]
-    trees.forest.horizon = 1e-6 + trees.read(0, hidden=True)[0].time
-    assert (trees.importances != 0.0).sum() <= 1
+    before = trees.reader.importances()
+    trees.forest.horizon = 0.5 * trees.reader.read(0)[0].time
+    assert trees.reader.importances().tolist() == [0.0, 0.0, 0.0]
+    trees.forest.horizon = 1e-6 + trees.reader.read(0, hidden=True)[0].time
+    assert (trees.reader.importances() != 0.0).sum() <= 1
     trees.forest.horizon = math.inf
-    assert trees.importances.tolist() == before.tolist()
+    assert trees.reader.importances().tolist() == before.tolist()
 
 
 # Explanations against the references.
@@ -123,12 +123,12 @@ def test_explained_probabilities_are_the_twins(params, weighted, seed):
     trees = grow(X, y, 2, seed, weights=weights_of(60, seed) if weighted else None, **params)
     roots = [as_twin(trees, t) for t in range(2)]
     for x in queries_of(X, seed):
-        bad, found = trees.explain(x)
+        bad, found = trees.reader.explain(x)
         start, parts = mean_over(
             roots, lambda root, x=x: naive.explain_classes(root, x.tolist(), 7.0, [0.25] * 4)
         )
         assert bad == -1
-        close(trees.root_prediction(), start)
+        close(trees.reader.root_prediction(), start)
         close(found, parts)
         close(start + parts.sum(axis=0), trees.predict_rows(x[None], 1)[0])
 
@@ -142,7 +142,7 @@ def test_both_sides_of_a_missing_value_are_explained(seed):
         for x in queries_of(X, seed):
             x[missing] = math.nan
             twins = [naive.explain_classes(root, x.tolist(), 7.0, [0.5] * 2) for root in roots]
-            close(trees.explain(x)[1], np.mean([part for _, part in twins], axis=0))
+            close(trees.reader.explain(x)[1], np.mean([part for _, part in twins], axis=0))
 
 
 @pytest.mark.blas
@@ -152,11 +152,11 @@ def test_explained_targets_are_the_twins(params, seed):
     trees = targets.grow(X, y, n_trees=2, seed=seed, **params)
     twins = [targets.dense(trees, t, X, y) for t in range(2)]
     for x in queries_of(X, seed):
-        found = trees.explain(x)[1][:, 0]
+        found = trees.reader.explain(x)[1][:, 0]
         start, parts = mean_over(
             twins, lambda twin, x=x: naive.explain_targets(twin, x.tolist(), targets.kernel_moments)
         )
-        assert trees.root_prediction()[0] == pytest.approx(start, abs=1e-8)
+        assert trees.reader.root_prediction()[0] == pytest.approx(start, abs=1e-8)
         close(found, parts, 1e-8)
 
 
@@ -164,8 +164,8 @@ def test_a_path_longer_than_the_room_for_it_is_explained():
     X = np.array([[2.0**-k] for k in range(120)])
     trees = grow(X, [k % 2 for k in range(120)], gamma=1.0)
     for x in X[::7]:
-        parts, predicted = trees.explain(x)[1], trees.predict_rows(x[None], 1)[0]
-        close(trees.root_prediction() + parts.sum(axis=0), predicted, ROUNDING)
+        parts, predicted = trees.reader.explain(x)[1], trees.predict_rows(x[None], 1)[0]
+        close(trees.reader.root_prediction() + parts.sum(axis=0), predicted, ROUNDING)
 
 
 # The adaptive forest.
@@ -180,7 +180,7 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
         explained = Explanation(trees, x)
         for t, slot in enumerate(long_slots(trees)):
             start, parts = explained._tree(slot)
-            nodes = trees.read(t)
+            nodes = trees.reader.read(t)
             seen = naive_adaptive.replay(nodes, X.tolist(), y, 4)
             path = naive_adaptive.route(nodes, x.tolist())
             for v in range(2):

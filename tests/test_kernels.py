@@ -108,7 +108,7 @@ def test_a_time_before_an_end_is_the_exponential_one(end):
 
 def as_twin(trees, t, hidden=False):
     """Copy a tree to nodes of the reference."""
-    read = trees.read(t, hidden)
+    read = trees.reader.read(t, hidden)
     return naive.copied(read, [node.counts.tolist() for node in read])
 
 
@@ -147,7 +147,7 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     X, _ = draw(600, 0)
     y = (X[:, 0] > 0.5).astype(int).tolist()
     trees = grow(X, y, n_trees=2, lifetime=lifetime, gamma=0.5)
-    assert len(trees.read(0, hidden=True)) > len(trees.read(0))
+    assert len(trees.reader.read(0, hidden=True)) > len(trees.reader.read(0))
     assert_predictions_are_the_twins(trees, 2.0 * draw(60, 1)[0] - 0.5, 0.5)
 
 
@@ -173,7 +173,7 @@ def test_a_path_longer_than_the_room_for_it():
     """Points at powers of two make a path that is deeper than the reserved memory."""
     X = np.array([[2.0**-k] for k in range(120)])
     trees = grow(X, [k % 2 for k in range(120)], n_trees=2, gamma=1.0)
-    assert max(node.depth for node in trees.read(0)) > 64
+    assert max(node.depth for node in trees.reader.read(0)) > 64
     assert_predictions_are_the_twins(trees, X, 1.0)
     # Paths of different lengths share vector lanes.
     single = [trees.predict_rows(x[None], 1)[0] for x in X]
@@ -310,7 +310,7 @@ def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
     trees = grow(X, [0, 0, 1, 1], n_trees=8000, seed=seed, lifetime=3.0)
 
     def leaves():
-        return [[sum(n.is_leaf for n in trees.read(t))] for t in range(8000)]
+        return [[sum(n.is_leaf for n in trees.reader.read(t))] for t in range(8000)]
 
     online = leaves()
     trees.build()

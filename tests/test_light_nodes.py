@@ -69,7 +69,7 @@ def boxes_of(model):
     return [
         np.stack([node.lower, node.upper])
         for t in range(trees.n_trees)
-        for node in trees.read(t, hidden=True)
+        for node in trees.reader.read(t, hidden=True)
     ]
 
 

@@ -67,7 +67,7 @@ def learned(samples, dense, weighted=False):
 def nodes_of(trees):
     """Yield the statistics of the nodes of trees, and the numbers of rows and samples."""
     for t, tree in enumerate(trees.trees):
-        yield [tree.nodes.n_rows, trees.counts(t).sum()]
+        yield [tree.nodes.n_rows, trees.reader.counts(t).sum()]
         for j in range(tree.nodes.n_rows) if tree.role else ():
             if tree.nodes.row(j).statistics_row:
                 own = tree.nodes.row(j).statistics(tree)
@@ -89,7 +89,7 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
     for own, other in zip(found, expected, strict=True):
         # Single-precision sums are added in another order.
         np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
-    assert trees.cut_gains(0)[1].tolist() == others.cut_gains(0)[1].tolist()
+    assert trees.reader.cut_gains(0)[1].tolist() == others.reader.cut_gains(0)[1].tolist()
     own, other = (each.explain_one(samples[0][0]) for each in (model, all_classes))
     assert own == {k: pytest.approx(v, abs=1e-5) for k, v in other.items()}
 
@@ -124,8 +124,8 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     found[:, 1:-1] /= statistics.units.view()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
     assert (statistics.n_seen, statistics.n_sides) == (len(twin), n_sides)
-    np.testing.assert_allclose(trees.counts(0)[row], expected[:, 0])
-    assert trees.counts(0)[row + 1 :].sum() == 0.0
+    np.testing.assert_allclose(trees.reader.counts(0)[row], expected[:, 0])
+    assert trees.reader.counts(0)[row + 1 :].sum() == 0.0
 
 
 @given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))

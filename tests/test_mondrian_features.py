@@ -101,7 +101,7 @@ def test_one_walk_finds_the_cells_of_all_lifetimes():
         first.append(columns(made, row[None])[0])
     # Later samples have not changed these columns.
     np.testing.assert_array_equal(columns(made, X), first)
-    trees = [made.trees.read(t) for t in range(5)]
+    trees = [made.trees.reader.read(t) for t in range(5)]
     for row, found in zip([*X, *asked], [*first, *columns(made, asked)], strict=True):
         for k, lifetime in enumerate(GRID):
             assert found[k].tolist() == [naive.cell(nodes, row, lifetime, k) for nodes in trees]

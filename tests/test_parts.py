@@ -61,13 +61,13 @@ def stored(model):
     """Return the state of a model's trees, independent of its layout."""
     trees = model._trees
     names = {column.name for column in trees._layouts()["points"].columns} - {"values", "links"}
-    found = trees.shared.columns() | {name: trees.column("points", name) for name in names}
+    found = trees.shared.columns() | {name: trees.reader.column("points", name) for name in names}
     found = {name: column.tobytes() for name, column in found.items()}
     for t in range(trees.n_trees):
         first = int(trees.trees[t].first_value)
-        values = trees.column("points", "values")[:, first : first + trees.forest.n_dims]
+        values = trees.reader.column("points", "values")[:, first : first + trees.forest.n_dims]
         found[t, "values"] = values.tobytes()
-        found[t, "nodes"] = [pickle.dumps(vars(node)) for node in trees.read(t, hidden=True)]
+        found[t, "nodes"] = [pickle.dumps(vars(node)) for node in trees.reader.read(t, hidden=True)]
         for name, column in trees.trees.columns().items():
             if name not in ("slot", "first_value"):
                 found[t, name] = column[t].tobytes()

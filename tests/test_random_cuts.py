@@ -28,7 +28,7 @@ LEVEL = 0.001
 
 def as_twin(trees, t, X):
     """Copy a tree to nodes of the reference, with the points of the window in the leaves."""
-    return mondrian.route(mondrian.copied(trees.read(t)), X)
+    return mondrian.route(mondrian.copied(trees.reader.read(t)), X)
 
 
 def draw(n, seed, dims=2, places=0):
@@ -188,7 +188,7 @@ def test_trees_hold_the_latest_samples(window, missing):
         model.learn_one(x)
         if i % 60 == 0 or i > 340:
             trees = pickle.loads(pickle.dumps(model))._trees
-            assert trees.n_points == min(i + 1, window) == trees.read(0)[0].n_samples
+            assert trees.n_points == min(i + 1, window) == trees.reader.read(0)[0].n_samples
     raises(KeyError, "no stored sample equals", lambda: model.forget_one(samples[349 - window]))
     for x in samples[350 - window :]:
         model.forget_one(x)
@@ -214,7 +214,7 @@ def test_parts_are_those_of_the_paths():
     twins = [as_twin(trees, t, X) for t in range(4)]
     for x in np.array([[3.0, 0.0], [0.1, 0.1], X[3], [-2.0, 5.0]], np.float32).astype(float):
         model._write(mapped(x), trees)
-        parts = trees.explain(trees.vector[:2].copy())[1]
+        parts = trees.reader.explain(trees.vector[:2].copy())[1]
         expected = np.mean([naive.parts(twin, x) for twin in twins], axis=0) / math.log1p(50)
         np.testing.assert_allclose(parts, expected, atol=1e-5)
 

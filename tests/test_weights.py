@@ -42,7 +42,7 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
     expected = trees.predict_rows(X, 1)
     np.testing.assert_allclose(made.predict_rows(X, 1), expected, atol=1e-13, rtol=0)
     for t in range(3):
-        for one, other in zip(trees.read(t), made.read(t), strict=True):
+        for one, other in zip(trees.reader.read(t), made.reader.read(t), strict=True):
             assert one.counts.tolist() == other.counts.tolist()
             assert (one.time, one.n_samples, one.left) == (other.time, other.n_samples, other.left)
 
@@ -71,8 +71,8 @@ def taught(model, n):
 def test_resampling_keeps_weights():
     model = taught(rm.MondrianForestClassifier(2, seed=1), 300)
     model.resample()
-    assert model._trees.read(0, hidden=True)[0].n_samples == 300
-    total = sum(node.counts.sum() for node in model._trees.read(0) if node.is_leaf)
+    assert model._trees.reader.read(0, hidden=True)[0].n_samples == 300
+    total = sum(node.counts.sum() for node in model._trees.reader.read(0) if node.is_leaf)
     assert total == pytest.approx(sum(map(weigh, range(300))))
 
 

@@ -88,8 +88,10 @@ def shapes_of(model, numbers):
     """Return time, dimension and cut of the root, number of nodes and mean depth of each tree."""
     trees, found = model._trees, []
     for t in numbers:
-        table = trees.table(t)
-        root = [trees.column("nodes", name, t)[table.refs[0]] for name in ("delta", "dim", "cut")]
+        table = trees.reader.table(t)
+        root = [
+            trees.reader.column("nodes", name, t)[table.refs[0]] for name in ("delta", "dim", "cut")
+        ]
         assert root[1] >= 0
         depths = np.zeros(len(table))
         for inner, left in table.levels:
@@ -247,7 +249,7 @@ def test_plain_points_have_the_values_of_their_inputs(kind, seed, factor, offset
     trees = model._trees
     assert phase_of(model) == STEADY and trees.forest.renewed > 0
     first = trees.forest.frame * trees.forest.dim_capacity
-    found = trees.column("points", "values")[:, first : first + 3]
+    found = trees.reader.column("points", "values")[:, first : first + 3]
     offsets, factors = trees.scaling[:, :3]
     expected = np.clip((X - offsets) * factors, -1e30, 1e30).astype(np.float32)
     # An input is exact to 48 bits of the earlier widths, which were at most `factor` times as
@@ -276,7 +278,9 @@ def expected_values(model, X, since=0, t=0, means=(0.0, 0.0, 0.0)):
 def values_of(model, t):
     """Return the values of the stored points in a tree."""
     first = int(model._trees.trees[t].first_value)
-    return model._trees.column("points", "values")[:, first : first + model._trees.forest.n_dims]
+    return model._trees.reader.column("points", "values")[
+        :, first : first + model._trees.forest.n_dims
+    ]
 
 
 def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
@@ -327,7 +331,7 @@ def test_what_was_missing_counts_as_the_mean_of_when_a_renewal_began(kind, own):
     mean = trees.directions.moments[:3, 1] / trees.scaling[1, :3] + trees.scaling[0, :3]
     np.testing.assert_allclose(mean, np.nanmean(X, axis=0), 1e-9)
     extremes = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
-    np.testing.assert_allclose(trees.ranges(), extremes, 1e-9, 1e-9)
+    np.testing.assert_allclose(trees.reader.ranges(), extremes, 1e-9, 1e-9)
 
 
 # Invariances.
@@ -478,7 +482,7 @@ def test_a_category_may_come_at_any_time(since):
         if i in (since, since + 7, 799):
             assert answers(restored(model), "categories") == answers(model, "categories")
             assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
-            kept = model._trees.column("points", "inputs")
+            kept = model._trees.reader.column("points", "inputs")
             # Earlier inputs are exact to 48 bits of their widths, which are at most 10.
             places = [model.feature_names.index(name) for name in "abc"]
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)

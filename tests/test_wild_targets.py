@@ -86,7 +86,10 @@ def test_the_posterior_is_that_of_the_targets_within_the_fences(params, n):
     trees = grow(X, y, w, **params)
     own = w * twin.counted(y.tolist(), w.tolist())
     assert (own == 0.0).sum() == 4
-    nodes, expected = trees.read(0), dense(trees, 0, X, np.where(own > 0.0, y, 0.0), own).mean
+    nodes, expected = (
+        trees.reader.read(0),
+        dense(trees, 0, X, np.where(own > 0.0, y, 0.0), own).mean,
+    )
     np.testing.assert_allclose([node.mean for node in nodes], expected, rtol=0, atol=1e-8)
     total = math.fsum(node.weight for node in nodes if node.is_leaf)
     assert total == pytest.approx(own.sum())

@@ -24,7 +24,7 @@ def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
     for x, y in samples:
         model.learn_one(x, y)
     trees, n = model._trees, len(samples) * N_TREES
-    sizes = np.concatenate([trees.column("nodes", "n_samples", t) for t in range(N_TREES)])
+    sizes = np.concatenate([trees.reader.column("nodes", "n_samples", t) for t in range(N_TREES)])
     box = 8 * int(trees.forest.dim_capacity)
     whole, n_rows = model._raw_memory_usage / n, len(sizes) / n
     header = trees.nodes.row_bytes - box

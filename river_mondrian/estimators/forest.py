@@ -145,7 +145,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
         """
         check_place("tree", tree, self._n_readable)
-        widths = [] if self._trees is None else self._trees.tree_widths(tree).tolist()
+        widths = [] if self._trees is None else self._trees.reader.widths_of(tree).tolist()
         return dict(zip(self._features.names, widths, strict=True))
 
     @property
@@ -283,7 +283,7 @@ class ExplainedForest(MondrianForest):
         the computation takes a second or two. The computation temporarily needs 8 bytes for each
         node and class of a tree. The mapping is empty before the first sample.
         """
-        found = [] if self._trees is None else self._trees.importances.tolist()
+        found = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
@@ -302,7 +302,7 @@ class ExplainedForest(MondrianForest):
             return np.empty((0, 0))
         inputs = np.full(trees.n_inputs, np.nan)
         self._features.write(self._features.read(x, self._takes_levels), inputs)
-        bad, found = trees.explain(inputs)
+        bad, found = trees.reader.explain(inputs)
         if bad >= 0:
             raise self._too_large(bad, inputs[bad])
         return found
@@ -328,7 +328,7 @@ class TargetExplanations(ExplainedForest):
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.
         """
-        return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
+        return 0.0 if self._trees is None else float(self._trees.reader.root_prediction()[0])
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:

@@ -52,7 +52,7 @@ class InspectableForest(Model, abc.ABC):
     def _nodes(self, tree: int) -> list[Any]:
         """Return a tree's nodes in preorder."""
         arguments.check_place("tree", tree, self._n_readable)
-        return [] if self._trees is None else self._trees.read(tree)
+        return [] if self._trees is None else self._trees.reader.read(tree)
 
     def _name(self, dim: int) -> Any:
         """Return the name of a tree's dimension."""
@@ -99,8 +99,8 @@ class InspectableForest(Model, abc.ABC):
         if not nodes:
             return "nothing has been learned yet"
         summary = self._summary(x)
-        trees = self._grown()
-        row = trees.values_of_row(tree)
+        reader = self._grown().reader
+        row = reader.values_of_row(tree)
         lines = [f"tree {tree} of {self._n_readable}"]
         number = 0
         stays = 1.0
@@ -119,7 +119,7 @@ class InspectableForest(Model, abc.ABC):
             name = self._name(node.dim)
             value = values[node.dim]
             at = f" at {value:.6g}" if name in self._features.categories and value == value else ""
-            threshold = trees.cut_of(tree, node.dim, node.cut)[1]
+            threshold = reader.cut_of(tree, node.dim, node.cut)[1]
             if math.isnan(value):
                 left, right = nodes[node.left], nodes[node.right]
                 near, far = _distance(left, values), _distance(right, values)
@@ -158,12 +158,12 @@ class InspectableForest(Model, abc.ABC):
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")
         nodes = self._nodes(tree)
-        trees = self._grown()
+        reader = self._grown().reader
         names = ("parent", "left", "right", "depth", "is_leaf", "paused", "time")
         columns: dict[str, list[Any]] = {name: [getattr(n, name) for n in nodes] for name in names}
         columns["feature"] = [None if n.is_leaf else self._name(n.dim) for n in nodes]
         columns["threshold"] = [
-            math.nan if n.is_leaf else trees.cut_of(tree, n.dim, n.cut)[1] for n in nodes
+            math.nan if n.is_leaf else reader.cut_of(tree, n.dim, n.cut)[1] for n in nodes
         ]
         columns["n_samples"] = [n.n_samples for n in nodes]
         index = pd.RangeIndex(len(nodes), name="node")
@@ -172,23 +172,23 @@ class InspectableForest(Model, abc.ABC):
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:
         """Return the data from which a tree is drawn."""
-        nodes, trees = self._learned_nodes(tree), self._grown()
+        nodes, reader = self._learned_nodes(tree), self._grown().reader
         cuts = [""] * len(nodes)
         for i, node in enumerate(nodes):
             if not node.is_leaf:
-                threshold = trees.cut_of(tree, node.dim, node.cut)[1]
+                threshold = reader.cut_of(tree, node.dim, node.cut)[1]
                 cuts[i] = f"{self._name(node.dim)} <= {threshold:.3g}"
-        return reading.TreeView(nodes, cuts, self._shades(nodes), float(trees.end_of(tree)))
+        return reading.TreeView(nodes, cuts, self._shades(nodes), float(reader.end_of(tree)))
 
     @locked
     def _plane(self, tree: int, time: float) -> reading.Plane:
         """Return a tree's partition of the plane of two features, at the given time."""
-        nodes, trees = self._learned_nodes(tree), self._grown()
+        nodes, reader = self._learned_nodes(tree), self._grown().reader
         reading.check_plane(self.feature_names)
         # The margins make a box without width visible as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
-        cells = reading.cells_of_plane(trees, tree, nodes, time)
-        boxes = [reading.box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
+        cells = reading.cells_of_plane(reader, tree, nodes, time)
+        boxes = [reading.box_in(reader, tree, nodes[i], cell, widths) for i, cell in cells.items()]
         shades = self._shades(nodes)
         if shades is not None:
             shades = shades._replace(values=shades.values[list(cells)])
@@ -281,8 +281,8 @@ class InspectableForest(Model, abc.ABC):
         if feature not in self._features.categories:
             raise ValueError(f"feature {feature!r} is not a learned category")
         arguments.check_place("tree", tree, self._n_readable)
-        trees, dim = self._grown(), self.feature_names.index(feature)
-        return {one: trees.level_place(tree, dim, check_level(feature, one)) for one in levels}
+        reader, dim = self._grown().reader, self.feature_names.index(feature)
+        return {one: reader.level_place(tree, dim, check_level(feature, one)) for one in levels}
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
@@ -301,7 +301,11 @@ class InspectableForest(Model, abc.ABC):
 
         """
         arguments.check_place("tree", tree, self._n_readable)
-        return [] if self._trees is None else self._trees.directions_of(tree, self.feature_names)
+        return (
+            []
+            if self._trees is None
+            else self._trees.reader.directions_of(tree, self.feature_names)
+        )
 
 
 class ScoringDetector(Model, base.AnomalyDetector):

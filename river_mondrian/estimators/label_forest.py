@@ -226,7 +226,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     @model.locked
     def baseline(self) -> dict[Any, float]:
         """The probabilities to which contributions are added; empty before the first sample."""
-        found = np.empty(0) if self._trees is None else self._trees.root_prediction()
+        found = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
         return dict(zip(self.classes, found.tolist(), strict=True))
 
     @model.locked

@@ -521,7 +521,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         score, trees = float(self._readings(x)[displacement.RANK]), self._trees
         if trees is None:
             return {}
-        parts = trees.explain(trees.vector[: trees.n_inputs])[1]
+        parts = trees.reader.explain(trees.vector[: trees.n_inputs])[1]
         if not parts.any():
             # No cut separates equal samples, so each feature gets the same share.
             parts = np.ones(len(parts))

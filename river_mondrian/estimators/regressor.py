@@ -14,7 +14,8 @@ from ..arguments import Directions, Missing, check_takes, is_distribution, is_re
 from ..inputs import Floats, check_target, check_weight
 from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
-from ..posteriors.targets.target_trees import TargetTrees, TargetView
+from ..posteriors.targets.target_reader import TargetView
+from ..posteriors.targets.target_trees import TargetTrees
 from . import forest, forgetting
 
 

@@ -419,7 +419,7 @@ class MondrianFeatures(kinds.CellFeatures):
         """
         arguments.check_place("partition", partition, self.n_partitions)
         trees = None if self._map is None else self._map.trees
-        return [] if trees is None else trees.directions_of(partition, self.feature_names)
+        return [] if trees is None else trees.reader.directions_of(partition, self.feature_names)
 
     @property
     @locked
@@ -449,7 +449,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
         """
         arguments.check_place("partition", partition, self.n_partitions)
-        return [] if self._map is None else self._map.trees.read(partition)
+        return [] if self._map is None else self._map.trees.reader.read(partition)
 
     def draw_partition(
         self, partition: int = 0, time: float = math.inf, ax: Axes | None = None
@@ -488,8 +488,8 @@ class MondrianFeatures(kinds.CellFeatures):
             raise RuntimeError("MondrianFeatures has to learn samples first")
         arguments.check_place("partition", partition, self.n_partitions)
         check_plane(self.feature_names)
-        trees = self._map.trees
-        cells = cells_of_plane(trees, partition, trees.read(partition), time)
+        reader = self._map.trees.reader
+        cells = cells_of_plane(reader, partition, reader.read(partition), time)
         return Plane(list(cells.values()), [], None, self.feature_names)
 
 

@@ -27,6 +27,7 @@ from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_memory
+from ..partitions.mondrian.readers import TreeReader
 from ..partitions.mondrian.records import INNER, Forest, Node, Tree
 from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.trees import MondrianTrees
@@ -116,7 +117,24 @@ class CellView(reading.NodeView):
     cell: int
 
 
-class CellTrees(MondrianTrees[CellForest, CellView]):
+class CellReader(TreeReader):
+    """A reader of `CellTrees`."""
+
+    VIEW: ClassVar[Any] = CellView
+
+    def description(self, slot: int, hidden: bool) -> reading.Description:
+        """Return a function that describes a node (see `TreeReader.description`)."""
+        forest = self.forest
+
+        def describe(ref: int, record: Any) -> tuple[bool, bool, tuple[int]]:
+            if ref < 0:
+                return True, False, (int(forest.links_in(record)[slot]),)
+            return bool(record.dim < 0), False, (int(record.cell),)
+
+        return describe
+
+
+class CellTrees(MondrianTrees[CellForest]):
     """Mondrian trees of numbered cells.
 
     Only points that open a cell are stored, so memory grows with the number of cells.
@@ -134,7 +152,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     _FOREST = CellForest
     _TREE: ClassVar[type[Tree]] = CellTree
     _NODE: ClassVar[type[Node]] = CellNode
-    _VIEW = CellView
+    _READER = CellReader
 
     def __init__(
         self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
@@ -224,18 +242,6 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     def _complete(self) -> None:
         """Do nothing: `MondrianMap` completes walks, since it has the output array."""
-
-    # Inspection.
-
-    def _kept(self, t: int, hidden: bool) -> reading.Kept:
-        forest = self.forest
-
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[int]]:
-            if ref < 0:
-                return True, False, (int(forest.links_in(record)[t]),)
-            return bool(record.dim < 0), False, (int(record.cell),)
-
-        return kept
 
 
 class Descent(rec.Record):

@@ -23,7 +23,8 @@ from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..partitions.mondrian import extension, forgetting, tree_memory, trees, widths
 from ..partitions.mondrian.extension import must_wait
-from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
+from ..partitions.mondrian.readers import TreeReader
+from ..partitions.mondrian.reading import Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest
 from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.scaling import find_too_large, scale
@@ -354,7 +355,49 @@ def rebuild(forest: C, scaling: rec.Float64s, n: int, scores: Scores) -> None:
         add_score(forest.ranks, score)
 
 
-class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
+class CutReader(TreeReader):
+    """A reader of `CutTrees`."""
+
+    def explain(self, inputs: rec.Floats) -> tuple[int, rec.Floats]:
+        """Return each feature's contribution to the relative displacement of a sample.
+
+        The first result is DONE, or the index of an input that is too large.
+        """
+        bad, paths, values = traced(self.forest, inputs)
+        found = np.zeros(self.store.n_inputs)
+        for path in paths:
+            self._add_parts(path, values, found)
+        return bad, found / (self.store.n_trees * math.log1p(self.forest.n_held()))
+
+    def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
+        """Add to `out` each feature's contribution to log(1 + displacement) on a path.
+
+        The displacement is a maximum over the nodes on the sample's path, including the sample's
+        new leaf. If the new leaf reaches the maximum, the displacement is divided among the
+        features. A feature's share is proportional to the sample's distance along this feature from
+        the box of the new leaf's sibling. This distance is the rate of cuts between the sample and
+        the box. If a node further up reaches the maximum, the displacement is assigned to the
+        feature of the cut above this node.
+        """
+        forest, tree = self.forest, self.store.trees[path.tree]
+        x = values[int(tree.first_value) :][: int(forest.n_dims)]
+        refs = path.refs.tolist()
+        most, dim_of_most, n_above = 0.0, -1, 0
+        for i, (ref, weight) in enumerate(zip(refs, path.leaves.tolist(), strict=True)):
+            n = 1 if ref < 0 else int(tree.nodes.row(ref).n_samples)
+            if i > 0 and (n_above - n) / (n + 1.0) > most:
+                most, dim_of_most = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
+            if weight > 0.0 and n >= most:
+                gaps = gaps_from(forest, path.tree, ref, x)
+                out += weight * math.log1p(n) * gaps / gaps.sum()
+            elif weight > 0.0:
+                out[dim_of_most] += weight * math.log1p(most)
+            n_above = n
+        if dim_of_most >= 0:
+            out[dim_of_most] += float(path.reach[-1] * path.stays[-1]) * math.log1p(most)
+
+
+class CutTrees(trees.MondrianTrees[CutForest]):
     """Random cut trees over the latest samples, and the scores of these samples.
 
     Parameters
@@ -367,6 +410,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     """
 
     _FOREST = CutForest
+    _READER = CutReader
     _RENEWS: ClassVar[bool] = True
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("out", "memory", "noted", "version_now", "_own"),
@@ -449,41 +493,3 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def score_rows(self, inputs: rec.Floats, n_jobs: int) -> rec.Floats:
         """Return the readings of rows of checked inputs (see `Scores`), shape (n, N_READINGS)."""
         return self._predict_rows(score_rows, Scores, "readings", inputs, N_READINGS, n_jobs)
-
-    def explain(self, inputs: rec.Floats) -> tuple[int, rec.Floats]:
-        """Return each feature's contribution to the relative displacement of a sample.
-
-        The first result is DONE, or the index of an input that is too large.
-        """
-        bad, paths, values = traced(self.forest, inputs)
-        found = np.zeros(self.n_inputs)
-        for path in paths:
-            self._add_parts(path, values, found)
-        return bad, found / (self.n_trees * math.log1p(self.forest.n_held()))
-
-    def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
-        """Add to `out` each feature's contribution to log(1 + displacement) on a path.
-
-        The displacement is a maximum over the nodes on the sample's path, including the sample's
-        new leaf. If the new leaf reaches the maximum, the displacement is divided among the
-        features. A feature's share is proportional to the sample's distance along this feature from
-        the box of the new leaf's sibling. This distance is the rate of cuts between the sample and
-        the box. If a node further up reaches the maximum, the displacement is assigned to the
-        feature of the cut above this node.
-        """
-        forest, tree = self.forest, self.trees[path.tree]
-        x = values[int(tree.first_value) :][: int(forest.n_dims)]
-        refs = path.refs.tolist()
-        most, dim_of_most, n_above = 0.0, -1, 0
-        for i, (ref, weight) in enumerate(zip(refs, path.leaves.tolist(), strict=True)):
-            n = 1 if ref < 0 else int(tree.nodes.row(ref).n_samples)
-            if i > 0 and (n_above - n) / (n + 1.0) > most:
-                most, dim_of_most = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
-            if weight > 0.0 and n >= most:
-                gaps = gaps_from(forest, path.tree, ref, x)
-                out += weight * math.log1p(n) * gaps / gaps.sum()
-            elif weight > 0.0:
-                out[dim_of_most] += weight * math.log1p(most)
-            n_above = n
-        if dim_of_most >= 0:
-            out[dim_of_most] += float(path.reach[-1] * path.stays[-1]) * math.log1p(most)

@@ -184,8 +184,8 @@ class TreeView(NamedTuple):
 
 V = TypeVar("V", bound=NodeView)
 
-# Function of a reference and the record of its node or point (see `MondrianTrees._kept`).
-Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
+# Function of a reference and the record of its node or point (see `TreeReader.description`).
+Description = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
 def box_at(forest: Any, t: int, ref: int) -> Singles:
@@ -195,7 +195,7 @@ def box_at(forest: Any, t: int, ref: int) -> Singles:
     return box
 
 
-def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> list[V]:
+def read_tree(forest: Any, t: int, end: float, view: type[V], describe: Description) -> list[V]:
     """Return views of a tree's nodes in preorder. Leaves end at the time `end`."""
     n_dims, tree = forest.n_dims, forest.trees[t]
     nodes: list[V] = []
@@ -211,13 +211,13 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> lis
             point: Point = forest.points.row(~ref)
             low = high = forest.values_in(tree, point).view()
             n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
-            is_leaf, paused, extra = kept(ref, point)
+            is_leaf, paused, extra = describe(ref, point)
         else:
             row: Node = tree.nodes.row(ref)
             low, high = box_at(forest, t, ref)
             n_samples, dim, left, right = row.n_samples, row.dim, row.left, row.right
             delta, cut = float(row.delta), float(row.cut)
-            is_leaf, paused, extra = kept(ref, row)
+            is_leaf, paused, extra = describe(ref, row)
         if is_leaf:
             delta, dim, cut = end - tau, -1, math.nan
         time = end if is_leaf else tau + delta
@@ -416,14 +416,14 @@ def clip(polygon: Polygon, normal: Floats, threshold: float) -> Polygon:
 
 
 def cells_of_plane(
-    trees: Any, tree: int, nodes: list[Any], time: float = math.inf
+    reader: Any, tree: int, nodes: list[Any], time: float = math.inf
 ) -> dict[int, Polygon]:
     """Return the cells of a tree over two features at the given time.
 
     The cells cover the samples' range and a margin of 2 %. The keys are indices into `nodes`, and
     the values are polygons, shape (corners, 2).
     """
-    low, high = trees.ranges()
+    low, high = reader.ranges()
     margin = 0.02 * np.maximum(high - low, 1e-9)
     low, high = low - margin, high + margin
     cells = {0: np.array([low, [high[0], low[1]], high, [low[0], high[1]]])}
@@ -431,7 +431,7 @@ def cells_of_plane(
         if i not in cells or node.is_leaf or node.time > time:
             continue
         cell = cells.pop(i)
-        normal, threshold = trees.cut_of(tree, node.dim, node.cut)
+        normal, threshold = reader.cut_of(tree, node.dim, node.cut)
         cells[node.left] = clip(cell, normal, threshold)
         cells[node.right] = clip(cell, -normal, -threshold)
     return cells
@@ -443,10 +443,10 @@ def check_plane(names: list[Any]) -> None:
         raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
 
 
-def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:
+def box_in(reader: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:
     """Return the part of a cell within `widths` of a node's box in each dimension."""
     for dim in range(len(node.lower)):
         for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
-            normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])
+            normal, threshold = reader.cut_of(tree, dim, bound + sign * widths[dim])
             cell = clip(cell, sign * normal, sign * threshold)
     return cell

@@ -1,4 +1,4 @@
-"""The trees of a forest, with methods that learn, predict and read by calling kernels.
+"""The trees of a forest, with methods that learn and predict by calling kernels.
 
 `posteriors` handles labels and targets. `estimators` handles the features of a stream.
 """
@@ -7,19 +7,18 @@ import abc
 import copy
 import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
-from ...records import ChunkedRows, Float32s, Float64s, Floats, Memory, Record
-from . import constants, extension, forgetting, sampling, scaling, transforms, widths
-from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
+from ...records import Float32s, Float64s, Floats, Memory, Record
+from . import constants, extension, forgetting, sampling, scaling, widths
+from .readers import TreeReader
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
 # Largest number of rows that are predicted at once.
@@ -40,8 +39,6 @@ SOON = 64
 BATCH_LANES = 4
 
 
-AnyView = TypeVar("AnyView", bound=NodeView)
-
 # Arguments of `_learn_rows`.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
@@ -58,14 +55,14 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
             job.set_result(None)
 
 
-class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
+class MondrianTrees(widths.FollowingTrees[AnyForest]):
     """Mondrian trees over shared points.
 
-    Each subclass sets the classes of its records and of its views of nodes.
+    Each subclass sets the classes of its records and of its reader.
     """
 
-    # The class of the nodes that `read` returns.
-    _VIEW: Any = NodeView
+    # The class of `reader`.
+    _READER: ClassVar[type[TreeReader]] = TreeReader
     # Kernels for one sample, set at their first use. A cached property would read `__dict__`, which
     # slows down each access to an attribute.
     _learn_one: Any
@@ -407,182 +404,18 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     # Inspection.
 
-    def end_of(self, t: int) -> float:
-        """Return the time before which predictions use the cuts of a tree."""
-        return float(min(self.trees[t].lifetime, self.forest.horizon))
+    @property
+    def reader(self) -> Any:
+        """A reader of the trees, with views of nodes, importances and explanations."""
+        return self._READER(self)
 
-    def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
-        """Return a tree's cut in terms of inputs: coefficients of the features, and a threshold.
-
-        A sample is on the left if the scalar product of its inputs and the coefficients is at most
-        the threshold.
-        """
-        offsets, factors = self._scaling_of(t)
-        if self.directions is None:
-            one = np.zeros(self.n_inputs)
-            one[dim] = 1.0
-            return one, float(cut / factors[dim] + offsets[dim])
-        raw = self.directions.of_tree(t)[dim] * factors
-        return raw, float(cut + raw @ offsets)
-
-    def directions_of(self, t: int, names: Sequence[Hashable]) -> list[dict[Any, float]]:
-        """Return the directions that a tree cuts along, as mappings from feature to coefficient."""
-        if not 0 <= t < self.n_trees:
-            raise ValueError(f"there are trees 0 to {self.n_trees - 1}, got {t!r}")
-        if self.directions is None:
-            return [{name: 1.0} for name in names]
-        rows = self.directions.of_tree(t) * self._scaling_of(t)[1]
-        return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
-
-    def ranges(self) -> tuple[Floats, Floats]:
-        """Return the lowest and the highest value of each feature, each as an array."""
-        if self.directions is None:
-            root = self.read(0)[0]
-            low, high = root.lower, root.upper
-            offsets, factors = self._scaling_of(0)
-        else:
-            low, high = self.directions.ranges()
-            offsets, factors = self.scaling[:, : self.n_inputs]
-        return low / factors + offsets, high / factors + offsets
-
-    def values_of_row(self, t: int) -> Floats:
-        """Return the values of the last predicted sample in the column that a tree cuts."""
-        first = self.trees[self._slot(t)].first_value
-        return self.row[first : first + self.forest.n_dims].astype(np.float64)
-
-    def _scaling_of(self, t: int) -> Floats:
+    def scaling_of(self, slot: int) -> Floats:
         """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
-        found: Floats = self.frames[self.trees[self._slot(t)].frame]
+        found: Floats = self.frames[self.trees[slot].frame]
         return found[:, : self.n_inputs]
 
-    def tree_widths(self, t: int) -> Floats:
-        """Return the widths by which a tree divides its inputs."""
-        return 1.0 / self._scaling_of(t)[1]
 
-    def _slot(self, t: int) -> int:
-        """Return the index in `trees` of the tree with the number `t`."""
-        return t
-
-    def level_place(self, t: int, dim: int, code: float) -> float:
-        """Return the place of a category's level in a tree."""
-        assert self.categories is not None
-        return transforms.place_of(self.categories.memory[0], self._slot(t), dim, code)
-
-    def read(self, t: int, hidden: bool = False) -> list[AnyView]:
-        """Return views of a tree's nodes in preorder.
-
-        Parameters
-        ----------
-        t
-            Number of the tree.
-        hidden
-            Whether to include hidden nodes, which have already been sampled below paused leaves.
-
-        """
-        return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
-
-    def _kept(self, t: int, hidden: bool) -> Kept:
-        """Return a function that describes a node, given the node's reference and record.
-
-        The function returns whether the node is a leaf, whether the leaf is paused, and the
-        subclass's fields.
-        """
-        return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
-
-
-class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
-    """Trees that explain predictions and estimate feature importances.
-
-    Each subclass defines the prediction at a node: class probabilities or a mean.
-    """
-
-    # Importances.
-
-    def column(self, table: str, name: str, t: int = 0) -> NDArray[Any]:
-        """Return a copy of a column of a tree's "nodes" or "side_rows", or of the "points"."""
-        column = next(c for c in self._layouts()[table].columns if c.name == name)
-        rows: ChunkedRows = self.__dict__[table]
-        place = 0 if table == "points" else self.trees[t].slot
-        return rows.column(place, self._n_rows()[table][place], column)
-
-    def table(self, t: int) -> TreeTable:
-        """Return the table of a tree's nodes, including hidden nodes."""
-        left, right, dims = (self.column("nodes", name, t) for name in ("left", "right", "dim"))
-        return make_table(int(self.trees[t].root), left, right, dims < 0)
-
-    @abc.abstractmethod
-    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
-
-    def _importance_trees(self) -> Sequence[int]:
-        """Return the indices of the trees whose importances are averaged."""
-        return range(self.n_trees)
-
-    @property
-    def importances(self) -> Floats:
-        """The total gain of each feature's cuts per unit of sample weight, averaged over trees."""
-        found = np.zeros(self.n_inputs)
-        numbers = self._importance_trees()
-        for t in numbers:
-            table, gains, weight = self.cut_gains(t)
-            dims = self.column("nodes", "dim", t)[table.refs[table.inner]]
-            by_dim = np.zeros(int(self.forest.n_dims))
-            np.add.at(by_dim, dims, gains)
-            if weight > 0.0:
-                found += self.by_feature(t, by_dim) / (weight * len(numbers))
-        return found
-
-    def by_feature(self, t: int, values: Floats) -> Floats:
-        """Return values per feature from a tree's `values` per dimension.
-
-        The value of a direction is divided among its features in proportion to the absolute value
-        of each coefficient times the feature's range.
-        """
-        if self.directions is None:
-            return values
-        low, high = self.directions.ranges()
-        # The sides are in the units of the tree's scaling.
-        sides = (high - low) * (self._scaling_of(t)[1] / self.scaling[1, : self.n_inputs])
-        extents = np.abs(self.directions.of_tree(t)) * sides
-        total = extents.sum(axis=1, keepdims=True)
-        return (extents / np.where(total > 0.0, total, 1.0)).T @ values
-
-    # Explanations.
-
-    @abc.abstractmethod
-    def root_prediction(self) -> Floats:
-        """Return the prediction at the roots, averaged over trees."""
-
-    def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the predictions at a path's nodes, and the expected changes due to branching off.
-
-        Both arrays have a row for each step. An expected change is the change times the probability
-        of branching off.
-        """
-        raise NotImplementedError
-
-    def explain(self, inputs: Floats) -> tuple[int, Floats]:
-        """Return the contribution of each feature to the prediction for these inputs.
-
-        The prediction and the contributions are means over trees.
-
-        Returns
-        -------
-        DONE or the index of an input whose value is too large, and an array with a row for each
-        feature.
-
-        """
-        bad, paths, values = traced(self.forest, inputs)
-        found = np.zeros((self.n_inputs, 1))
-        for path in paths:
-            tree = self.trees[path.tree]
-            x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
-            parts = contributions(self.forest, tree, path, x, *self._predictions_on(path))
-            found = found + self.by_feature(path.tree, parts)
-        return bad, found / self.n_trees
-
-
-class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
+class ClassTrees(MondrianTrees[AnyForest]):
     """Mondrian trees that predict classes."""
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...learners.discriminants import Discriminants
+from ...learners.discriminants import N_DISCRIMINANTS, Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
@@ -62,6 +62,10 @@ N_WEIGHTINGS = 2
 
 # Number of posteriors of a tree: the HNSP (see `labels.hnsp`) and the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
+# Number of experts that predict with trees' posteriors, and number of experts without the fixed
+# share.
+N_TREE_EXPERTS = 2 * N_POSTERIORS
+N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 # Numbers of classes in a block, of bits for the sides of a class, and of classes in a word of
 # sides.

@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,24 +13,21 @@ from ...learners.regression import error_law, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
-from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Floats, Memory
-from .. import gains, predictive
+from .. import predictive
 from ..rebuilt import rebuilt_trees
 from ..rebuilt.forest import LONG, RECENT
 from ..rebuilt.splits import GAIN_SAMPLE
 from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
 from . import means
+from .adaptive_target_reader import AdaptiveTargetReader
 from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
 from .targets_forest import TargetsForest, next_renewal, read_targets
 
 # Number of samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
-
-# Number of orders of the features for explanations. Each order is also used in reverse.
-N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
@@ -77,16 +73,7 @@ def purposes_of(n: int) -> list[Purpose]:
     return sorted(found, key=lambda purpose: purpose.is_recent)
 
 
-@dataclass
-class TargetsView(NodeView):
-    """A node with the weight and the means of the targets at the node."""
-
-    weight: float
-    mean: float
-    late_mean: float
-
-
-class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]):
+class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     """Trees over targets for several purposes, with ridge regressions and mixtures.
 
     Parameters
@@ -114,7 +101,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     _TREE: ClassVar[type[Tree]] = means.TargetsTree
     _NODE: ClassVar[type[Node]] = means.TargetsNode
     _POINT: ClassVar[type[Point]] = means.TargetsPoint
-    _VIEW = TargetsView
+    _READER = AdaptiveTargetReader
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}
     _predict_one: Callable[[TargetsForest], int] | None
@@ -305,62 +292,3 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         """The weights of all experts in the second mixture."""
         names = EXPERTS if self.lags is None else EXPERTS + lags.NAMES
         return dict(zip(names, self.mixture.weights.tolist(), strict=True))
-
-    def _kept(self, t: int, hidden: bool) -> Kept:
-        k = int(self.trees[t].learns)
-
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[float, float, float]]:
-            if ref < 0:
-                target = float(record.targets[k])
-                return True, False, (float(record.weight), target, target)
-            known = float(record.weight), float(record.mean), float(record.late_mean)
-            return record.dim < 0, False, known
-
-        return kept
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
-        table = self.table(t)
-        if not len(table):
-            return table, np.empty(0), 0.0
-        given, leaves = self.column("points", "weight"), table.leaves
-        targets = self.column("points", "targets")[:, int(self.trees[t].learns)]
-        rows = (self.column("nodes", name, t) for name in ("weight", "mean"))
-        weights, centres = map(table.at_leaves, (given, targets), rows)
-        numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", t))
-        centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
-        total = float(weights[leaves] @ centres[leaves] ** 2)
-        blocks = gains.blocks_of(table, weights, numbers, centres, total)
-        return table, gains.gains_of_means(table, blocks), float(blocks.weights[0])
-
-    def _importance_trees(self) -> Sequence[int]:
-        return [t for t in super()._importance_trees() if self.trees[t].learns == TARGET]
-
-    def root_prediction(self) -> Floats:
-        """Return the prediction for a sample whose values are all missing."""
-        return np.array([self.predict(np.full(self.n_inputs, np.nan).tobytes())])
-
-    def explain(self, inputs: Floats) -> tuple[int, Floats]:
-        """Return DONE or the index of an input that is too large, and each feature's contribution.
-
-        At first, all features are missing. Features then become known one at a time, in random
-        orders and in the reversed orders. A feature's contribution is the mean change in the
-        prediction when the feature becomes known.
-        """
-        self.vector[: self.n_inputs] = inputs
-        bad = self.predict_inputs()
-        found = np.zeros((self.n_inputs, 1))
-        if bad >= 0:
-            return bad, found
-        rng = np.random.default_rng(N_ORDERS)
-        for _ in range(N_ORDERS):
-            order = rng.permutation(self.n_inputs)
-            for places in (order, order[::-1]):
-                known = np.full(self.n_inputs, np.nan)
-                before = self.predict(known.tobytes())
-                for place in places.tolist():
-                    known[place] = inputs[place]
-                    point = self.predict(known.tobytes())
-                    found[place] += point - before
-                    before = point
-        return DONE, found / (2 * N_ORDERS)

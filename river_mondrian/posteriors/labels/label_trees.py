@@ -3,21 +3,18 @@
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...checks import check_number, refuse
 from ...partitions.mondrian import constants, tree_memory, trees
-from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, place_of
 from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
 from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
 from ...records.layout import Part, RowLayout, words_of
 from ...restored import Edges, Followed, Rows
-from ..gains import class_weights, gains_of_classes
 from . import hnsp
+from .label_reader import LabelReader
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # In a paused leaf with more points than this number, hidden cuts are sampled (see
@@ -30,20 +27,7 @@ FIRST_COUNTS = 4
 FIRST_WEIGHTS = 2
 
 
-@dataclass
-class LabelView(NodeView):
-    """A node with its weight and counts: class weights at a leaf, otherwise c of the HNSP."""
-
-    counts: NDArray[Any]
-    weight: float
-
-    @property
-    def mass(self) -> float:
-        """The weight of all samples below the node."""
-        return self.weight
-
-
-class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
+class LabelTrees(trees.ClassTrees[LabelForest]):
     """Mondrian trees with a hierarchical label posterior.
 
     Parameters
@@ -58,7 +42,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     """
 
-    _VIEW: Any = LabelView
+    _READER = LabelReader
     _RENEWS: ClassVar[bool] = True
     _PREDICT: ClassVar[Any] = hnsp.predict_one
     _PREDICT_ANY: ClassVar[Any] = hnsp.predict_any
@@ -230,93 +214,3 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         """Predict rows of checked inputs, and return probabilities, shape (n, classes)."""
         kernel, kind, n_classes = hnsp.predict_many, hnsp.LabelPrediction, self.forest.n_classes
         return self._predict_rows(kernel, kind, "probabilities", inputs, n_classes, n_jobs)
-
-    # Explanation.
-
-    def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the class weights of leaves, given the leaves' rows, shape (leaves, classes)."""
-        found = np.empty((len(rows), int(self.forest.n_classes)))
-        hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
-        return found
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
-        table = self.table(t)
-        weights = class_weights(self, t, table)
-        if not self.split_pure:
-            # Nodes below a paused leaf are hidden.
-            table = table.ending_at((weights > 0.0).sum(axis=1) == 1)
-        return table, gains_of_classes(table, weights), float(weights[:1].sum())
-
-    def _smoothed(
-        self, t: int, ref: int, span: float, above: Floats
-    ) -> tuple[Floats, Floats, float]:
-        """Return a node's distribution (see `hnsp`), the node's tables, and the discount."""
-        place = place_of(self.forest, self.trees[t], ref)
-        counts = self._kept(t, False)(ref, place)[2][0]
-        tables = np.minimum(counts, 1.0)
-        discount = math.exp(-float(self.forest.gamma) * span)
-        # Divide first, since products with a small weight may underflow.
-        customers, tables_each = counts / counts.sum(), tables / counts.sum()
-        own = customers - discount * tables_each + discount * tables_each.sum() * above
-        return own, tables, discount
-
-    def root_prediction(self) -> Floats:
-        """Return the mean over trees of the roots' distributions, shape (classes,)."""
-        n_classes = int(self.forest.n_classes)
-        base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
-        for t in range(self.n_trees):
-            tree, ref = self.trees[t], int(self.trees[t].root)
-            is_leaf = self._kept(t, False)(ref, place_of(self.forest, tree, ref))[0]
-            span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
-            found += self._smoothed(t, ref, span, base)[0] / self.n_trees
-        return found
-
-    def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the nodes' distributions, and the effects of branching off for `contributions`."""
-        gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
-        above = np.full(n_classes, 1.0 / n_classes)
-        here, branches = np.zeros((2, len(path.refs), n_classes))
-        for i, ref in enumerate(path.refs.tolist()):
-            own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
-            eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
-            if eta > 0.0:
-                # The probability of branching off times the expected discount.
-                passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-                kept = max(reach * (1.0 - stays) - passed, 0.0)
-                branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
-            here[i] = above = own
-        return here, branches
-
-    # Inspection.
-
-    def _sides(self, node: LabelNode) -> NDArray[Any]:
-        """Return the class weights on both sides of a node, shape (2, classes).
-
-        In a forest without weights, the weight is 1 if samples of the class are on the side,
-        otherwise 0.
-        """
-        forest, n_classes = self.forest, int(self.forest.n_classes)
-        if self.has_weights:
-            return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])
-        words = np.array([node.classes(forest, k).view() for k in range(2)]).astype(np.uint32)
-        bits = (words[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
-        return bits.reshape(2, -1)[:, :n_classes].astype(np.int64)
-
-    def _kept(self, t: int, hidden: bool) -> Kept:
-        n_classes = int(self.forest.n_classes)
-        # If nodes store no weights, counts are integers.
-        kind = np.float64 if self.has_weights else np.int64
-
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:
-            if ref < 0:
-                counts = np.zeros(n_classes, dtype=kind)
-                counts[record.label] = record.weight
-                return True, not self.split_pure, (counts, record.weight)
-            sides, weight = self._sides(record), record.mass(self.forest)
-            pauses = int((sides > 0).any(axis=0).sum()) == 1 and not self.split_pure
-            if record.dim >= 0 and (hidden or not pauses):
-                return False, False, (np.minimum(sides, 1).sum(axis=0), weight)
-            return True, pauses, (self.leaf_weights(t, np.array([ref]))[0].astype(kind), weight)
-
-        return kept

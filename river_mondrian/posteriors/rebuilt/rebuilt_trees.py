@@ -10,7 +10,8 @@ from ...learners.drift import NOBODY, DriftWatch
 from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_memory, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
-from ...partitions.mondrian.trees import AnyView, ExplainedTrees
+from ...partitions.mondrian.readers import Explainer
+from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Float64s, Floats, Ints, Memory
 from ...records.arrays import CHUNK_ROWS
 from ...restored import Followed, Rows, check_references
@@ -50,7 +51,20 @@ LEAST_TELLING = 64
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
-class RebuiltTrees(ExplainedTrees[R, AnyView]):
+class RebuiltReader(Explainer):
+    """A reader of `RebuiltTrees`: the trees of all samples have the numbers 0, 1, ..."""
+
+    def slot_of(self, t: int) -> int:
+        """Return the slot of the tree of all samples with the number `t`."""
+        return int(self.store.schedule.of_role(LONG)[t])
+
+    def importance_slots(self) -> Sequence[int]:
+        """Return the slots of the trees of all samples."""
+        slots: list[int] = self.store.schedule.of_role(LONG)
+        return slots
+
+
+class RebuiltTrees(MondrianTrees[R]):
     """Trees of all samples in a window, trees of recent samples, and a spare tree for builds.
 
     Parameters
@@ -72,7 +86,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {"schedule", "version_now"}
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"schedule", "version_now"}
     _RENEWS: ClassVar[bool] = True
     _LOOKS_AT_ONCE: ClassVar[bool] = False
     # One of the existing trees is always the spare tree.
@@ -518,15 +532,3 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         # prediction of a few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out
-
-    # Inspection.
-
-    def read(self, t: int, hidden: bool = False) -> list[AnyView]:
-        """Read the nodes of a tree of all samples in preorder."""
-        return super().read(self._slot(t), hidden)
-
-    def _importance_trees(self) -> Sequence[int]:
-        return self.schedule.of_role(LONG)
-
-    def _slot(self, t: int) -> int:
-        return self.schedule.of_role(LONG)[t]

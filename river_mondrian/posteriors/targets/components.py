@@ -7,18 +7,15 @@ leaf. A subclass of `TargetPrediction` collects the components.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian import reading, scaling
+from ...partitions.mondrian import scaling
 from ...partitions.mondrian.records import Forest
-from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Floats, Int64, Memory, Record
-from ..gains import blocks_of, gains_of_means, gains_of_posterior, posterior_of
 from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
 from .scale_mixture import N_SCALES, SCALES
@@ -304,77 +301,3 @@ def components_of(forest: TargetForest) -> tuple[int, Floats]:
         if bad >= 0 or n <= room:
             return bad, numbers[:n]
         room = n
-
-
-class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
-    """Trees over targets, with gains and explanations."""
-
-    plain_means: bool
-
-    def cut_gains(self, t: int) -> tuple[reading.TreeTable, Floats, float]:
-        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
-        table, tree = self.table(t), self.trees[t]
-        counted = np.maximum(self.column("points", "weight"), 0.0)
-        rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))
-        weights, means = map(table.at_leaves, (counted, self.column("points", "target")), rows)
-        numbers = table.at_leaves(np.ones(len(counted)), self.column("nodes", "n_samples", t))
-        means[table.leaves] -= float(self.forest.y_mean)
-        blocks = blocks_of(table, weights, numbers, means, float(self.forest.y_squares))
-        times = np.full(len(table), float(tree.lifetime))
-        times[table.inner] = self.column("nodes", "cut_time", t)[table.refs[table.inner]]
-        weight = float(blocks.weights[:1].sum())
-        if self.plain_means:
-            table = table.ending_at(times >= float(self.forest.horizon))
-            return table, gains_of_means(table, blocks), weight
-        noise, gamma2 = float(tree.noise), float(tree.gamma2)
-        starts = np.zeros(len(table))
-        for inner, left in table.levels:
-            starts[left] = starts[left + 1] = times[inner]
-        # The prior variance of each node (see `messages.logistic_rise`).
-        decay, lost = np.exp(-gamma2 * starts), -np.expm1(-gamma2 * (times - starts))
-        priors = decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
-        posterior = posterior_of(table, blocks, priors, noise)
-        return table, gains_of_posterior(table, blocks, posterior, noise), weight
-
-    def means_on(self, t: int, refs: Sequence[int]) -> tuple[Floats, list[float]]:
-        """Return the posterior means of the nodes on a path from the root, and the nodes' times."""
-        forest, tree = self.forest, self.trees[t]
-        kept, gamma2 = self._kept(t, False), float(tree.gamma2)
-        mean, start = float(forest.y_mean), 0.0
-        means, times = [], []
-        for ref in refs:
-            _, precision, likely, time = kept(ref, reading.place_of(forest, tree, ref))[2]
-            if precision > 0.0:
-                share = 0.0
-                if not self.plain_means:
-                    decay = math.exp(-gamma2 * start)
-                    prior = messages.prior_variance_over(decay, gamma2 * (time - start))
-                    share = 1.0 / (1.0 + prior * precision)
-                mean = likely + share * (mean - likely)
-            means.append(mean)
-            times.append(time)
-            start = time
-        return np.array(means), times
-
-    def _predictions_on(self, path: reading.Path) -> tuple[Floats, Floats]:
-        """Return the means of a path's nodes, and the effects of branching off for `contributions`.
-
-        With plain means, a sample that branches off above a node gets the node's mean.
-        """
-        means, times = self.means_on(path.tree, path.refs.tolist())
-        branches = np.zeros_like(means)
-        gamma2 = float(self.trees[path.tree].gamma2)
-        above, start = float(self.forest.y_mean), 0.0
-        for i, leaves in enumerate(path.leaves.tolist()):
-            if leaves > 0.0 and not self.plain_means:
-                eta, span, decay = float(path.etas[i]), times[i] - start, math.exp(-gamma2 * start)
-                share = mean_share_of_branch(eta, span, gamma2, decay)
-                branches[i] = leaves * (1.0 - share) * (above - means[i])
-            above, start = means[i], times[i]
-        return means[:, None], branches[:, None]
-
-    def root_prediction(self) -> Floats:
-        """Return the mean over trees of the roots' posterior means."""
-        roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
-        found = [self.means_on(t, [root])[0] for t, root in roots]
-        return np.array([np.mean(found)])

@@ -2,21 +2,22 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...limits import DONE
-from ...partitions.mondrian import constants, reading, tree_memory, trees
+from ...partitions.mondrian import constants, tree_memory, trees
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Floats, Memory
 from ..predictive import PredictiveDistribution
 from . import components, hyperparameters, learning, messages, scale_mixture
-from .components import ExplainedTargetTrees, MomentsPrediction
+from .components import MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
+from .target_reader import TargetReader
 
 # Numbers of samples at which hyperparameters are chosen by likelihood. At other powers of 2 up to
 # the last number, hyperparameters are adapted to the number of samples.
@@ -39,24 +40,7 @@ SPREAD_SAMPLES = 8192
 UPDATED_TREES = 32
 
 
-@dataclass
-class TargetView(reading.NodeView):
-    """A node with the likelihood of the mean given the node's samples, and the mean's posterior.
-
-    The likelihood has the mean `likely` and a precision in units of 1 / gamma1. The view also has
-    the samples' weight. The posterior `mean` and `variance` are in the targets' units. With plain
-    means, `mean` is the mean of the targets, and `variance` is NaN.
-    """
-
-    weight: float
-    precision: float
-    likely: float
-    cut_time: float
-    mean: float = math.nan
-    variance: float = math.nan
-
-
-class TargetTrees(ExplainedTargetTrees[TargetView]):
+class TargetTrees(trees.MondrianTrees[TargetForest]):
     """Mondrian trees with a posterior of the targets' means.
 
     Parameters
@@ -80,7 +64,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _TREE: ClassVar[type[Tree]] = TargetTree
     _NODE: ClassVar[type[Node]] = TargetNode
     _POINT: ClassVar[type[Point]] = TargetPoint
-    _VIEW = TargetView
+    _READER = TargetReader
     _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
@@ -319,11 +303,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         low, high = robust_ranges(rows)
         sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
         if self._has_remainders:
-            sides = sides * (scaling[1, :n_dims] / self._scaling_of(0)[1])
+            sides = sides * (scaling[1, :n_dims] / self.scaling_of(0)[1])
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
         extent = float(np.nansum(sides))
-        own = self._scaling_of(0)
+        own = self.scaling_of(0)
         if self.keeps_inputs and (own != scaling[:, : self.n_inputs]).any():
             extent *= self._growth(own, scaling)
         return extent
@@ -557,56 +541,3 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Predict rows of checked inputs, and return means and variances, shape (n, 2)."""
         kernel = components.predict_many
         return self._predict_rows(kernel, MomentsPrediction, "sums", inputs, 2, n_jobs)
-
-    # Inspection.
-
-    def _kept(self, t: int, hidden: bool) -> reading.Kept:
-        lifetime = self.end_of(t)
-        noise = 1.0 if self.plain_means else float(self.trees[t].noise)
-
-        def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[Any, ...]]:
-            if ref < 0:
-                y, weight = float(record.target), float(record.counted())
-                return True, self.min_samples_split > 1, (weight, weight / noise, y, lifetime)
-            left, right = record.messages[0], record.messages[1]
-            precision, mean = float(left.precision), float(left.mean)
-            if record.dim < 0:
-                own = (precision, precision / noise, mean, lifetime)
-                return True, bool(record.dim == constants.PAUSED), own
-            total = precision + float(right.precision)
-            joint = precision * mean + float(right.precision) * float(right.mean)
-            mean = joint / total if total > 0.0 else math.nan
-            time = float(record.cut_time)
-            if time >= self.horizon:
-                return True, False, (total, total / noise, mean, lifetime)
-            return False, False, (math.nan, total, mean, time)
-
-        return kept
-
-    def read(self, t: int, hidden: bool = False) -> list[TargetView]:
-        """Read a tree's nodes and the posteriors of the nodes in preorder."""
-        nodes = super().read(t, hidden)
-        gamma2 = float(self.trees[t].gamma2)
-        scale = components.scale_of_first(self.forest)
-        for node in reversed(nodes):
-            if not node.is_leaf:
-                node.weight = nodes[node.left].weight + nodes[node.right].weight
-        for node in nodes:
-            node.time = node.cut_time
-            if self.plain_means:
-                node.mean = node.likely
-                continue
-            mean, variance = float(self.forest.y_mean), 0.0
-            if node.parent >= 0:
-                above = nodes[node.parent]
-                mean, variance = above.mean, above.variance / scale if scale > 0.0 else 0.0
-            start = 0.0 if node.parent < 0 else nodes[node.parent].time
-            prior = messages.prior_variance_over(
-                math.exp(-gamma2 * start), gamma2 * (node.time - start)
-            )
-            share = 1.0 / (1.0 + prior * node.precision)
-            node.mean = mean if share == 1.0 else node.likely + share * (mean - node.likely)
-            # Given the parent's mean, the variance is share * prior. The parent's variance adds
-            # share^2 * variance.
-            node.variance = scale * share * (share * variance + prior)
-        return nodes

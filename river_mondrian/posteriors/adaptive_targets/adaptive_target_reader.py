@@ -1,0 +1,94 @@
+"""Reader of adaptive trees over targets: views of nodes, gains of cuts, and explanations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...limits import DONE
+from ...partitions.mondrian.reading import Description, NodeView, TreeTable
+from ...records import Floats
+from .. import gains
+from ..rebuilt.rebuilt_trees import RebuiltReader
+from .means import TARGET
+
+# Number of orders of the features for explanations. Each order is also used in reverse.
+N_ORDERS = 16
+
+
+@dataclass
+class TargetsView(NodeView):
+    """A node with the weight and the means of the targets at the node."""
+
+    weight: float
+    mean: float
+    late_mean: float
+
+
+class AdaptiveTargetReader(RebuiltReader):
+    """A reader of `AdaptiveTargetTrees`."""
+
+    VIEW: ClassVar[Any] = TargetsView
+
+    def description(self, slot: int, hidden: bool) -> Description:
+        """Return a function that describes a node (see `TreeReader.description`)."""
+        k = int(self.store.trees[slot].learns)
+
+        def describe(ref: int, record: Any) -> tuple[bool, bool, tuple[float, float, float]]:
+            if ref < 0:
+                target = float(record.targets[k])
+                return True, False, (float(record.weight), target, target)
+            known = float(record.weight), float(record.mean), float(record.late_mean)
+            return record.dim < 0, False, known
+
+        return describe
+
+    def cut_gains(self, slot: int) -> tuple[TreeTable, Floats, float]:
+        """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
+        table = self.table(slot)
+        if not len(table):
+            return table, np.empty(0), 0.0
+        given, leaves = self.column("points", "weight"), table.leaves
+        targets = self.column("points", "targets")[:, int(self.store.trees[slot].learns)]
+        rows = (self.column("nodes", name, slot) for name in ("weight", "mean"))
+        weights, centres = map(table.at_leaves, (given, targets), rows)
+        numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", slot))
+        centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
+        total = float(weights[leaves] @ centres[leaves] ** 2)
+        blocks = gains.blocks_of(table, weights, numbers, centres, total)
+        return table, gains.gains_of_means(table, blocks), float(blocks.weights[0])
+
+    def importance_slots(self) -> Sequence[int]:
+        """Return the slots of the trees of all samples that learn targets."""
+        slots = super().importance_slots()
+        return [slot for slot in slots if self.store.trees[slot].learns == TARGET]
+
+    def root_prediction(self) -> Floats:
+        """Return the prediction for a sample whose values are all missing."""
+        return np.array([self.store.predict(np.full(self.store.n_inputs, np.nan).tobytes())])
+
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
+        """Return DONE or the index of an input that is too large, and each feature's contribution.
+
+        At first, all features are missing. Features then become known one at a time, in random
+        orders and in the reversed orders. A feature's contribution is the mean change in the
+        prediction when the feature becomes known.
+        """
+        self.store.vector[: self.store.n_inputs] = inputs
+        bad = self.store.predict_inputs()
+        found = np.zeros((self.store.n_inputs, 1))
+        if bad >= 0:
+            return bad, found
+        rng = np.random.default_rng(N_ORDERS)
+        for _ in range(N_ORDERS):
+            order = rng.permutation(self.store.n_inputs)
+            for places in (order, order[::-1]):
+                known = np.full(self.store.n_inputs, np.nan)
+                before = self.store.predict(known.tobytes())
+                for place in places.tolist():
+                    known[place] = inputs[place]
+                    point = self.store.predict(known.tobytes())
+                    found[place] += point - before
+                    before = point
+        return DONE, found / (2 * N_ORDERS)
