@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .features.mondrian import MondrianFeatures
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
-    from .posteriors.predictive import PredictiveDistribution
+    from .predictive import PredictiveDistribution
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -67,7 +67,7 @@ _HOMES = {
     "Alarm": "estimators.alarms",
     "Calibrated": "estimators.calibrated",
     "ModelFormatError": "checks",
-    "PredictiveDistribution": "posteriors.predictive",
+    "PredictiveDistribution": "predictive",
     "exact_density": "estimators.density_readings",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",

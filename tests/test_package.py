@@ -7,6 +7,7 @@ import graphlib
 import importlib
 import inspect
 import pkgutil
+import re
 import types
 from pathlib import Path
 
@@ -60,20 +61,38 @@ def imports_of(path, package, modules):
             yield whole if whole in modules else home
 
 
-def test_no_circle_of_imports():
-    root = Path(river_mondrian.__file__).parent
+ROOT = Path(river_mondrian.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Return the imported modules of each module, except the module `river_mondrian`."""
     modules = {}
-    for path in root.rglob("*.py"):
-        parts = path.relative_to(root).with_suffix("").parts
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
         modules[parts[:-1] if parts[-1] == "__init__" else parts] = path
     # The module `river_mondrian` imports names at their first use.
     del modules[()]
-    graph = {
-        module: set(imports_of(path, path.relative_to(root).parts[:-1], modules)) - {module, ()}
+    return {
+        module: set(imports_of(path, path.relative_to(ROOT).parts[:-1], modules)) - {module, ()}
         for module, path in modules.items()
     }
-    assert all(imported in modules for found in graph.values() for imported in found)
+
+
+def test_no_circle_of_imports(graph):
+    assert all(imported in graph for found in graph.values() for imported in found)
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_folders_import_from_the_folders_in_the_table(graph):
+    text = (ROOT.parent / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.*) \|$", text, re.MULTILINE)
+    shown = {folder: set(re.findall(r"`(\w+)`", others)) for folder, others in rows}
+    found = {path.name: set() for path in ROOT.iterdir() if (path / "__init__.py").exists()}
+    for module, imported in graph.items():
+        if module[0] in found:
+            found[module[0]] |= {other[0] for other in imported} & found.keys() - {module[0]}
+    assert shown == found
 
 
 def test_the_citation_is_of_this_version():

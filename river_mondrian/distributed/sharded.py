@@ -21,7 +21,7 @@ from ..estimators.merging import bounds_of, check_parts, divided, splits_at, uni
 from ..files.store import save
 from ..frames import Block, native_frame, native_moments, native_series
 from ..model import ClonesWhole
-from ..posteriors.predictive import PredictiveDistribution
+from ..predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
 from .engine import RayEngine
 from .shard import Crew, Known

@@ -13,7 +13,7 @@ from .. import arguments, frames, model
 from ..inputs import Floats, check_target, check_weight
 from ..posteriors.adaptive_targets.adaptive_target_reader import TargetsView
 from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees
-from ..posteriors.predictive import unknown
+from ..predictive import unknown
 from . import forest
 from .adapting import AdaptingForest, Detector, watch_for
 

@@ -25,7 +25,7 @@ from ..learners.quantile_tracking import (
     set_of,
 )
 from ..model import Model, Steps, new_lock
-from ..posteriors.predictive import PredictiveDistribution
+from ..predictive import PredictiveDistribution
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:

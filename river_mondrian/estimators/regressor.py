@@ -12,10 +12,10 @@ from river import base
 from .. import frames, model
 from ..arguments import Directions, Missing, check_takes, is_distribution, is_real, lifetimes_after
 from ..inputs import Floats, check_target, check_weight
-from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
 from ..posteriors.targets.target_reader import TargetView
 from ..posteriors.targets.target_trees import TargetTrees
+from ..predictive import unknown
 from . import forest, forgetting
 
 

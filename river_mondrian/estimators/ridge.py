@@ -17,7 +17,7 @@ from ..features import base, kinds
 from ..learners.ridge.posterior import Posterior
 from ..maps.record import CompiledMap
 from ..model import Steps, locked
-from ..posteriors.predictive import PredictiveDistribution, unknown
+from ..predictive import PredictiveDistribution, unknown
 from ..progress import pieces
 from .feature_learner import REPLAY, TargetLearner
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ... import checks, limits
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
-from ...posteriors.predictive import PredictiveDistribution
+from ...predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..experts import share
 from ..learned import Learned

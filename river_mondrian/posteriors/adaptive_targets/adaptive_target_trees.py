@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ... import predictive
 from ...checks import check_equal
 from ...learners.drift import DriftWatch
 from ...learners.regression import error_law, lags, mixing
@@ -16,7 +17,6 @@ from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Float64s, Floats, Memory
-from .. import predictive
 from ..rebuilt import rebuilt_trees
 from ..rebuilt.forest import LONG, RECENT
 from ..rebuilt.splits import GAIN_SAMPLE

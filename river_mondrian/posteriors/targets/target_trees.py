@@ -11,8 +11,8 @@ from ...limits import DONE
 from ...partitions.mondrian import constants, tree_memory, trees
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
+from ...predictive import PredictiveDistribution
 from ...records import Array, Float32s, Float64s, Floats, Memory
-from ..predictive import PredictiveDistribution
 from . import components, hyperparameters, learning, messages, scale_mixture
 from .components import MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets

@@ -14,9 +14,9 @@ import numpy as np
 import scipy
 from numpy.polynomial.legendre import leggauss
 
-from ..arguments import is_real
-from ..compiling.kernels import batch_kernel, inlined
-from ..records import Float64s, Floats
+from .arguments import is_real
+from .compiling.kernels import batch_kernel, inlined
+from .records import Float64s, Floats
 
 # Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
 N_NODES = 64
