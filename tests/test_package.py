@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import graphlib
 import importlib
 import inspect
@@ -93,6 +94,58 @@ def test_folders_import_from_the_folders_in_the_table(graph):
         if module[0] in found:
             found[module[0]] |= {other[0] for other in imported} & found.keys() - {module[0]}
     assert shown == found
+
+
+# Names with an underscore that a folder defines, and that other folders use. Public names of these
+# classes are for users. `FeatureMap` has an interface for learners (`features.base`). Shards and
+# pictures use the insides of forests, and `merge` and shards use the insides of any `Model`.
+INTERFACES = {
+    "features": {
+        *("_auto", "_bad_input", "_changing", "_is_final", "_know", "_knows", "_map", "_new_rows"),
+        *("_observe", "_observe_rows", "_output", "_outputs", "_own_copy", "_read_values"),
+        *("_reader", "_rows"),
+    },
+    "estimators": {
+        *("_arrange", "_features", "_learn_read", "_need_distribution", "_plane", "_recent"),
+        *("_SCORE", "_takes_levels", "_tree_view", "_trees"),
+    },
+    "": {"_arguments", "_made_anew", "_raw_memory_usage", "_settle", "_use"},
+    "maps": {"_finish"},
+    "records": {"_DERIVED"},
+}
+
+
+def is_own(value):
+    """Return whether an attribute of `value` is read on `self`, `super()` or a class."""
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "super"
+    return isinstance(value, ast.Name) and (value.id in ("self", "cls") or value.id[0].isupper())
+
+
+def test_underscore_names_stay_in_their_folder():
+    """Other folders use only the names in `INTERFACES`."""
+    parsed = {path: ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
+    homes = collections.defaultdict(set)
+    for path, tree in parsed.items():
+        for node in ast.walk(tree):
+            name = getattr(node, "name", "")
+            if isinstance(getattr(node, "ctx", None), ast.Store):
+                name = getattr(node, "attr", "") or getattr(node, "id", "")
+            if isinstance(name, str) and name.startswith("_") and not name.startswith("__"):
+                homes[name].add(path.parent)
+    found = {
+        node.attr
+        for path, tree in parsed.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in homes
+        and path.parent not in homes[node.attr]
+        and not is_own(node.value)
+    }
+    # numba's class of results has the method `_rebuild`, and so do trees.
+    assert found - {"_rebuild"} == set().union(*INTERFACES.values())
+    for folder, names in INTERFACES.items():
+        assert all(ROOT / folder in homes[name] for name in names)
 
 
 def test_the_citation_is_of_this_version():

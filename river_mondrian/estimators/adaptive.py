@@ -165,7 +165,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # The additional tree is always under construction.
+        # The additional tree is the spare tree, in whose place the next tree is built.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),

@@ -172,7 +172,7 @@ class AdaptiveMondrianForestRegressor(
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # The additional tree is always under construction.
+        # The additional tree is the spare tree, in whose place the next tree is built.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),

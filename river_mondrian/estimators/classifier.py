@@ -327,4 +327,4 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         label = self._labels.get(y)
         if label is None or (w != 1.0 and not trees.has_weights):
             return None
-        return lambda p: trees._put(np.array([label]), np.array([w]), p)
+        return lambda p: trees.put(np.array([label]), np.array([w]), p)

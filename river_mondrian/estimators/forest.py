@@ -71,8 +71,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             if trees.__dict__[name] is not value:
                 refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
         check_number(self, "n_trees", len(trees.trees), len(made.trees), len(made.trees))
-        unknown = made._absent_is_unknown
-        if trees._absent_is_unknown is not unknown:
+        if math.isnan(trees.forest.absent) is not math.isnan(made.forest.absent):
             refuse(trees, "absent", trees.forest.absent, f"but missing is {self.missing!r}")
         ends = made.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)

@@ -189,21 +189,21 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         inputs = self.vector[: self.n_inputs].tobytes()
         return self.learn_next(
             lambda: self.learner(self.forest.version)(inputs, label, weight),
-            lambda p: self._put(np.array([label]), np.array([weight]), p),
+            lambda p: self.put(np.array([label]), np.array([weight]), p),
         )
 
     def learn_rows(self, inputs: Floats, labels: Ints, weights: Floats, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
 
         def put(start: int, n: int, first: int) -> None:
-            self._put(labels[start : start + n], weights[start : start + n], first)
+            self.put(labels[start : start + n], weights[start : start + n], first)
 
         def learn(i: int) -> None:
             self.learn(int(labels[i]), float(weights[i]))
 
         self._learn_rows(inputs, put, learn, n_jobs)
 
-    def _put(self, labels: Ints, weights: Floats, first: int) -> None:
+    def put(self, labels: Ints, weights: Floats, first: int) -> None:
         """Write the classes and the weights of the points from `first` on."""
         numbers = Int64s.of(labels), Float64s.of(weights)
         hnsp.put_samples(self.forest, *numbers, len(labels), first)
