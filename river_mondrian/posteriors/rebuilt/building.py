@@ -3,8 +3,8 @@
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, sampling, scaling
-from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE, START
+from ...partitions.mondrian import boxes, extension, sampling, scaling, widths
+from ...partitions.mondrian.constants import CLOSED, COMPLETE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...partitions.mondrian.records import Tree
 from ...records import Array, Float32s, Float64s
@@ -151,8 +151,7 @@ def _doubles(forest: R) -> bool:
 
     During the warm-up, ranges are fitted when the number of samples becomes a power of 2.
     """
-    n = forest.n_samples
-    return bool(forest.raw_values) and n & (n + 1) == 0
+    return forest.n_points + 1 == forest.next_fit
 
 
 @inlined
@@ -192,7 +191,7 @@ def _update_trees(forest: R, p: int) -> None:
             path, length = forest.path_of(t), tree.path_length
             # Without a new node, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
-                x = forest.values_of(tree, p)
+                x = boxes.values_of(forest, tree, p, tree.value_room)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
             forest.update_tree(t, p, length)
         elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
@@ -210,7 +209,7 @@ def learn_sample(forest: R) -> None:
     p = n % forest.window_capacity
     forest.score()
     forest.is_predicted = 0
-    scaling.store_values(forest, forest.inputs, p)
+    scaling.store_inputs(forest, forest.inputs, p)
     forest.keep_sample(p)
     _begin_walks(forest, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
@@ -319,11 +318,9 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     tree = forest.trees[t]
     sampling.clear_tree(tree)
     tree.queue = NONE
-    # During a renewal, use the new widths once all points have been converted.
-    is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
-    tree.frame = 1 - forest.frame if is_moved else forest.frame
-    if forest.has_frames == 1:
-        tree.first_value = forest.dim_capacity * tree.frame
+    # During a renewal of widths, new trees have the new widths.
+    is_renewing = forest.is_renewing == 1
+    widths.use_scaling(forest, tree, 1 - forest.scaling if is_renewing else forest.scaling)
     tree.root = sampling.new_leaf(forest, tree)
     tree.role = rebuilt.GATHERING
     forest.is_predicted = 0
@@ -339,14 +336,12 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 @merged
 def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Add the samples `start` to `stop` - 1 to the root of a tree that is being built."""
-    # The previous tree in this slot may have used other widths.
-    is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
+    # The previous tree in this slot may have had another scaling.
+    is_renewed = forest.has_columns == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
         p = i % forest.window_capacity
         if is_renewed:
-            point = forest.points.row(p)
-            own = forest.values_in(tree, point)
-            scaling.write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+            scaling.write_column(forest, tree, t, forest.points.row(p))
         sampling.put_point(forest, tree, tree.root, p)
 
 
@@ -413,15 +408,15 @@ def build_part(forest: R, t: int, may_stop: bool) -> int:
 
 @kernel
 @rare
-def rescale(forest: R, scaling: Float64s) -> None:
-    """Rescale all samples, including the accepted sample, and count the accepted sample.
+def fit(forest: R, scaling: Float64s, next_fit: int) -> None:
+    """Store and count the accepted sample, and give all samples another scaling.
 
-    The raw values must contain the sample's inputs, and there must be room for the sample's point.
-    The caller must rebuild the trees next.
+    There must be room for the sample's point. The caller must rebuild the trees next. The next fit
+    is at `next_fit` samples.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)
-    extension.rescale(forest, scaling, n)
+    extension.fit(forest, scaling, n, next_fit)
     forest.n_walking = 1
     count_walked(forest)
     forest.is_predicted = 0
