@@ -204,7 +204,7 @@ DAMAGES = {
         (put(lambda model: model._features, categories=frozenset({"color"})), "categories"),
         (number(lambda model: trees_of(model).categories.flags, 0, 7), "flags"),
         (number(inputs, 2, 3.0), "inputs is 3.0"),
-        (put(lambda model: trees_of(model).trees[2], frame=1), "frame is"),
+        (put(lambda model: trees_of(model).trees[2], scaling=1), "scaling is"),
     ],
     ("classifier, given directions", 300): [
         (number(inputs, 0, math.inf), "inputs is inf"),

@@ -67,8 +67,7 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
         ]
         expected.append(np.concatenate(parts))
     # The values that trees cut, for all stored samples.
-    first, n = trees.forest.values_word, trees.forest.n_values
-    stored = trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
+    stored = trees.reader.column("points", "columns")[:, : len(expected[0])]
     np.testing.assert_allclose(stored, expected, rtol=1e-6, atol=1e-6)
 
 

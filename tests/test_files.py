@@ -274,7 +274,7 @@ def test_any_reader_of_safetensors_reads_them(path):
     assert cuts[: counts[0]].tolist() == first
     # Arrays are named by fields, and files contain no addresses and no details of the layout.
     parts = {name.rpartition("/")[2] for name in names}
-    assert {"left", "right", "dim", "classes_left", "upper", "label", "values", "links"} <= parts
+    assert {"left", "right", "dim", "classes_left", "upper", "label", "inputs", "links"} <= parts
     ends = {part.rpartition(".")[2] for part in parts}
     assert not ends & {"chunks", "capacity", "row_bytes", "box_word", "links_word", "walk_ref"}
 
@@ -359,7 +359,7 @@ WRONG = {
     "first_tree": one_more("model/_trees/shared/first_tree"),
     "n_all_trees": lambda a, m, t: a["model/_trees/shared/n_all_trees"].fill(1 << 40),
     "n_classes": one_more("model/_trees/shared/n_classes"),
-    "frames": lambda a, m, t: a.update({"model/_trees/frames": np.zeros((2, 2, 1))}),
+    "scalings": lambda a, m, t: a.update({"model/_trees/scalings": np.zeros((2, 2, 1))}),
     "no distribution": lambda a, m, t: attributes(t["model"]).update(
         seed={"distribution": "ttest_ind", "arguments": {"tuple": []}, "named": {"dict": []}}
     ),

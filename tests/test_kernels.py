@@ -10,15 +10,32 @@ from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
 
+from river_mondrian.compiling.kernels import inlined
 from river_mondrian.partitions.mondrian import boxes, sampling, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
-from river_mondrian.records import Float32s, Float64s, Memory
+from river_mondrian.records import Array, Float32s, Float64s, Memory
 
-distance_outside, hold, hold_batch = as_kernels(
-    boxes.distance_outside, boxes.hold, boxes.hold_batch
-)
+
+@inlined
+def hold_points(
+    batch: Array[boxes.PointAt],
+    n: int,
+    word: int,
+    is_scaled: int,
+    offsets: Float64s,
+    factors: Float64s,
+    lower: Float32s,
+    upper: Float32s,
+    dims: int,
+) -> None:
+    """Call `hold_batch` with the fields of `Source`."""
+    source = boxes.Source(word, is_scaled, offsets, factors)
+    boxes.hold_batch(batch, n, source, lower, upper, dims)
+
+
+distance_outside, hold, hold_batch = as_kernels(boxes.distance_outside, boxes.hold, hold_points)
 exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
@@ -65,28 +82,36 @@ def test_values_that_single_precision_does_not_hold_are_found():
         assert scaling.find_too_large(trees.forest, Float64s.of(row)) == bad
 
 
+@pytest.mark.parametrize("is_scaled", [0, 1])
 @pytest.mark.parametrize("dims", [1, 2, 7, 8, 9, 15, 16, 17, 54])
-def test_boxes_are_the_twins(dims):
-    # Points come one at a time and in batches; values and whole dimensions are missing.
+def test_boxes_are_the_twins(dims, is_scaled):
+    # Points come one at a time and in batches; values and whole dimensions are missing. The rows of
+    # points have values, or inputs that are scaled when they are read.
     rng = np.random.default_rng(dims)
+    offsets, factors = rng.normal(size=dims), rng.lognormal(sigma=3.0, size=dims)
+    source = 0, is_scaled, Float64s.of(offsets), Float64s.of(factors)
     for missing in (0.0, 0.3):
-        X = (10.0 * rng.standard_normal((200, dims))).astype(np.float32)
-        X[rng.random(X.shape) < missing] = np.nan
-        X[:100, -1] = np.nan
+        inputs = 10.0 * rng.standard_normal((200, dims))
+        inputs[rng.random(inputs.shape) < 0.05] *= 1e30
+        inputs[rng.random(inputs.shape) < missing] = np.nan
+        inputs[:100, -1] = np.nan
+        values = (inputs - offsets) * factors if is_scaled else inputs
+        X = np.clip(values, -1e30, 1e30).astype(np.float32)
         twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
         box = np.full((2, dims), np.nan, dtype=np.float32)
         lower, upper = (Float32s.of(side) for side in box)
         for n in (1, 1, 2, 60, 1, 64, 1, 30):
             batch, X = X[:n], X[n:]
+            rows, inputs = (inputs[:n] if is_scaled else batch), inputs[n:]
             far = distance_outside(Float32s.of(batch[0]), lower, upper, dims)
             assert far == pytest.approx(twin.distance(batch[0].tolist()), rel=1e-12)
             places = Memory(boxes.PointAt, n)
-            for place, row in zip(places, batch, strict=True):
+            for place, row in zip(places, rows, strict=True):
                 place.point = Point(row.ctypes.data)
             if n == 1:
-                hold(places[0].point, 0, lower, upper, dims)
+                hold(Float32s.of(batch[0]), lower, upper, dims)
             else:
-                hold_batch(places.array, n, 0, lower, upper, dims)
+                hold_batch(places.array, n, *source, lower, upper, dims)
             for row in batch.tolist():
                 twin.grow(row)
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])

@@ -15,8 +15,11 @@ from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import Point
 from river_mondrian.records import Float32s, Float64s, Int64s, Memory
 
-distance_outside, distance_to_batch, distances_to_batch = as_kernels(
-    boxes.distance_outside, boxes.distance_to_batch, boxes.distances_to_batch
+distance_outside, distance_to_batch, distances_to_batch, distance_to_inputs = as_kernels(
+    boxes.distance_outside,
+    boxes.distance_to_batch,
+    boxes.distances_to_batch,
+    boxes.distance_to_inputs,
 )
 
 
@@ -178,14 +181,20 @@ def test_damaged_boxes_are_refused(wide):
     restored(model)
 
 
+@pytest.mark.parametrize("is_scaled", [0, 1])
 @pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])
-def test_distances_to_points_are_the_twins(dims):
-    # A row has one word of memory before the point; some values and dimensions are missing.
+def test_distances_to_points_are_the_twins(dims, is_scaled):
+    # A row has three numbers before the point; some values and dimensions are missing.
     rng = np.random.default_rng(dims)
+    offsets, factors = rng.normal(size=dims), rng.lognormal(size=dims)
+    scaling = Float64s.of(offsets), Float64s.of(factors)
     for missing in (0.0, 0.3):
-        rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)
-        rows[rng.random(rows.shape) < missing] = np.nan
-        rows[:, 3] = np.nan
+        inputs = 10.0 * rng.standard_normal((40, dims + 3))
+        inputs[rng.random(inputs.shape) < missing] = np.nan
+        inputs[:, 3] = np.nan
+        rows = inputs if is_scaled else inputs.astype(np.float32)
+        values = (inputs[:, 3:] - offsets) * factors if is_scaled else inputs[:, 3:]
+        values = values.astype(np.float32)
         places = Memory(boxes.PointAt, len(rows))
         for place, row in zip(places, rows, strict=True):
             place.point = Point(row.ctypes.data)
@@ -194,11 +203,12 @@ def test_distances_to_points_are_the_twins(dims):
             starts = np.concatenate([[0], ends]).astype(np.int64)
             starts[-1] = len(rows)
             x = (10.0 * rng.standard_normal(dims)).astype(np.float32)
-            found, own = np.empty(n_parts), (3, Float32s.of(x), dims)
+            found = np.empty(n_parts)
+            own = 3 + 3 * is_scaled, is_scaled, *scaling, Float32s.of(x), dims
             distances_to_batch(places.array, Int64s.of(starts), n_parts, *own, Float64s.of(found))
             for start, distance in zip(starts[:-1].tolist(), found.tolist(), strict=True):
                 twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
-                for row in rows[start:, 3:].tolist():
+                for row in values[start:].tolist():
                     twin.grow(row)
                 assert distance == pytest.approx(twin.distance(x.tolist()), rel=1e-12)
                 part = places.array.part(start, len(rows) - start)
@@ -207,3 +217,8 @@ def test_distances_to_points_are_the_twins(dims):
                 # Distances equal those from stored boxes bit for bit.
                 box = (Float32s.of(corner) for corner in corners)
                 assert distance == distance_outside(Float32s.of(x), *box, dims)
+        for row, value in zip(inputs[:, 3:], values, strict=True):
+            box = Float32s.of(value)
+            if is_scaled:
+                found = distance_to_inputs(Float32s.of(x), Float64s.of(row), *scaling, dims)
+                assert found == distance_outside(Float32s.of(x), box, box, dims)

@@ -16,6 +16,7 @@ from river import checks
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, shard
 from river_mondrian.estimators.merging import divided, splits_at, united
+from river_mondrian.partitions.mondrian.reading import box_at
 from river_mondrian.posteriors.targets.scale_mixture import learn_law
 
 N_TREES = 5
@@ -60,13 +61,12 @@ def samples(model, n, seed, category=False, extra=False):
 def stored(model):
     """Return the state of a model's trees, independent of its layout."""
     trees = model._trees
-    names = {column.name for column in trees._layouts()["points"].columns} - {"values", "links"}
+    names = {column.name for column in trees._layouts()["points"].columns} - {"columns", "links"}
     found = trees.shared.columns() | {name: trees.reader.column("points", name) for name in names}
     found = {name: column.tobytes() for name, column in found.items()}
     for t in range(trees.n_trees):
-        first = int(trees.trees[t].first_value)
-        values = trees.reader.column("points", "values")[:, first : first + trees.forest.n_dims]
-        found[t, "values"] = values.tobytes()
+        values = [box_at(trees.forest, t, ~p) for p in range(trees.n_points)]
+        found[t, "values"] = np.array(values)[:, 0, : trees.forest.n_dims].tobytes()
         found[t, "nodes"] = [pickle.dumps(vars(node)) for node in trees.reader.read(t, hidden=True)]
         for name, column in trees.trees.columns().items():
             if name not in ("slot", "first_value"):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import ranges as naive
 from naive.following import spread_of, telling
 from naive.ranges import robust_range
 from scipy import sparse
@@ -42,17 +41,6 @@ def test_ranges_are_known_by_the_values_that_tell_them(column):
     values = telling(column)
     assert found.known == [len(values)]
     assert found.spread == pytest.approx([spread_of(values)], rel=1e-12)
-
-
-@given(columns, values, st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([0.0, 1.0, 20.0]))
-@settings(max_examples=200)
-def test_rounded_numbers_are_joined_as_the_twin_joins_them(column, offset, relative, least):
-    offset = 0.0 if math.isnan(offset) else offset
-    ordered = np.sort(np.array(column, dtype=float))
-    rounding = ranges.Rounding(np.array([offset]), np.ones(1), relative, np.full(1, least))
-    errors = relative * (1.0 + np.abs(ordered - offset)) + least
-    found = ranges.without_rounding(ordered[None], rounding)[0]
-    np.testing.assert_array_equal(found, naive.without_rounding(ordered.tolist(), errors.tolist()))
 
 
 SEEDS, SHARES = st.integers(0, 2**20), st.sampled_from([0.02, 0.2, 0.3, 0.7, 1.0])

@@ -8,13 +8,10 @@ import pandas as pd
 import pytest
 import test_parts
 from naive.following import history
-from test_widths import phase_of
+from test_widths import is_renewing
 
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian import widths
-from river_mondrian.partitions.mondrian.constants import DRAWING, REBASING, STEADY
-
-ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +49,16 @@ def test_a_forest_is_divided_in_mid_renewal(name):
     """A forest can be divided at any time into any number of parts, and parts can be divided."""
     whole, blocks = begun(name, 40)
     law, ways = test_parts.law_of(whole), [2, 5, 3, 1, 4]
-    parts, phases = divided(whole, 2), set()
+    parts, renews = divided(whole, 2), set()
     for i, (X, y) in enumerate(blocks):
         whole.learn_many(X, y)
         test_parts.learn_in_parts(parts, X, y, law)
-        phases.add(phase_of(whole))
+        renews.add(is_renewing(whole))
         if i % 3 == 0:
             parts = [*divided(parts[0], min(2, parts[0].n_estimators)), *parts[1:]]
         elif i % 3 == 1:
             parts = divided(united(parts, law), ways[i % 5])
-    assert phases == ALL_PHASES
+    assert renews == {False, True}
     test_parts.assert_same(united(parts, law), whole)
 
 
@@ -97,7 +94,7 @@ def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):
     whole, drawn = copy.deepcopy(model), []
     for i, block in enumerate(blocks):
         whole.learn_many(*block)
-        if phase_of(whole) != STEADY:
+        if is_renewing(whole):
             drawn.append(i)
     # A block takes one call per worker.
     calls = 2 * drawn[0] + 1, 2 * drawn[len(drawn) // 2] + 2, 2 * drawn[-1] + 1

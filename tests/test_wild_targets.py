@@ -136,7 +136,8 @@ def test_the_extent_is_the_twins(n):
     X[5::31, 1] = 1e9
     X[7::41, 2] = math.nan
     trees = grow(X, y, scale=False)
-    assert trees._extent(trees.scaling) == pytest.approx(twin.extent(X.astype(np.float32).tolist()))
+    twin_extent = twin.extent(X.astype(np.float32).tolist())
+    assert trees._extent(trees.current_scaling) == pytest.approx(twin_extent)
 
 
 def test_gamma2_follows_the_robust_extent():

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from ..limits import FARTHEST
 from ..records.numba_types import address_in
 
 BLOCK = 8
@@ -27,10 +28,51 @@ _BITS, _ADDRESS = ir.IntType(BLOCK), ir.IntType(64)
 _ALIGNMENT = 4
 
 
-def _place(builder: Any, address: Any, d: Any) -> Any:
-    """Return the pointer to the block that begins at index d of the float32 array at an address."""
-    word = builder.gep(builder.inttoptr(address, _FLOAT.as_pointer()), [d])
-    return builder.bitcast(word, _FLOATS.as_pointer())
+def _place(builder: Any, address: Any, d: Any, word: Any = _FLOAT) -> Any:
+    """Return the pointer to the block that begins at index d of the array at an address."""
+    place = builder.gep(builder.inttoptr(address, word.as_pointer()), [d])
+    return builder.bitcast(place, ir.VectorType(word, BLOCK).as_pointer())
+
+
+def _load(builder: Any, address: Any, d: Any, word: Any = _FLOAT) -> Any:
+    """Return the block that begins at index d of the array at an address."""
+    return builder.load(_place(builder, address, d, word), align=_ALIGNMENT)
+
+
+class _Source:
+    """Where the rows of points have values: float32 values, or inputs that are scaled when read."""
+
+    def __init__(self, builder: Any, word: Any, is_scaled: Any, offsets: Any, factors: Any) -> None:
+        self.builder = builder
+        self.behind = builder.mul(word, _ADDRESS(4))
+        self.is_scaled = builder.icmp_unsigned("!=", is_scaled, is_scaled.type(0))
+        self.offsets, self.factors = (address_in(builder, one) for one in (offsets, factors))
+
+    def load(self, row: Any, d: Any) -> Any:
+        """Return the block of values at dimension `d` of the point whose row has an address."""
+        builder, place = self.builder, self.builder.add(row, self.behind)
+        with builder.if_else(self.is_scaled) as (is_scaled, is_stored):
+            with is_scaled:
+                scaled = _scaled(builder, place, self.offsets, self.factors, d)
+                of_inputs = builder.block
+            with is_stored:
+                stored, of_values = _load(builder, place, d), builder.block
+        found = builder.phi(_FLOATS)
+        found.add_incoming(scaled, of_inputs)
+        found.add_incoming(stored, of_values)
+        return found
+
+
+def _scaled(builder: Any, inputs: Any, offsets: Any, factors: Any, d: Any) -> Any:
+    """Return the block of scaled inputs at dimension `d` (see `transforms.scaled`)."""
+    raw, offset, factor = (
+        _load(builder, address, d, _DOUBLE) for address in (inputs, offsets, factors)
+    )
+    v = builder.fmul(builder.fsub(raw, offset), factor)
+    for passes, end in ((">", FARTHEST), ("<", -FARTHEST)):
+        limit = ir.Constant(_DOUBLES, [end] * BLOCK)
+        v = builder.select(builder.fcmp_ordered(passes, v, limit), limit, v)
+    return builder.fptrunc(v, _FLOATS)
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
@@ -87,9 +129,7 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
     result = cgutils.alloca_once_value(builder, _DOUBLE(0.0))
 
     def gaps_at(d: Any) -> Any:
-        v, low, high = (
-            builder.load(_place(builder, box, d), align=_ALIGNMENT) for box in (x, lower, upper)
-        )
+        v, low, high = (_load(builder, box, d) for box in (x, lower, upper))
         return _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
 
     def find_furthest(d: Any, repeated: Any) -> None:
@@ -108,13 +148,32 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
     return builder.load(result)
 
 
-class _Points:
-    """A sample and the points of a batch; a point's values begin at the word `word` of its row."""
+def distance_to_inputs(
+    context: Any, builder: Any, x: Any, inputs: Any, offsets: Any, factors: Any, n: Any
+) -> Any:
+    """Return the L1 distance of `x` to a point, given its inputs in at least BLOCK dimensions."""
+    x, inputs, offsets, factors = (
+        address_in(builder, array) for array in (x, inputs, offsets, factors)
+    )
+    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLES, None))
+    zeros = ir.Constant(_FLOATS, None)
 
-    def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
+    def add(d: Any, repeated: Any) -> None:
+        v, known = _load(builder, x, d), _scaled(builder, inputs, offsets, factors, d)
+        gaps = _larger(builder, builder.fsub(known, v), builder.fsub(v, known))
+        _add(builder, total, _overlap(builder, _larger(builder, gaps, zeros), repeated))
+
+    _blocks(builder, n, add)
+    return _sum(builder, total)
+
+
+class _Points:
+    """A sample and the points of a batch."""
+
+    def __init__(self, builder: Any, batch: Any, source: _Source, x: Any) -> None:
         self.builder = builder
         self.points = builder.inttoptr(address_in(builder, batch), _ADDRESS.as_pointer())
-        self.behind = builder.mul(word, _ADDRESS(4))
+        self.source = source
         self.x = address_in(builder, x)
         self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
 
@@ -127,8 +186,7 @@ class _Points:
         """Grow the block at dimension `d` so that it holds the points from `first` to `end`."""
         builder = self.builder
         with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
-            place = builder.add(builder.load(builder.gep(self.points, [i])), self.behind)
-            v = builder.load(_place(builder, place, d), align=_ALIGNMENT)
+            v = self.source.load(builder.load(builder.gep(self.points, [i])), d)
             for side, passes in zip(self.sides, "<>", strict=True):
                 known = builder.load(side)
                 moves = builder.fcmp_ordered(passes, v, known)
@@ -138,17 +196,26 @@ class _Points:
         """Return the sample's distances to the block at `d`; 0 in dimensions without values."""
         builder, zeros = self.builder, ir.Constant(_FLOATS, None)
         low, high = (builder.load(side) for side in self.sides)
-        v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
+        v = _load(builder, self.x, d)
         gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
         is_known = builder.fcmp_ordered("<=", low, high)
         return builder.select(is_known, _larger(builder, gaps, zeros), zeros)
 
 
 def distance_to_points(
-    context: Any, builder: Any, batch: Any, n: Any, word: Any, x: Any, dims: Any
+    context: Any,
+    builder: Any,
+    batch: Any,
+    n: Any,
+    word: Any,
+    is_scaled: Any,
+    offsets: Any,
+    factors: Any,
+    x: Any,
+    dims: Any,
 ) -> Any:
     """Return the L1 distance of `x` to the box of a batch's points in at least BLOCK dimensions."""
-    points = _Points(builder, batch, word, x)
+    points = _Points(builder, batch, _Source(builder, word, is_scaled, offsets, factors), x)
     total = cgutils.alloca_once(builder, _DOUBLES)
     builder.store(ir.Constant(_DOUBLES, None), total)
 
@@ -168,6 +235,9 @@ def distances_to_points(
     starts: Any,
     n: Any,
     word: Any,
+    is_scaled: Any,
+    offsets: Any,
+    factors: Any,
     x: Any,
     dims: Any,
     out: Any,
@@ -177,7 +247,8 @@ def distances_to_points(
     There are `n` <= MOST_PARTS starts, which divide the batch into parts. The points are visited
     once for each block of dimensions, from the last part to the first.
     """
-    points, one = _Points(builder, batch, word, x), n.type(1)
+    source, one = _Source(builder, word, is_scaled, offsets, factors), n.type(1)
+    points = _Points(builder, batch, source, x)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
     firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
     found = builder.inttoptr(address_in(builder, out), _DOUBLE.as_pointer())
@@ -210,25 +281,47 @@ def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return builder.select(moves("<", low), v, low), builder.select(moves(">", high), v, high)
 
 
+def hold_values(context: Any, builder: Any, x: Any, lower: Any, upper: Any, dims: Any) -> None:
+    """Grow a box of at least BLOCK dimensions so that it holds the values `x`."""
+    x, *box = (address_in(builder, array) for array in (x, lower, upper))
+
+    def visit(d: Any, repeated: Any) -> None:
+        known = [_load(builder, side, d) for side in box]
+        moved = _moved(builder, _load(builder, x, d), *known)
+        # Unchanged bounds are stored too, because a branch would be hard to predict and slower.
+        for side, value in zip(box, moved, strict=True):
+            builder.store(value, _place(builder, side, d), align=_ALIGNMENT)
+
+    _blocks(builder, dims, visit)
+
+
 def hold_points(
-    context: Any, builder: Any, batch: Any, n: Any, word: Any, lower: Any, upper: Any, dims: Any
+    context: Any,
+    builder: Any,
+    batch: Any,
+    n: Any,
+    word: Any,
+    is_scaled: Any,
+    offsets: Any,
+    factors: Any,
+    lower: Any,
+    upper: Any,
+    dims: Any,
 ) -> None:
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
     batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
     points = builder.inttoptr(batch, _ADDRESS.as_pointer())
-    behind = builder.mul(word, _ADDRESS(4))
+    source = _Source(builder, word, is_scaled, offsets, factors)
 
     def visit(d: Any, repeated: Any) -> None:
         places = [_place(builder, box, d) for box in (lower, upper)]
         before = [builder.load(place, align=_ALIGNMENT) for place in places]
         sides = [cgutils.alloca_once_value(builder, side) for side in before]
         with cgutils.for_range(builder, n) as loop:
-            x = builder.add(builder.load(builder.gep(points, [loop.index])), behind)
-            v = builder.load(_place(builder, x, d), align=_ALIGNMENT)
+            v = source.load(builder.load(builder.gep(points, [loop.index])), d)
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Unchanged bounds are stored too, because a branch would be hard to predict and slower.
         for side, place in zip(sides, places, strict=True):
             builder.store(builder.load(side), place, align=_ALIGNMENT)
 

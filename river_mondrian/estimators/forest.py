@@ -64,7 +64,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         # Attributes that depend on the samples are not compared.
-        rest = trees._DERIVED | {"warm_up", "categories", "change"}
+        rest = trees._DERIVED | {"categories", "change"}
         for name, value in made.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
                 continue

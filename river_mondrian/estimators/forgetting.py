@@ -119,9 +119,7 @@ class ForgettingForest(WindowForest):
         with Progress(progress, len(rows)) as shown:
             # During the warm-up, ranges may change with each sample, so rows are learned one by
             # one.
-            while start < len(rows) and (
-                self.n_samples < WARM_UP or self._trees.warm_up is not None
-            ):
+            while start < len(rows) and (self.n_samples < WARM_UP or self._trees.is_warming_up):
                 self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
                 start += 1
             while start < len(rows):
@@ -183,8 +181,7 @@ class ForgettingForest(WindowForest):
         Parameters
         ----------
         x
-            A mapping from feature to value, as it was learned. Values are scaled and compared in
-            single precision, as in the trees.
+            A mapping from feature to value, as it was learned.
         y
             The label or the target, as it was learned.
         w
@@ -193,9 +190,7 @@ class ForgettingForest(WindowForest):
         Raises
         ------
         KeyError
-            If no stored sample equals this sample. Then the forest does not change. With
-            `directions`, this may happen to a sample with a missing value: the value was stored as
-            the feature's mean at that time.
+            If no stored sample equals this sample. Then the forest does not change.
         TypeError
             If a value is neither a number nor a level, or the target or weight is not a number.
         ValueError

@@ -81,77 +81,13 @@ class KnownRanges(NamedTuple):
     spread: Floats
 
 
-class Rounding(NamedTuple):
-    """Bounds on the rounding errors of values in columns.
-
-    Parameters
-    ----------
-    offsets, widths
-        Offset and width of each column. The error of a value v is at most `relative` (width + |v -
-        offset|) + `least`.
-    relative
-        Factor of the first term of the bound.
-    least
-        Second term of the bound, for each column.
-
-    """
-
-    offsets: Floats
-    widths: Floats
-    relative: float
-    least: Floats
-
-
-def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -> KnownRanges:
-    """Return the ranges of `robust_ranges`, and the evidence for them.
-
-    If `rounding` is given, values that differ by at most the rounding error count as equal.
-    """
+def known_ranges(rows: Floats, fence: float) -> KnownRanges:
+    """Return the ranges of `robust_ranges`, and the evidence for them."""
     # NaN is sorted last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    if rounding is not None:
-        ordered = without_rounding(ordered, rounding)
     n_columns, n = ordered.shape
     counts = n - np.isnan(ordered).sum(axis=1)
     return _found(ordered, n * np.arange(n_columns), counts, fence)
-
-
-def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Replace values in ordered rows by the first value that is equal up to rounding.
-
-    In a run of close values, values farther than twice the error from the first value are not
-    changed.
-
-    Examples
-    --------
-
-    >>> rows = np.array([[1.0, 1.1, 1.2, 3.0, 9.0]])
-    >>> without_rounding(rows, Rounding(np.zeros(1), np.ones(1), 0.0, np.full(1, 0.15)))
-    array([[1., 1., 1., 3., 9.]])
-
-    """
-    found = ordered.copy()
-    n_columns, n = found.shape
-    offsets, widths, least = rounding.offsets[:, None], rounding.widths, rounding.least[:, None]
-    errors = rounding.relative * (widths[:, None] + np.abs(found - offsets)) + least
-    join_rounded(Float64s.of(found.reshape(-1)), Float64s.of(errors.reshape(-1)), n_columns, n)
-    return found
-
-
-@exact_batch_kernel
-@rare
-def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Replace ordered values, `n` per column, by the first value that is equal up to rounding."""
-    for c in range(n_columns):
-        own = values.part(n * c, n)
-        first, before = math.nan, math.nan
-        for i in range(n):
-            value, error = own[i], errors[n * c + i]
-            if not value - before <= error:
-                first = value
-            elif value - first <= 2.0 * error:
-                own[i] = first
-            before = value
 
 
 def scaling_of(low: Floats, high: Floats) -> Floats:

@@ -347,10 +347,10 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 
 @kernel
-def rebuild(forest: C, scaling: rec.Float64s, n: int, scores: Scores) -> None:
+def rebuild(forest: C, scaling: rec.Float64s, n: int, next_fit: int, scores: Scores) -> None:
     """Rebuild the trees with `extension.rebuild`, and store the last sample's score."""
     score = _score_before(forest, scores)
-    extension.rebuild(forest, scaling, n)
+    extension.rebuild(forest, scaling, n, next_fit)
     if score == score:
         add_score(forest.ranks, score)
 
@@ -475,7 +475,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         return self.learn_rest(status, lambda: learn(self.forest, self._own), lambda p: None)
 
     def _rebuild(self, n: int, scaling: rec.Float64s) -> None:
-        rebuild(self.forest, scaling, n, self._own)
+        rebuild(self.forest, scaling, n, self._following_fit(n), self._own)
 
     # Readings. The trees must hold at least one sample.
 

@@ -16,7 +16,6 @@ EVIDENCE = 1 / 32
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 POINTS_PER_SAMPLE_AND_TREE = 4
-SETTLED_PER_SAMPLE = 64
 
 
 def width_of(column, fence):
@@ -92,14 +91,12 @@ def history(rows, n_trees):
             else:
                 next_look = n + math.ceil((LOOK_RATIO - 1.0) * n)
         learned = n + 1
-        if target is not None and turn < n_trees:
+        if target is not None:
             taken = min(taken + POINTS_PER_SAMPLE_AND_TREE * n_trees, learned)
             if taken == learned:
                 of_trees = [*of_trees[:turn], target, *of_trees[turn + 1 :]]
                 turn, taken = turn + 1, 0
-        elif target is not None:
-            taken = min(taken + SETTLED_PER_SAMPLE, learned)
-            if taken == learned:
+            if turn == n_trees:
                 next_look = max(learned, int(RENEWAL_RATIO * begun))
                 widths, target = target, None
         told.append(list(of_trees))

@@ -33,17 +33,3 @@ def robust_range(column, fence=3.0):
         return commonest, commonest
     low, high = whiskers(others, fence)
     return min(low, commonest), max(high, commonest)
-
-
-def without_rounding(column, errors):
-    """Return ordered numbers in which the first number of a run replaces the run.
-
-    The numbers of a run are equal up to rounding. A number stays if its distance from the first
-    number is more than twice its error.
-    """
-    found, first = [], math.nan
-    for i, (value, error) in enumerate(zip(column, errors, strict=True)):
-        if i == 0 or not value - column[i - 1] <= error:
-            first = value
-        found.append(first if value - first <= 2.0 * error else value)
-    return found

@@ -4,6 +4,7 @@ From `BLOCK` dimensions on, dimensions are processed in blocks (see `compiling.b
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from ...compiling import box_vectors
 from ...compiling.box_vectors import BLOCK
 from ...compiling.kernels import helper, inlined, kernel, separate
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
-from ...records.numba_types import lowered, prefetch, room_of_array, room_of_words
+from ...records.numba_types import lowered, room_of_array, room_of_words
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
+from .transforms import scaled
 
 # Largest number of points in a batch. One call extends a box by a batch, with the bounds of the box
 # in registers.
@@ -82,17 +84,108 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     return total
 
 
+@lowered(box_vectors.distance_to_inputs)
+def distance_to_inputs(
+    x: Float32s, inputs: Float64s, offsets: Float64s, factors: Float64s, n_dims: int
+) -> float:
+    """Return the l1 distance from `x` to a point, given its inputs in at least BLOCK dimensions."""
+    total = 0.0
+    for d in range(n_dims):
+        v = scaled(inputs[d], offsets[d], factors[d])
+        total += _gap_in_python(x[d], v, v)
+    return total
+
+
+@inlined
+def distance_to_point(forest: Forest, tree: Tree, point: Point, x: Float32s) -> float:
+    """Return the l1 distance from `x` to a stored point. Missing values add nothing."""
+    n_dims = forest.n_dims
+    if forest.has_columns == 1:
+        values = forest.column_in(tree, point)
+        return distance_outside(x, values, values, n_dims)
+    inputs = forest.inputs_in(point)
+    offsets, factors = forest.offsets(tree.scaling), forest.factors(tree.scaling)
+    if n_dims >= BLOCK:
+        return distance_to_inputs(x, inputs, offsets, factors, n_dims)
+    total = 0.0
+    for d in range(n_dims):
+        v = scaled(inputs[d], offsets[d], factors[d])
+        total += gap(x[d], v, v)
+    return total
+
+
+class Source(NamedTuple):
+    """Where the rows of points have values: from the word `word` on.
+
+    If `is_scaled` is 0, these are the values of a column. Otherwise these are inputs, which are
+    scaled by the offsets and the factors.
+    """
+
+    word: int
+    is_scaled: int
+    offsets: Float64s
+    factors: Float64s
+
+
+@inlined
+def source_of(forest: Forest, tree: Tree) -> Source:
+    """Return where the rows of points have the values of a tree."""
+    has_columns = forest.has_columns == 1
+    return Source(
+        forest.columns_word + tree.first_value if has_columns else forest.inputs_word,
+        0 if has_columns else 1,
+        forest.offsets(tree.scaling),
+        forest.factors(tree.scaling),
+    )
+
+
+@inlined
+def value_in(point: Point, source: Source, d: int) -> float:
+    """Return a point's value in dimension `d`."""
+    if source.is_scaled == 0:
+        return Float32s(point, source.word + d, 1)[0]
+    raw = Float64s(point, source.word + 2 * d, 1)[0]
+    return scaled(raw, source.offsets[d], source.factors[d])
+
+
+@separate
+def read_values(forest: Forest, tree: Tree, point: Point, out: Float32s) -> None:
+    """Write a stored point's values in a tree, one for each dimension in the capacity."""
+    source = source_of(forest, tree)
+    for d in range(forest.dim_capacity):
+        out[d] = value_in(point, source, d)
+
+
+@inlined
+def values_of(forest: Forest, tree: Tree, p: int, room: Float32s) -> Float32s:
+    """Return a stored point's values in a tree: its column, or scaled inputs, written to `room`."""
+    point = forest.points.row(p)
+    if forest.has_columns == 1:
+        return forest.column_in(tree, point)
+    read_values(forest, tree, point, room)
+    return room
+
+
 @lowered(box_vectors.distance_to_points)
-def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
+def distance_to_batch(
+    batch: Array[PointAt],
+    n: int,
+    word: int,
+    is_scaled: int,
+    offsets: Float64s,
+    factors: Float64s,
+    x: Float32s,
+    n_dims: int,
+) -> float:
     """Return the l1 distance from `x` to the box of the first `n` points of a batch.
 
-    There are at least BLOCK dimensions. The values begin at the word `word` of the points' rows.
+    There are at least BLOCK dimensions. The fields of `Source` say where the points have values.
     """
     total = 0.0
     for d in range(n_dims):
         low = high = np.nan
         for i in range(n):
-            v = Float32s(batch[i].point, word, n_dims)[d]
+            v = value_in(batch[i].point, Source(word, is_scaled, offsets, factors), d)
             low = v if (v < low or low != low) else low
             high = v if (v > high or high != high) else high
         total += _gap_in_python(x[d], low, high)
@@ -105,6 +198,9 @@ def distances_to_batch(
     starts: Int64s,
     n: int,
     word: int,
+    is_scaled: int,
+    offsets: Float64s,
+    factors: Float64s,
     x: Float32s,
     n_dims: int,
     out: Float64s,
@@ -116,7 +212,8 @@ def distances_to_batch(
     for k in range(n):
         first, end = starts[k], starts[n]
         part = batch.part(first, end - first)
-        out[k] = distance_to_batch(part, end - first, word, x, n_dims)
+        given = part, end - first, word, is_scaled, offsets, factors
+        out[k] = distance_to_batch(*given, x, n_dims)
 
 
 @inlined
@@ -132,35 +229,74 @@ def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
     return total
 
 
+@lowered(box_vectors.hold_values)
+def _hold_values_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> None:
+    """Grow a box of at least BLOCK dimensions until it contains the values `x`."""
+    for d in range(n_dims):
+        v, low, high = x[d], lower[d], upper[d]
+        lower[d] = v if (v < low or low != low) else low
+        upper[d] = v if (v > high or high != high) else high
+
+
+@inlined
+def hold(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> None:
+    """Grow a box to contain the values `x`.
+
+    A missing value changes no bound. A NaN bound becomes the first value in this dimension.
+    """
+    if n_dims >= BLOCK:
+        _hold_values_by_blocks(x, lower, upper, n_dims)
+        return
+    for d in range(n_dims):
+        v, low, high = x[d], lower[d], upper[d]
+        lower[d] = v if (v < low or low != low) else low
+        upper[d] = v if (v > high or high != high) else high
+
+
 @lowered(box_vectors.hold_points)
 def _hold_by_blocks(
-    batch: Array[PointAt], n: int, word: int, lower: Float32s, upper: Float32s, n_dims: int
+    batch: Array[PointAt],
+    n: int,
+    word: int,
+    is_scaled: int,
+    offsets: Float64s,
+    factors: Float64s,
+    lower: Float32s,
+    upper: Float32s,
+    n_dims: int,
 ) -> None:
     """Grow a box of at least BLOCK dimensions until it contains the points of a batch."""
-    for i in range(n):
-        x = Float32s(batch[i].point, word, n_dims)
-        for d in range(n_dims):
-            v, low, high = x[d], lower[d], upper[d]
+    for d in range(n_dims):
+        for i in range(n):
+            v = value_in(batch[i].point, Source(word, is_scaled, offsets, factors), d)
+            low, high = lower[d], upper[d]
             lower[d] = v if (v < low or low != low) else low
             upper[d] = v if (v > high or high != high) else high
 
 
 @inlined
 def hold_batch(
-    batch: Array[PointAt], n: int, word: int, lower: Float32s, upper: Float32s, n_dims: int
+    batch: Array[PointAt], n: int, source: Source, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
-    """Grow a box to contain the first `n` points of a batch, whose values begin at `word`.
-
-    A missing value changes no bound. A NaN bound becomes the first value in this dimension.
-    """
+    """Grow a box to contain the first `n` points of a batch, as `hold` does for values."""
     if n_dims >= BLOCK:
-        _hold_by_blocks(batch, n, word, lower, upper, n_dims)
+        _hold_by_blocks(
+            batch,
+            n,
+            source.word,
+            source.is_scaled,
+            source.offsets,
+            source.factors,
+            lower,
+            upper,
+            n_dims,
+        )
         return
     for d in range(n_dims):
         low = lower[d]
         high = upper[d]
         for i in range(n):
-            v = Float32s(batch[i].point, word, n_dims)[d]
+            v = value_in(batch[i].point, source, d)
             low = v if (v < low or low != low) else low
             high = v if (v > high or high != high) else high
         lower[d] = low
@@ -168,11 +304,11 @@ def hold_batch(
 
 
 @inlined
-def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    """Grow a box to contain a point, whose values begin at the word `word` of the point's row."""
+def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper: Float32s) -> None:
+    """Grow a box to contain a stored point."""
     one = _room_of_one()
     one[0].point = point
-    hold_batch(one, 1, word, lower, upper, n_dims)
+    hold_batch(one, 1, source_of(forest, tree), lower, upper, forest.n_dims)
 
 
 # Boxes of light nodes are not stored, but computed from the points below the nodes.
@@ -206,13 +342,13 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             while p != NONE:
                 point = forest.points.row(p)
                 # The values are prefetched, since they are read after all points are in the batch.
-                prefetch(forest.values_in(tree, point), forest.dim_capacity)
+                forest.prefetch_values(tree, point)
                 batch[n].point = point
                 n += 1
                 p = Int32s(point, slot_word, 1)[0]
         elif ref != EMPTY:
             point = forest.points.row(~ref)
-            prefetch(forest.values_in(tree, point), forest.dim_capacity)
+            forest.prefetch_values(tree, point)
             batch[n].point = point
             n += 1
         if n_waiting == 0:
@@ -237,9 +373,9 @@ def begin_box(forest: Forest, box: Float32s) -> None:
 @inlined
 def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Float32s) -> None:
     """Grow a box until it contains the first `n` points of a batch."""
-    capacity, n_dims = forest.dim_capacity, forest.n_dims
-    word = forest.values_word + tree.first_value
-    hold_batch(batch, n, word, box.part(0, capacity), box.part(capacity, capacity), n_dims)
+    capacity, source = forest.dim_capacity, source_of(forest, tree)
+    lower, upper = box.part(0, capacity), box.part(capacity, capacity)
+    hold_batch(batch, n, source, lower, upper, forest.n_dims)
 
 
 @separate
@@ -260,10 +396,10 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
             forest.hold_below(forest, tree, ref, box)
         return
     # A point's values are both corners of the point's box.
-    values, capacity = forest.values_of(tree, ~ref), forest.dim_capacity
+    capacity = forest.dim_capacity
+    read_values(forest, tree, forest.points.row(~ref), box)
     for d in range(capacity):
-        box[d] = values[d]
-        box[capacity + d] = values[d]
+        box[capacity + d] = box[d]
 
 
 @helper
@@ -296,8 +432,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
     if ref < 0:
-        values = forest.values_of(tree, ~ref)
-        return distance_outside(x, values, values, forest.n_dims)
+        return distance_to_point(forest, tree, forest.points.row(~ref), x)
     node = tree.nodes.row(ref)
     if node.has_box(forest):
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -305,7 +440,10 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     batch = room_of_batch()
     n = gather(forest, tree, ref, batch, 0)
     # Forests with light nodes have at least BLOCK dimensions.
-    return distance_to_batch(batch, n, forest.values_word + tree.first_value, x, forest.n_dims)
+    source = source_of(forest, tree)
+    return distance_to_batch(
+        batch, n, source.word, source.is_scaled, source.offsets, source.factors, x, forest.n_dims
+    )
 
 
 @separate
@@ -334,8 +472,19 @@ def distances_down(
     starts[n_steps] = n
     n_steps += 1
     starts[n_steps] = gather(forest, tree, ref, batch, n)
-    word = forest.values_word + tree.first_value
-    distances_to_batch(batch, starts, n_steps, word, x, forest.n_dims, out)
+    source = source_of(forest, tree)
+    distances_to_batch(
+        batch,
+        starts,
+        n_steps,
+        source.word,
+        source.is_scaled,
+        source.offsets,
+        source.factors,
+        x,
+        forest.n_dims,
+        out,
+    )
     return 0
 
 

@@ -237,26 +237,27 @@ def _check_arrivals(owner: Any) -> None:
 
 def _check_values(owner: Any) -> None:
     """Refuse points with too large a value, or with a missing value if `has_missing` is 0."""
-    n_moved = owner._n_rows()["remainders"][0]
-    for kind, n in (("points", owner.n_points), ("remainders", n_moved)):
-        table: ChunkedRows = getattr(owner, kind)
-        columns = {column.name: column for column in owner._layouts()[kind].columns}
-        for chunk in table.chunks[0]:
-            for name in ("values", "remainders", "inputs"):
-                if name in columns and n > 0:
-                    part = columns[name].over(chunk, min(n, len(chunk)), table.row_bytes)
-                    _check_part(owner, name, part)
-            n -= len(chunk)
+    table: ChunkedRows = owner.points
+    columns, n = owner._point_layout().columns, owner.n_points
+    for chunk in table.chunks[0]:
+        for column in columns:
+            if column.name in ("columns", "inputs") and n > 0:
+                found = column.over(chunk, min(n, len(chunk)), table.row_bytes)
+                _check_part(owner, column.name, found)
+        n -= len(chunk)
 
 
 def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
-    """Refuse wrong values, remainders or inputs of points."""
+    """Refuse wrong inputs of points, or wrong columns of values."""
     forest, n_dims = owner.forest, int(owner.forest.n_dims)
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
         least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
         # The code of an absent level may be 0.
         bad = ((found < least) | (found > most)) & (found != 0.0)
+        # The mean of a feature replaces its missing values in projections.
+        if not forest.has_missing and owner.directions is None:
+            bad[:, : forest.n_inputs] |= np.isnan(found[:, : forest.n_inputs])
     else:
         bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > constants.FARTHEST_CUT
         if not forest.has_missing:
@@ -282,20 +283,18 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    # Each tree must have a valid frame and a valid column of values (see `scaling`).
+    # Each tree must have a valid scaling and a valid column of values (see `scaling`).
     words, n = owner.trees.words, owner.n_drawn
-    frames = words["frame"][:n].tolist()
-    known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
-    if not all(frame in own for frame, own in zip(frames, known, strict=True)):
-        refuse(owner, "frame", frames, "which is wrong for a tree")
+    scalings = words["scaling"][:n].tolist()
+    known = owner._scalings_of_trees() if owner.renews else [[forest.scaling]] * n
+    if not all(one in own for one, own in zip(scalings, known, strict=True)):
+        refuse(owner, "scaling", scalings, "which is wrong for a tree")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
-    if owner._has_sets and owner.keeps_inputs:
+    if owner._has_own_columns:
         # Redraws exchange the columns of trees, so the order of the columns is arbitrary.
-        found, columns = sorted(first_values), list(range(owner._n_columns))
-    elif owner._has_sets:
-        found, columns = first_values[:n], list(range(n))
+        found, columns = sorted(first_values), list(range(len(owner.trees)))
     else:
-        found, columns = first_values[:n], frames if owner._has_frames else [0] * n
+        found, columns = first_values[:n], scalings
     if found != [capacity * column for column in columns]:
         refuse(owner, "first_value", first_values, "which is wrong for a tree")
 
@@ -303,24 +302,15 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     """Refuse restored trees in which a renewal of widths has an invalid state."""
     forest = owner.shared[0]
-    bounds("frame", 0, int(owner.renews))
-    bounds("phase", constants.STEADY, constants.REBASING if owner.renews else constants.STEADY)
-    is_bound = forest.may_forget() and forest.phase != constants.STEADY
+    bounds("scaling", 0, int(owner.renews))
+    bounds("is_renewing", 0, int(owner.renews))
+    is_bound = forest.may_forget() and forest.is_renewing
     bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
-    is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
-    bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # Points are converted once (`scaling.move`) if they have a column for each frame, or
-    # if there is no spare tree. Otherwise points are converted again for each redrawn tree.
-    is_moved_once = owner._has_frames or owner._N_SPARE == 0
-    is_moved = is_drawing and is_moved_once and forest.renewed > 0
-    is_moved |= forest.phase == constants.REBASING
-    bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
-    if is_drawing:
-        bounds("n_moved", forest.taken, forest.n_points)
+    bounds("renewed", 0, forest.n_all_trees - 1 if forest.is_renewing else forest.n_all_trees)
     bounds("renewed_at_sample", 0, forest.n_samples)
-    looks = is_quiet and owner.renews and owner.warm_up is None
+    looks = not forest.is_renewing and owner.renews and not owner.is_warming_up
     bounds("next_look", 0 if looks else constants.NEVER, constants.NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
@@ -354,12 +344,12 @@ def check_sizes(owner: Any) -> None:
     """
     none = type(None)
     types: dict[str, Any] = dict.fromkeys(("scale", "bounded", "renews"), bool)
-    types |= {"trees": Memory, "shared": Memory, "known_ranges": dict, "frames": np.ndarray}
+    types |= {"trees": Memory, "shared": Memory, "known_ranges": dict, "scalings": np.ndarray}
     types |= {
         "directions": (none, transforms.CutDirections),
         "categories": (none, transforms.Categories),
     }
-    checks.check_types(owner, types | {"warm_up": (none, np.ndarray)})
+    checks.check_types(owner, types)
     if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     forest = owner.shared[0]
@@ -372,7 +362,7 @@ def check_sizes(owner: Any) -> None:
         refuse(owner, "shared", len(owner.shared), "but there is one forest")
     n_spare = owner._N_SPARE if owner.renews else 0
     bounds("n_trees", len(owner.trees) - n_spare, len(owner.trees) - n_spare)
-    bounds("input_capacity", 1, owner.frames.shape[-1] if owner.frames.ndim else 0)
+    bounds("input_capacity", 1, owner.scalings.shape[-1] if owner.scalings.ndim else 0)
     bounds("n_inputs", 0, forest.input_capacity)
     bounds("n_points", 0, min(forest.n_samples, 1 << 31))
     _check_forgetting(owner, bounds)
@@ -382,12 +372,14 @@ def check_sizes(owner: Any) -> None:
     if owner.bounded != (forest.max_splits != constants.UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
-    check_array(owner, "frames", owner.frames, np.float64, -LARGEST_RATE, LARGEST_RATE)
+    check_array(owner, "scalings", owner.scalings, np.float64, -LARGEST_RATE, LARGEST_RATE)
     checks.check_dtype(owner, "given", owner.given, np.float64)
     _check_renewal(owner, bounds)
-    if owner.warm_up is not None:
+    if owner.is_warming_up:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
-        checks.check_dtype(owner, "warm_up", owner.warm_up, np.float64)
+        bounds("next_fit", forest.n_points + 1, owner._warm_up_end)
+    elif owner.scale:
+        bounds("n_samples", owner._warm_up_end, constants.UNLIMITED)
     may_have_light = owner._may_have_light and forest.n_dims >= BLOCK
     bounds("light_size", 0, MOST_PARTS if may_have_light else 0)
     for name in ("nodes", "boxes", "side_rows"):

@@ -30,11 +30,5 @@ UNLIMITED = 2**62
 # `version` of a forest during a change.
 CLOSED = 0
 
-# Phases of a renewal of widths. STEADY: there is no renewal. DRAWING: trees are redrawn. REBASING:
-# all trees have been redrawn, and points are converted to the new widths (see `scaling`).
-STEADY = 0
-DRAWING = 1
-REBASING = 2
-
 # `next_look` of a forest whose widths are not checked, and `next_fit` after the warm-up.
 NEVER = 2**62

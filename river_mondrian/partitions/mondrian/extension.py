@@ -13,11 +13,11 @@ from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, 
 from ...limits import DONE, TOO_LARGE
 from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from . import forgetting, sampling
-from .boxes import distance_outside, gap, hold, make_box, write_box
-from .constants import COMPLETE, EMPTY, LEFT, NONE, PAUSED, RIGHT, START, STEADY, UNLIMITED
+from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
+from .constants import COMPLETE, EMPTY, LEFT, NEVER, NONE, PAUSED, RIGHT, START, UNLIMITED
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
-from .scaling import store_rows, store_values
+from .scaling import find_too_large, set_scaling, store_inputs, store_rows
 
 # Number of trees that a kernel walks in lock-step.
 LANES = 16
@@ -55,8 +55,7 @@ def insert_parent(
 
     The function implements lines 4 to 9 of Algorithm 4 (Lakshminarayanan et al. 2014).
     """
-    point = forest.points.row(p)
-    x = forest.values_in(tree, point)
+    x = tree.walk_values
     j = sampling.new_row(forest, tree)
     node = tree.nodes.row(j)
     n_samples = 2 if ref < 0 else tree.nodes.row(ref).n_samples + 1
@@ -87,7 +86,7 @@ def insert_parent(
         cut = uniform_cut(tree, v, lower[dim])
         own_side = LEFT
     if node.has_box(forest):
-        hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
+        hold(x, lower, upper, n_dims)
 
     # Lines 6 to 9: insert the new node between `ref` and the parent of `ref`. The point becomes a
     # leaf.
@@ -140,7 +139,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
     The function implements lines 1 to 9 of Algorithm 4 at a leaf. Returns whether the cut was
     inserted.
     """
-    rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
+    rate = sampling.distance_to(forest, tree, ref, tree.walk_values)
     if rate > 0.0:
         time = exponential(tree, rate)
         if time < tree.lifetime - tree.walk_time:
@@ -250,13 +249,14 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
+    tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_room)
     lane.n_light = 0
 
 
 @merged
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     """Return the distance of a walk's point from the current node's box; the node may be light."""
-    x = forest.values_in(tree, lane.point)
+    x = tree.walk_values
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)
     if lane.n_light == 0:
@@ -274,7 +274,7 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
         make_box(forest, tree, tree.walk_ref)
     if node.has_box(forest) and (rate > 0.0 or forest.has_missing == 1):
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-        hold(lane.point, forest.values_word + tree.first_value, lower, upper, forest.n_dims)
+        hold(tree.walk_values, lower, upper, forest.n_dims)
 
 
 @merged
@@ -285,8 +285,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     time of a cut that separates the point from the box. Lines 10 to 14 move to the child.
     """
     node = tree.nodes.known(lane.node)
-    value_word = layout.values_word + tree.first_value
-    x = Float32s(lane.point, value_word, layout.capacity)
+    x = tree.walk_values
     # `lower` and `upper` are valid, and are used, only in forests without light nodes. In these
     # forests, the rows of nodes contain the boxes.
     lower = Float32s(node, layout.box_word, layout.capacity)
@@ -305,7 +304,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         _hold_in_wide(forest, tree, lane, rate)
     # The first value in a dimension adds no distance, but extends the box.
     elif rate > 0.0 or layout.has_missing == 1:
-        hold(lane.point, value_word, lower, upper, layout.n_dims)
+        hold(x, lower, upper, layout.n_dims)
     # Lines 10 to 14: the step to the child.
     node.n_samples = node.n_samples + 1
     side = sampling.side_of(forest, tree, node, x)
@@ -321,7 +320,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         lane.node = below
     else:
         lane.node = tree.nodes.none()
-        prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
+        forest.prefetch_values(tree, forest.points.row(~child))
     return True
 
 
@@ -424,14 +423,15 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 
 @inlined
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Store the values of a sample as point `p`, and extend every tree by the point (Algorithm 3).
+    """Store the inputs of a sample as point `p`, and extend every tree by the point (Algorithm 3).
 
     The point's other fields are already stored. Returns the result of `extend_trees`. If input i is
     too large, returns `TOO_LARGE - i` and changes no tree.
     """
-    bad = store_values(forest, inputs, p)
+    bad = find_too_large(forest, inputs)
     if bad >= 0:
         return TOO_LARGE - bad
+    store_inputs(forest, inputs, p)
     set_walks(forest, p, p + 1)
     return extend_trees(forest, 0, forest.n_holding(p), LANES)
 
@@ -457,7 +457,7 @@ def count_walked(forest: Forest) -> None:
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
-    if forest.phase != STEADY:
+    if forest.is_renewing == 1:
         forest.owed = forest.owed + n
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
@@ -465,7 +465,8 @@ def count_walked(forest: Forest) -> None:
                 forgetting.link_arrivals(forest, forest.last_arrival, p)
                 forgetting.link_arrivals(forest, p, NONE)
         forest.n_points = forest.n_points + n
-        if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
+        is_steady = forest.next_fit == NEVER and forest.is_renewing == 0
+        if forest.max_splits != UNLIMITED and is_steady:
             forest.is_full = 1
             for t in range(forest.n_trees):
                 if forest.trees[t].n_splits < forest.max_splits:
@@ -493,6 +494,14 @@ def count(forest: F) -> None:
     count_walked(forest)
 
 
+@kernel
+def end_warm_up(forest: F, next_look: int) -> None:
+    """End the warm-up, and set the number of samples at the first check of widths."""
+    forest.next_fit = NEVER
+    forest.next_look = next_look
+    count_walked(forest)
+
+
 @batch_kernel
 def finish(forest: F) -> int:
     """Run the walks of all trees with `extend_trees`. If all walks end, count the samples."""
@@ -503,24 +512,25 @@ def finish(forest: F) -> int:
 
 
 @inlined
-def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples with the offsets and factors in `scaling`."""
-    capacity = forest.input_capacity
-    for d in range(forest.n_inputs):
-        forest.offsets(forest.frame)[d] = scaling[d]
-        forest.factors(forest.frame)[d] = scaling[capacity + d]
-    store_rows(forest, forest.raw_values, n, 0)
+def fit(forest: Forest, scaling: Float64s, n: int, next_fit: int) -> None:
+    """Store the sample in `inputs` as point `n` - 1, and give `n` samples a scaling.
+
+    The trees must be built from these samples next. The next fit is at `next_fit` samples.
+    """
+    set_scaling(forest, scaling, n - 1)
+    store_inputs(forest, forest.inputs, n - 1)
+    forest.next_fit = next_fit
 
 
 @kernel
 @rare
-def rebuild(forest: F, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples, and build the trees from these samples.
+def rebuild(forest: F, scaling: Float64s, n: int, next_fit: int) -> None:
+    """Call `fit`, and build the trees from the first `n` samples.
 
     The points' other fields are already stored. The call counts the last point as learned. The
     caller has reserved room for the points, and for the rows that `sampling.build` needs.
     """
-    rescale(forest, scaling, n)
+    fit(forest, scaling, n, next_fit)
     sampling.build(forest, 0, forest.n_trees, n)
     forest.first_walking = n - 1
     forest.n_walking = 1

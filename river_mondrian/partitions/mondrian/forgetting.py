@@ -22,7 +22,7 @@ values.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
 point. In a full window, the new sample gets the number of the oldest sample. `find_equal` compares
-values to find the sample to forget.
+inputs to find the sample to forget.
 """
 
 import math
@@ -30,11 +30,11 @@ import math
 from ... import records as rec
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...limits import LARGEST, TOO_LARGE
-from .boxes import begin_box, box_of, hold, linear_dimension
-from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, STEADY, UNLIMITED
+from .boxes import begin_box, box_of, hold_point, linear_dimension, values_of
+from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, UNLIMITED
 from .records import F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
-from .scaling import has_missing, remainders_of, scale
+from .scaling import find_too_large, scale
 
 # On the path of a search, UP plus the row of the parent (NONE above the root) replaces the
 # reference to the child. References to points are larger than these values.
@@ -108,7 +108,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
 
     Afterwards the references on the path refer to parents.
     """
-    x = forest.values_of(tree, p)
+    x = values_of(forest, tree, p, tree.value_room)
     is_whole = forest.has_missing == 0
     above, ref = NONE, int(tree.root)
     while True:
@@ -142,6 +142,8 @@ class Descent(rec.Record):
     # The current reference, and the row of its parent, or NONE.
     ref: rec.Int64
     above: rec.Int64
+    # The values of the point.
+    sample: rec.Float32s
 
 
 room_of_descents = rec.room_of_array(Descent, LANES)
@@ -170,6 +172,7 @@ def find_in_trees(
         descent.tree = tree
         descent.ref = tree.root
         descent.above = NONE
+        descent.sample = values_of(forest, tree, p, tree.value_room)
         if forest.has_missing == 1:
             descent.ref, descent.above = _find(forest, tree, p)
     goes_on = forest.has_missing == 0
@@ -182,7 +185,7 @@ def find_in_trees(
                 continue
             goes_on = True
             node = tree.nodes.row(ref)
-            x = forest.values_of(tree, p)
+            x = descent.sample
             side = RIGHT if x[node.dim] > node.cut else LEFT
             child, other = node.child(side), node.child(LEFT + RIGHT - side)
             _turn_up(node, side, descent.above)
@@ -195,7 +198,7 @@ def find_in_trees(
                 if other >= 0:
                     rec.prefetch(tree.nodes.row(other), forest.node_words)
                 else:
-                    rec.prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
+                    forest.prefetch_values(tree, forest.points.row(~other))
 
 
 # Removal from leaves and nodes.
@@ -250,8 +253,8 @@ def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -
 
 
 @merged
-def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
-    """Remove a point from a leaf of several points, and return the new reference to the leaf.
+def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int, x: rec.Float32s) -> int:
+    """Remove a point with the values `x` from a leaf of several points; return the new reference.
 
     If a single point remains, the leaf's row is freed.
     """
@@ -272,11 +275,11 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         extent = linear_dimension(lower, upper, forest.n_dims)
         may_shrink = extent > 0.0 or forest.has_missing == 1
-        if may_shrink and _touches(forest, tree, node, forest.values_of(tree, p)):
+        if may_shrink and _touches(forest, tree, node, x):
             begin_box(forest, node.box(forest, tree))
-            word, q = forest.values_word + tree.first_value, node.first_point
+            q = node.first_point
             while q != NONE:
-                hold(forest.points.row(q), word, lower, upper, forest.n_dims)
+                hold_point(forest, tree, forest.points.row(q), lower, upper)
                 q = forest.links_of(q)[tree.slot]
     if node.dim == COMPLETE and node.is_paused(forest):
         node.give_back(forest, tree)
@@ -311,9 +314,9 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
 def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
     """Remove a stored point from a tree after a search has found the point's leaf."""
     tree = forest.trees[t]
-    x = forest.values_of(tree, p)
+    x = values_of(forest, tree, p, tree.value_room)
     if ref >= 0 and tree.nodes.row(ref).n_samples > 1:
-        ref = _leave_leaf(forest, tree, ref, p)
+        ref = _leave_leaf(forest, tree, ref, p, x)
     else:
         if ref >= 0:
             tree.nodes.row(ref).give_back(forest, tree)
@@ -374,15 +377,11 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
 
 @inlined
 def clear_point(forest: Forest, p: int) -> None:
-    """Zero the row of a point that is in no tree. In the warm-up, also clear the stored inputs."""
+    """Zero the row of a point that is in no tree."""
     n_words = forest.links_word + forest.n_slots
     words = rec.Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
         words[i] = 0
-    if forest.raw_values:
-        inputs = forest.raw_values.part(forest.input_capacity * p, forest.input_capacity)
-        for d in range(forest.input_capacity):
-            inputs[d] = math.nan
 
 
 @inlined
@@ -411,16 +410,6 @@ def _move_to(forest: F, p: int, hole: int) -> None:
     others = rec.Int32s(forest.points.row(hole), 0, n_words)
     for i in range(n_words):
         others[i] = words[i]
-    if forest.phase != STEADY and p < forest.n_moved and forest.keeps_inputs == 0:
-        known, copied = remainders_of(forest, p), remainders_of(forest, hole)
-        for d in range(forest.dim_capacity):
-            copied[d] = known[d]
-    if forest.raw_values:
-        capacity = forest.input_capacity
-        row = forest.raw_values.part(capacity * p, capacity)
-        other = forest.raw_values.part(capacity * hole, capacity)
-        for d in range(capacity):
-            other[d] = row[d]
     if forest.window != UNLIMITED:
         own = forest.arrivals.row(p)
         older, newer = int(own.older), int(own.newer)
@@ -457,7 +446,7 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     """
     if forest.n_points < forest.window:
         return forest.n_points
-    bad = scale(forest, forest.row, inputs)
+    bad = find_too_large(forest, inputs)
     if bad >= 0:
         return TOO_LARGE - bad
     p = int(forest.first_arrival)
@@ -466,54 +455,24 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     return p
 
 
-# Relative and absolute tolerances for values that were rounded differently. NEAR allows for errors
-# in the last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range,
-# since inputs are known to about 48 bits.
-NEAR = 2.0**-22
-NEAR_ZERO = 2.0**-32
-
 _room_of_found = rec.room_of_words(rec.Int64s, 2)
 
 
 @inlined
-def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
-    """Return whether a stored point equals the sample in the next point's row.
+def _equals(forest: Forest, p: int) -> bool:
+    """Return whether a stored point equals the sample in `inputs`.
 
-    The next point's row has the sample's weight, and its label or target. The forest's `row` has
-    the sample's values. Values are compared in the column of the current frame, or in all sets (see
-    `scaling`).
+    The next point's row has the sample's weight, and its label or target.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
         return False
-    n_dims = forest.n_dims
-    for s in range(forest.n_sets):
-        first = int(forest.trees[s].first_value)
-        if forest.has_frames == 1:
-            first = forest.dim_capacity * forest.frame
-        known = rec.Float32s(point, forest.values_word + first, n_dims)
-        values = forest.row.part(first, n_dims)
-        for d in range(n_dims):
-            a, b = known[d], values[d]
-            is_same = a == b or (a != a and b != b)
-            if not is_same and not is_exact:
-                # After a renewal of widths, equal samples may have values that differ by rounding.
-                is_same = abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
-            if not is_same:
-                return False
+    known, inputs = forest.inputs_in(point), forest.inputs
+    for d in range(forest.n_inputs):
+        a, b = known[d], inputs[d]
+        if not (a == b or (a != a and b != b)):
+            return False
     return True
-
-
-@merged
-def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s) -> None:
-    """Count the points that equal the sample in `row`, exactly or up to rounding (`find_equal`)."""
-    out[0] = 0
-    p = 0
-    while p < forest.n_points and out[0] < most:
-        if _equals(forest, p, is_exact):
-            out[0] = out[0] + 1
-            out[1] = p
-        p += 1
 
 
 @separate
@@ -522,32 +481,30 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
 
     The sample's other fields are in the next point's row. Writes to `out` the count, and the number
     of the last equal point. The search covers the points in the sample's leaf. If a value is
-    missing, the sample may be in another leaf, so the search covers all points. After a renewal of
-    widths, values may be rounded differently. If fewer than `most` points are equal, points that
-    are equal up to rounding are counted instead.
+    missing, the sample may be in another leaf, so the search covers all points.
     """
     out[0] = 0
     out[1] = NONE
     if scale(forest, forest.row, forest.inputs) >= 0:
         return
-    if has_missing(forest, forest.row):
-        _count_among_all(forest, most, True, out)
-    else:
-        tree = forest.trees[0]
-        x = forest.row.part(tree.first_value, forest.dim_capacity)
-        ref = int(tree.root)
-        while is_inner(tree, ref):
-            node = tree.nodes.row(ref)
-            ref = node.left if x[node.dim] <= node.cut else node.right
-        p = tree.nodes.row(ref).first_point if ref >= 0 else ~ref
-        while p != NONE and out[0] < most:
-            if _equals(forest, p, True):
-                out[0] = out[0] + 1
-                out[1] = p
+    searches_all = False
+    for d in range(forest.n_inputs):
+        searches_all = searches_all or forest.inputs[d] != forest.inputs[d]
+    tree = forest.trees[0]
+    x = forest.row.part(tree.first_value, forest.dim_capacity)
+    ref = int(tree.root)
+    while not searches_all and is_inner(tree, ref):
+        node = tree.nodes.row(ref)
+        ref = node.left if x[node.dim] <= node.cut else node.right
+    p = 0 if searches_all else (tree.nodes.row(ref).first_point if ref >= 0 else ~ref)
+    while p != NONE and p < forest.n_points and out[0] < most:
+        if _equals(forest, p):
+            out[0] = out[0] + 1
+            out[1] = p
+        if searches_all:
+            p += 1
+        else:
             p = NONE if ref < 0 else int(forest.links_of(p)[tree.slot])
-    has_remainders = forest.has_frames == 1 and forest.keeps_inputs == 0
-    if out[0] < most and has_remainders and forest.renewed_at_sample > 0:
-        _count_among_all(forest, most, False, out)
 
 
 @kernel
@@ -563,9 +520,8 @@ def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
     Returns 1, or 0 if there is no equal point. Another point gets the free number, so that numbers
-    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. The
-    other points that `scaling.move` has converted have the next numbers. The last point of each
-    group gets the free number, and the previous number of this point becomes free.
+    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. If one
+    of them is forgotten, the last of them gets its number, and their last number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
@@ -576,27 +532,15 @@ def forget_equal(forest: F) -> int:
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)
-    if forest.phase != STEADY:
-        if hole < forest.taken:
-            last = forest.taken - 1
-            _move_to(forest, last, hole)
-            forest.taken = last
-            hole = last
-        if hole < forest.n_moved:
-            last = forest.n_moved - 1
-            _move_to(forest, last, hole)
-            if forest.keeps_inputs == 0:
-                kept = remainders_of(forest, last)
-                for d in range(forest.dim_capacity):
-                    kept[d] = 0.0
-            forest.n_moved = last
-            hole = last
+    if forest.is_renewing == 1 and hole < forest.taken:
+        last = forest.taken - 1
+        _move_to(forest, last, hole)
+        forest.taken = last
+        hole = last
     last = forest.n_points - 1
     _move_to(forest, last, hole)
     clear_point(forest, last)
     forest.n_points = last
-    # `n_moved` keeps its last value after a renewal, but must not exceed the number of points.
-    forest.n_moved = min(forest.n_moved, last)
     for i in range(forest.n_values):
         forest.row[i] = 0.0
     for d in range(forest.n_inputs):

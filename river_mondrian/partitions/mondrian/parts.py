@@ -34,10 +34,10 @@ class _Rows(NamedTuple):
     records: NDArray[np.uint8]
     # The rows of each tree in each table.
     tables: dict[str, list[NDArray[np.int32]]]
-    # Parts of the points' rows: the subclass's fields, the values that these trees cut, the inputs,
+    # Parts of the points' rows: the subclass's fields, these trees' columns of values, the inputs,
     # and a link for each tree.
     points: NDArray[np.int32]
-    values: NDArray[np.int32]
+    columns: NDArray[np.int32]
     inputs: NDArray[np.int32]
     links: NDArray[np.int32]
 
@@ -51,15 +51,14 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
         for name in TABLES
     }
     rows = trees.points.rows(0, trees.n_points)
-    ends = [int(word) for word in (forest.values_word, forest.inputs_word, forest.links_word)]
-    points, values, inputs, links = np.split(rows, ends, axis=1)
-    if trees._has_sets:
-        # A spare tree has a column of values only if points store their inputs.
-        firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
-        values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
+    ends = [int(word) for word in (forest.columns_word, forest.inputs_word, forest.links_word)]
+    points, columns, inputs, links = np.split(rows, ends, axis=1)
+    if trees._has_own_columns:
+        firsts = trees.trees.words["first_value"][start:stop]
+        columns = columns[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
     # The state of a `Memory` excludes addresses.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
-    return _Rows(records, tables, points, values, inputs, links[:, slots])
+    return _Rows(records, tables, points, columns, inputs, links[:, slots])
 
 
 def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
@@ -79,7 +78,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     memory.bytes[:] = records
     memory.words["slot"] = np.arange(len(memory))
     n = len(memory) - (len(like.trees) - like.n_trees)
-    if like._has_sets:
+    if like._has_own_columns:
         memory.words["first_value"] = int(like.forest.dim_capacity) * np.arange(len(memory))
     shared = copy.deepcopy(like.shared)
     shared[0].n_trees, shared[0].first_tree = n, first_tree
@@ -91,9 +90,9 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
             memory.words[f"{name}.n_rows"][n:] = 0
             memory.words[FREE_ROWS[name]][n:] = NONE
             tables[name][n:] = [one[:0] for one in tables[name][n:]]
-    values = [part.values for part in rows] if like._has_sets else [rows[0].values]
+    columns = [part.columns for part in rows] if like._has_own_columns else [rows[0].columns]
     links = [part.links for part in rows]
-    tables["points"] = [np.concatenate([rows[0].points, *values, rows[0].inputs, *links], axis=1)]
+    tables["points"] = [np.concatenate([rows[0].points, *columns, rows[0].inputs, *links], axis=1)]
     given = {name: PackedRows(table) for name, table in tables.items()}
     given |= own | {"trees": memory, "shared": shared}
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
@@ -111,7 +110,7 @@ def part_of(trees: Trees, start: int, stop: int) -> Trees:
     The trees must have learned the samples that set ranges and hyperparameters (`splits_at`).
     """
     own: dict[str, Any] = {}
-    if trees._has_sets:
+    if trees._has_own_columns:
         name = "categories" if trees.directions is None else "directions"
         own[name] = trees.__dict__[name].part(start, stop)
     rows = [_read(trees, start, stop), *_read_spare(trees)]
@@ -132,7 +131,7 @@ def joined(parts: Sequence[Trees]) -> Trees:
             raise ValueError(f"tree {n} is to follow, but got tree {part.forest.first_tree}")
         n += part.n_trees
     own: dict[str, Any] = {}
-    if first._has_sets:
+    if first._has_own_columns:
         name = "categories" if first.directions is None else "directions"
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]

@@ -93,7 +93,7 @@ class TreeReader:
             offsets, factors = self.scaling_of(0)
         else:
             low, high = self.store.directions.ranges()
-            offsets, factors = self.store.scaling[:, : self.store.n_inputs]
+            offsets, factors = self.store.current_scaling[:, : self.store.n_inputs]
         return low / factors + offsets, high / factors + offsets
 
     def level_place(self, t: int, dim: int, code: float) -> float:
@@ -103,7 +103,7 @@ class TreeReader:
     # Nodes.
 
     def values_of_row(self, t: int) -> Floats:
-        """Return the values of the last predicted sample in the column that a tree cuts."""
+        """Return the values of the last predicted sample in a tree."""
         first = self.store.trees[self.slot_of(t)].first_value
         values: Floats = self.store.row[first : first + self.forest.n_dims].astype(np.float64)
         return values
@@ -185,7 +185,8 @@ class Explainer(TreeReader, abc.ABC):
             return values
         low, high = directions.ranges()
         # The sides are in the units of the tree's scaling.
-        sides = (high - low) * (store.scaling_of(slot)[1] / store.scaling[1, : store.n_inputs])
+        current = store.current_scaling[1, : store.n_inputs]
+        sides = (high - low) * (store.scaling_of(slot)[1] / current)
         extents = np.abs(directions.of_tree(slot)) * sides
         total = extents.sum(axis=1, keepdims=True)
         found: Floats = (extents / np.where(total > 0.0, total, 1.0)).T @ values

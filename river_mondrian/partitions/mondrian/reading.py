@@ -209,7 +209,7 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], describe: Descript
             setattr(nodes[parent], side, number)
         if ref < 0:
             point: Point = forest.points.row(~ref)
-            low = high = forest.values_in(tree, point).view()
+            low, high = box_at(forest, t, ref)
             n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
             is_leaf, paused, extra = describe(ref, point)
         else:

@@ -8,13 +8,12 @@ each. The record ends with the fields of the subclass. A box is NaN in a dimensi
 the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
 few points have no boxes (`LightNode`).
 
-A point's row is its record (the fields of the subclass), its values as float32, and a link per
-tree. A link is the number of the next point of the same leaf. Cuts are thresholds on the values,
-which are scaled inputs or projections of inputs on cut directions. All trees share one column of
-values, unless each tree has its own directions or places of levels (see `transforms`). In that case
-each tree has a column. If widths are renewed (see `widths`), points have a second shared column. If
-each tree has a column, the spare tree, if any, also has a column. Points of trees with directions
-or categories then store their inputs, too (see `scaling`).
+A point's row is its record (the fields of the subclass), its inputs as float64, and a link per
+tree. A link is the number of the next point of the same leaf. Cuts are thresholds on *values*:
+float32 numbers that a tree computes from the inputs when it reads a point. Each tree has a scaling,
+an offset and a factor for each input (see `scaling`). Values of trees with cut directions or
+categories are projections or places of levels (see `transforms`). Such values are computed once,
+and stored in a column of the point's row.
 
 Each *kind* of forest (see `posteriors` and `features`) has a subclass of each record. The
 subclasses add fields, and override the methods that partitions call. Kernels that take a `Forest`
@@ -31,8 +30,8 @@ import numpy as np
 from ... import records as rec
 from ...compiling.kernels import inlined
 from ...limits import LARGEST
-from .constants import COMPLETE, DRAWING, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
-from .transforms import LevelPlaces, ObliqueTransform
+from .constants import COMPLETE, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
+from .transforms import LevelPlaces, ObliqueTransform, scaled
 
 # Cases of a node's row: an internal node, a leaf, a row in use, a free row.
 INNER = rec.Case("dim", 0, 2**31 - 1)
@@ -261,9 +260,9 @@ class LightNode(Node):
                 if ref >= 0:
                     rec.prefetch(tree.nodes.row(ref), 1)
                 else:
-                    rec.prefetch(forest.values_of(tree, ~ref), forest.dim_capacity)
+                    forest.prefetch_values(tree, forest.points.row(~ref))
         elif self.first_point != NONE:
-            rec.prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
+            forest.prefetch_values(tree, forest.points.row(self.first_point))
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
         """Allocate a separate row for the box, with undefined content, if boxes have such rows."""
@@ -320,10 +319,10 @@ class Tree(rec.Record):
     renewal_state: rec.Int64
     # The tree has no cut at or after this time.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
-    # Index of the tree's first value among a point's values, and index of the frame (the offsets
-    # and factors) of these values.
+    # Index of the tree's scaling, and of the tree's first value in a row of values (see
+    # `Forest.row`).
+    scaling: rec.Int64
     first_value: rec.Int64
-    frame: rec.Int64
     # Index of the tree's link in a point's row, and of the tree's rows in the tables of
     # `TreeMemory`.
     slot: rec.Int64
@@ -337,8 +336,11 @@ class Tree(rec.Record):
     walk_point: rec.Int64 = rec.transient()
     walk_end: rec.Int64 = rec.transient()
     rows_needed: rec.Int64 = rec.transient()
-    # Buffer for the box of a light node or a point.
+    # The values of the walk's point.
+    walk_values: rec.Float32s = rec.transient()
+    # Buffers for the box of a light node or a point, and for the values of a point.
     room: rec.Float32s = rec.derived()
+    value_room: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Set the fields that the subclass adds, before this redrawn tree replaces `old`."""
@@ -360,33 +362,33 @@ class Forest(rec.Record):
     tree_words: rec.Int64 = rec.derived()
     points: rec.Table[Point]
     # The word of a node's row where the box, or the number of the box's row, begins. The words of a
-    # point's row where values, inputs and links begin.
+    # point's row where columns of values, inputs and links begin.
     box_word: rec.Int64 = rec.derived()
-    values_word: rec.Int64 = rec.derived()
+    columns_word: rec.Int64 = rec.derived()
     inputs_word: rec.Int64 = rec.derived()
     links_word: rec.Int64 = rec.derived()
     # Largest number of samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
     # Functions that few forests need (`set_entries`): three functions of `boxes` for light nodes,
-    # `scale_sets` for sets of values, and two functions for redraws.
+    # two functions for columns of values, and a function for redraws.
     hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
     distance_to_light: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
     distances_down: Callable[
         [rec.Record, rec.Record, int, rec.Float32s, int, rec.Float64s], int
     ] = rec.entry()
-    scale_sets: Callable[[rec.Record, rec.Float32s, rec.Float64s], int] = rec.entry()
-    bring: Callable[[rec.Record, int], int] = rec.entry()
+    write_columns: Callable[[rec.Record, rec.Float32s, rec.Float64s], int] = rec.entry()
+    write_spare_column: Callable[[rec.Record, int], int] = rec.entry()
     do_owed: Callable[[rec.Record], int] = rec.entry()
     # Number of words of a node's row.
     node_words: rec.Int64 = rec.derived()
-    # Number of dimensions that trees cut, capacity for dimensions, and number of a point's values
-    # in all columns.
+    # Number of dimensions that trees cut, and capacity for dimensions.
     n_dims: rec.Int64
     dim_capacity: rec.Int64
+    # Number of values in a row of values (see `row`), and whether points store columns of values.
     n_values: rec.Int64 = rec.derived()
-    # Number of sets of values: with random directions or categories one per tree, otherwise one for
-    # all trees.
-    n_sets: rec.Int64 = rec.derived()
+    has_columns: rec.Int64 = rec.derived()
+    # Whether each tree has a column of its own, because of random directions or categories.
+    has_own_columns: rec.Int64 = rec.derived()
     # Number of features, and capacity for features.
     n_inputs: rec.Int64
     input_capacity: rec.Int64
@@ -417,45 +419,36 @@ class Forest(rec.Record):
     arrivals: rec.Table[Arrival]
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
-    # Number of points at the next refresh of ranges; NEVER after the warm-up.
-    next_fit: rec.Int64 = rec.stored(rec.Bounds(0, NEVER))
+    # Number of points at the next fit of ranges, NEVER after the warm-up. At the end of the warm-up
+    # this is the number of points, until `_end_warm_up` is done.
+    next_fit: rec.Int64 = rec.stored(rec.Bounds(1, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
     # Number of changes of inputs and classes, or CLOSED during a change that needs several kernel
     # calls. A kernel for one sample refuses calls for another version.
     version: rec.Int64 = rec.transient()
-    # Two frames, each with offsets and factors of `input_capacity` inputs, and the index of the
-    # current frame. Redrawn trees use the other frame.
-    frames: rec.Float64s
-    frame: rec.Int64
-    # Whether points have one column per frame, and whether points store their inputs.
-    has_frames: rec.Int64 = rec.derived()
-    keeps_inputs: rec.Int64 = rec.derived()
-    # The phase of a renewal of widths. While trees are redrawn, `renewed` is the current tree's
-    # index in the whole forest. `taken` is the number of points in the spare tree or, in the phase
-    # REBASING, of rebased points (see `scaling`).
-    phase: rec.Int64
+    # Two scalings, each with offsets and factors of `input_capacity` inputs, and the index of the
+    # current scaling. During a renewal of widths, trees are redrawn with the other scaling.
+    scalings: rec.Float64s
+    scaling: rec.Int64
+    is_renewing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
+    # The index, in the whole forest, of the tree that is being redrawn, and the number of points in
+    # the spare tree.
     renewed: rec.Int64
     taken: rec.Int64
-    # Number of points that have values for the redrawn tree. The rounding remainders of these
-    # points, if any, are in separate rows (see `scaling`).
-    n_moved: rec.Int64
-    remainders: rec.Table[rec.Record]
     # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Number of learned samples whose share of the renewal's work has not been done. In adaptive
-    # forests, the number of points that may be converted to the new widths. `is_taking`: whether
-    # the spare tree is being extended.
+    # Number of learned samples whose share of the renewal's work has not been done, and whether the
+    # spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
-    # Inputs of past samples during the warm-up, in rows of `input_capacity`.
-    raw_values: rec.Float64s
     # Projections of inputs on cut directions, if there are directions.
     oblique: ObliqueTransform
     # Places of levels in trees, if there are categories.
     levels: LevelPlaces
-    # The inputs and the values of the sample that is learned or predicted.
+    # The inputs and the values of the sample that is learned or predicted. A row of values has the
+    # values of each tree that has a column of its own. Otherwise it has the values in each scaling.
     inputs: rec.Float64s
     row: rec.Float32s
 
@@ -463,17 +456,31 @@ class Forest(rec.Record):
         """Return the number of samples that were learned and not forgotten."""
         return self.n_samples - self.n_forgotten
 
-    def values_of(self, tree: Tree, p: int) -> rec.Float32s:
-        """Return the values of stored point `p` in the column that a tree cuts."""
-        return self.values_in(tree, self.points.row(p))
-
-    def values_in(self, tree: Tree, point: Point) -> rec.Float32s:
-        """Return the values of a point in the column that a tree cuts."""
-        return rec.Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
-
     def inputs_in(self, point: Point) -> rec.Float64s:
-        """Return the inputs in a point's row, if points keep inputs; a missing input is NaN."""
+        """Return the inputs in a point's row; a missing input is NaN."""
         return rec.Float64s(point, self.inputs_word, self.input_capacity)
+
+    def columns_in(self, point: Point) -> rec.Float32s:
+        """Return the row of values in a point's row, if points store columns of values."""
+        return rec.Float32s(point, self.columns_word, self.n_values)
+
+    def column_in(self, tree: Tree, point: Point) -> rec.Float32s:
+        """Return a tree's values in a point's row, if points store columns of values."""
+        return rec.Float32s(point, self.columns_word + tree.first_value, self.dim_capacity)
+
+    def value_in(self, tree: Tree, point: Point, d: int) -> float:
+        """Return a point's value in a dimension of a tree."""
+        if self.has_columns == 1:
+            return self.column_in(tree, point)[d]
+        offset, factor = self.offsets(tree.scaling)[d], self.factors(tree.scaling)[d]
+        return scaled(self.inputs_in(point)[d], offset, factor)
+
+    def prefetch_values(self, tree: Tree, point: Point) -> None:
+        """Prefetch the data of a point that its values in a tree are computed from."""
+        if self.has_columns == 1:
+            rec.prefetch(self.column_in(tree, point), self.dim_capacity + 1)
+        else:
+            rec.prefetch(self.inputs_in(point), 2 * self.input_capacity + 1)
 
     def links_of(self, p: int) -> rec.Int32s:
         """Return a stored point's links by slot: the next point in the leaf's list, or NONE."""
@@ -483,13 +490,13 @@ class Forest(rec.Record):
         """Return the links in a point's row by slot."""
         return rec.Int32s(point, self.links_word, self.n_slots)
 
-    def offsets(self, frame: int) -> rec.Float64s:
-        """Return the offsets of a frame, which are subtracted from inputs."""
-        return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
+    def offsets(self, scaling: int) -> rec.Float64s:
+        """Return the offsets of a scaling, which are subtracted from inputs."""
+        return self.scalings.part(2 * scaling * self.input_capacity, self.input_capacity)
 
-    def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors of a frame, which multiply the inputs minus the offsets."""
-        return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
+    def factors(self, scaling: int) -> rec.Float64s:
+        """Return the factors of a scaling, which multiply the inputs minus the offsets."""
+        return self.scalings.part((2 * scaling + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
         """Return the redrawn tree's index in this part.
@@ -500,7 +507,7 @@ class Forest(rec.Record):
 
     def draws(self) -> bool:
         """Return whether a tree of this part is being redrawn."""
-        return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
+        return self.is_renewing == 1 and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
         """Return the number of trees with nodes, including the spare tree during a redraw."""
@@ -550,7 +557,6 @@ class Layout(NamedTuple):
     n_dims: int
     capacity: int
     box_word: int
-    values_word: int
     node_words: int
     max_splits: int
     has_missing: int
@@ -564,7 +570,6 @@ def layout_of(forest: Forest) -> Layout:
         forest.n_dims,
         forest.dim_capacity,
         forest.box_word,
-        forest.values_word,
         forest.node_words,
         forest.max_splits,
         forest.has_missing,

@@ -66,9 +66,7 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a reference."""
     if ref < 0:
-        # A point's values are both corners of the point's box.
-        values = forest.values_of(tree, ~ref)
-        return boxes.distance_outside(x, values, values, forest.n_dims)
+        return boxes.distance_to_point(forest, tree, forest.points.row(~ref), x)
     node = tree.nodes.row(ref)
     # For subclasses whose nodes always have a box, this branch is not compiled.
     if not node.has_box(forest):
@@ -106,8 +104,8 @@ def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Update a leaf's count, box and subclass fields for a new point, but not the leaf's list."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
-        word = forest.values_word + tree.first_value
-        boxes.hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+        boxes.hold_point(forest, tree, point, lower, upper)
     elif node.n_samples >= forest.light_size:
         boxes.make_box(forest, tree, j)
     node.add_point(forest, point)
@@ -261,7 +259,8 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
     p = first
     while p != NONE:
         following = forest.links_of(p)[tree.slot]
-        side = nearer_side(forest, tree, left, right, forest.values_of(tree, p))
+        x = boxes.values_of(forest, tree, p, tree.value_room)
+        side = nearer_side(forest, tree, left, right, x)
         put_point(forest, tree, left if side == LEFT else right, p)
         p = following
 
@@ -301,14 +300,14 @@ def _divide(
     # Each point of a list costs a cache miss, so a short list is read only once.
     in_batch = node.n_samples <= BATCH
     # The loop writes to memory, so the fields are read before the loop, not for each point.
-    value_word = forest.values_word + tree.first_value + dim
+    source = boxes.source_of(forest, tree)
     link_word = forest.links_word + tree.slot
     p = node.first_point
     while p != NONE:
         point = forest.points.row(p)
         link = Int32s(point, link_word, 1)
         following = link[0]
-        v = Float32s(point, value_word, 1)[0]
+        v = boxes.value_in(point, source, dim)
         if in_batch:
             # Both batches are filled from the end. Each point is written to both batches, and the
             # next point overwrites the wrong entry.

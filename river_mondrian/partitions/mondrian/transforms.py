@@ -27,7 +27,7 @@ from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
 
 class Moments(rec.Record):
-    """Moments and range of an input's values, scaled by the frame of the trees (see `scaling`)."""
+    """Moments and range of an input's values in the current scaling (see `scaling`)."""
 
     n: rec.Float64
     mean: rec.Float64
@@ -50,10 +50,10 @@ class ObliqueTransform(rec.Record):
     moments: rec.Array[Moments]
     # Replacements for missing inputs of stored samples while trees are redrawn.
     means: rec.Float64s
-    # Offsets and factors of two frames, and the frame of the moments.
-    frames: rec.Float64s
-    frame: rec.Int64
-    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. `lacks`:
+    # Two scalings of the inputs, and the index of the current scaling, which the moments have.
+    scalings: rec.Float64s
+    scaling: rec.Int64
+    # Buffers for a sample's inputs in each scaling, and for the values of a set. `lacks`:
     # whether the value along a direction may be missing.
     inputs: rec.Float64s
     projected: rec.Float64s
@@ -62,19 +62,19 @@ class ObliqueTransform(rec.Record):
     project: Callable[[ObliqueTransform, rec.Float32s, rec.Float64s, int, int], int] = rec.entry()
     learn_moments: Callable[[ObliqueTransform, rec.Float64s], int] = rec.entry()
     keep_means: Callable[[ObliqueTransform], int] = rec.entry()
-    change_frame: Callable[[ObliqueTransform], int] = rec.entry()
+    change_scaling: Callable[[ObliqueTransform], int] = rec.entry()
 
-    def offsets(self, frame: int) -> rec.Float64s:
-        """Return the offsets of a frame, which are subtracted from inputs."""
-        return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
+    def offsets(self, scaling: int) -> rec.Float64s:
+        """Return the offsets of a scaling, which are subtracted from inputs."""
+        return self.scalings.part(2 * scaling * self.input_capacity, self.input_capacity)
 
-    def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors of a frame, which multiply the inputs minus the offsets."""
-        return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
+    def factors(self, scaling: int) -> rec.Float64s:
+        """Return the factors of a scaling, which multiply the inputs minus the offsets."""
+        return self.scalings.part((2 * scaling + 1) * self.input_capacity, self.input_capacity)
 
-    def scaled(self, frame: int) -> rec.Float64s:
-        """Return the buffer for inputs scaled by a frame."""
-        return self.inputs.part(frame * self.input_capacity, self.input_capacity)
+    def scaled(self, scaling: int) -> rec.Float64s:
+        """Return the buffer for inputs in a scaling."""
+        return self.inputs.part(scaling * self.input_capacity, self.input_capacity)
 
 
 @inlined
@@ -83,6 +83,12 @@ def clipped(v: float) -> float:
     # NaN fails both comparisons.
     v = FARTHEST if v > FARTHEST else v
     return -FARTHEST if v < -FARTHEST else v
+
+
+@inlined
+def scaled(raw: float, offset: float, factor: float) -> float:
+    """Return the value of an input in a tree's scaling, rounded to float32."""
+    return np.float64(np.float32(clipped((raw - offset) * factor)))
 
 
 @merged
@@ -99,15 +105,16 @@ def _has_input(
 
 @inlined
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the unscaled input for a value that is scaled by the frame of the moments."""
-    frame = oblique.frame
-    return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
+    """Return the input for a value in the current scaling."""
+    own = oblique.scaling
+    return v / oblique.factors(own)[d] + oblique.offsets(own)[d]
 
 
 @separate
-def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stored: int) -> int:
-    """Scale inputs by a frame; `is_stored` is 1 for a stored sample. Returns DONE."""
-    scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
+def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_stored: int) -> int:
+    """Write inputs in a scaling; `is_stored` is 1 for a stored sample. Returns DONE."""
+    own = oblique.scaled(scaling)
+    offsets, factors = oblique.offsets(scaling), oblique.factors(scaling)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
     for d in range(oblique.n_inputs):
         v = (inputs[d] - offsets[d]) * factors[d]
@@ -116,26 +123,26 @@ def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stor
             v = oblique.moments[d].mean
             if is_stored == 1:
                 v = (oblique.means[d] - offsets[d]) * factors[d]
-            elif frame != oblique.frame:
+            elif scaling != oblique.scaling:
                 v = (_raw(oblique, d, v) - offsets[d]) * factors[d]
-        scaled[d] = v
+        own[d] = v
     oblique.lacks = 1 if lacks else 0
     return DONE
 
 
 @separate
 def project(
-    oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, frame: int
+    oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, scaling: int
 ) -> int:
     """Write the projections of scaled inputs on a set of directions, and return DONE."""
-    scaled, projected = oblique.scaled(frame), oblique.projected
+    prepared, projected = oblique.scaled(scaling), oblique.projected
     n_inputs, n = oblique.n_inputs, oblique.n_directions
     set_size = n * oblique.input_capacity
     coefficients = oblique.coefficients.part(set_size * s, set_size)
     for r in range(n):
         projected[r] = 0.0
     for d in range(n_inputs):
-        v = scaled[d]
+        v = prepared[d]
         own = coefficients.part(n * d, n)
         for r in range(n):
             projected[r] = projected[r] + own[r] * v
@@ -151,10 +158,10 @@ def project(
 @separate
 def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
     """Add a learned sample's inputs, which have just been scaled, to the moments; return DONE."""
-    scaled = oblique.scaled(oblique.frame)
+    prepared = oblique.scaled(oblique.scaling)
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:
-            v = scaled[d]
+            v = prepared[d]
             own = oblique.moments[d]
             n = own.n + 1.0
             own.n = n
@@ -173,17 +180,17 @@ def keep_means(oblique: ObliqueTransform) -> int:
 
 
 @separate
-def change_frame(oblique: ObliqueTransform) -> int:
-    """Convert the moments to the other frame, which all trees now use, and return DONE."""
-    frame = 1 - oblique.frame
-    offsets, factors = oblique.offsets(frame), oblique.factors(frame)
+def change_scaling(oblique: ObliqueTransform) -> int:
+    """Convert the moments to the other scaling, which all trees now use, and return DONE."""
+    other = 1 - oblique.scaling
+    offsets, factors = oblique.offsets(other), oblique.factors(other)
     for d in range(oblique.n_inputs):
         own = oblique.moments[d]
         if own.n > 0.0:
             own.mean = (_raw(oblique, d, own.mean) - offsets[d]) * factors[d]
             own.least = (_raw(oblique, d, own.least) - offsets[d]) * factors[d]
             own.largest = (_raw(oblique, d, own.largest) - offsets[d]) * factors[d]
-    oblique.frame = frame
+    oblique.scaling = other
     return DONE
 
 
@@ -263,15 +270,15 @@ class CutDirections(OfTrees):
         """Number of sets of directions: one for all trees, or one for each tree."""
         return len(self.coefficients)
 
-    def finish(self, frames: rec.Floats, frame: int, absent: float) -> Any:
+    def finish(self, scalings: rec.Floats, scaling: int, absent: float) -> Any:
         """Create and return the record that kernels read.
 
         Parameters
         ----------
-        frames
-            Offsets and factors of two frames, which scale inputs: shape (2, 2, inputs).
-        frame
-            Index of the frame that the trees use.
+        scalings
+            Offsets and factors of two scalings, shape (2, 2, inputs).
+        scaling
+            Index of the current scaling.
         absent
             Value of earlier samples for a new feature: NaN or 0.
 
@@ -286,11 +293,11 @@ class CutDirections(OfTrees):
         self.memory.own("coefficients", self.coefficients)
         record.moments = rec.Array.over(Moments, self.moments)
         self.memory.own("means", self.means)
-        self.memory.own("frames", frames.reshape(-1))
-        record.frame = frame
+        self.memory.own("scalings", scalings.reshape(-1))
+        record.scaling = scaling
         self.memory.own("inputs", np.empty(2 * self.coefficients.shape[1]))
         self.memory.own("projected", np.empty(self.n_dims))
-        set_entries(record, prepare, project, learn_moments, keep_means, change_frame)
+        set_entries(record, prepare, project, learn_moments, keep_means, change_scaling)
         return record
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -339,7 +346,7 @@ class CutDirections(OfTrees):
                 one[: self.n_inputs] = rows.T
 
     def ranges(self) -> tuple[rec.Floats, rec.Floats]:
-        """Return the least and the largest value of each input, scaled by the trees' frame."""
+        """Return the least and the largest value of each input, in the current scaling."""
         low, high = self.moments[: self.n_inputs, 2:].T
         return low.copy(), high.copy()
 

@@ -18,7 +18,7 @@ from ...elementary import mixed
 from ...restored import Edges, Followed, Rows
 from . import checking, transforms
 from .boxes import OF_LIGHT, light_size_for
-from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
+from .constants import CLOSED, EMPTY, NEVER, NONE, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 
 # The tables in which each tree has its own rows.
@@ -155,7 +155,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
             forest.n_dims = forest.dim_capacity = self.directions.n_dims
-            if self._has_sets:
+            if self._has_own_columns:
                 words["first_value"] = self.directions.n_dims * np.arange(n_slots)
         forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
         forest.horizon = math.inf
@@ -164,19 +164,18 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
         self._set_up()
-        # Offsets and factors of the inputs in each frame, shape (2, 2, input_capacity).
-        self.frames = np.array([[[0.0], [1.0]]] * 2)
+        # Two scalings: offsets and factors of the inputs, shape (2, 2, input_capacity).
+        self.scalings = np.array([[[0.0], [1.0]]] * 2)
         # The lower and upper end of each input's given range; NaN if no range is given.
         self.given = np.zeros((2, 0))
         self.known_ranges = dict(partitions.ranges)
-        # The inputs of past samples during the warm-up.
-        self.warm_up: rec.Floats | None = np.zeros((0, 1)) if self.scale else None
+        # The first fit of ranges is at the first sample.
+        forest.next_fit = 1 if self.scale else NEVER
         if self._may_have_light:
             forest.light_size = light_size_for(forest.dim_capacity)
         self._set_words()
         layouts = self._layouts()
         self.points = rec.ChunkedRows(1, layouts["points"].words)
-        self.remainders = rec.ChunkedRows(1, layouts["remainders"].words, False)
         self.arrivals = rec.ChunkedRows(1, layouts["arrivals"].words, False)
         self._new_rows()
         self._finish()
@@ -190,26 +189,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.shared[0].n_trees
 
     @property
-    def _has_sets(self) -> bool:
-        """Whether each tree has a separate set of values."""
-        if self.directions is not None:
-            return self.directions.given is None
-        return self.categories is not None
+    def _has_columns(self) -> bool:
+        """Whether points store columns of values, which take longer to compute than a scaling."""
+        return self.directions is not None or self.categories is not None
 
     @property
-    def _has_frames(self) -> bool:
-        """Whether points have one column of values for each frame."""
-        return self.renews and not self._has_sets
-
-    @property
-    def _has_remainders(self) -> bool:
-        """Whether points store the rounding remainders of their values (see `scaling`)."""
-        return self._has_frames and not self.keeps_inputs
-
-    @property
-    def keeps_inputs(self) -> bool:
-        """Whether points store inputs, which projections and places of levels do not determine."""
-        return self.renews and not (self.directions is None and self.categories is None)
+    def _has_own_columns(self) -> bool:
+        """Whether each tree has a column of its own."""
+        return self.categories is not None or (
+            self.directions is not None and self.directions.given is None
+        )
 
     @property
     def has_window(self) -> bool:
@@ -220,28 +209,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
-        forest.n_values = self._n_columns * forest.dim_capacity
-        forest.n_sets = self.n_trees if self._has_sets else 1
-        forest.values_word = self._POINT.WORDS
-        forest.inputs_word = forest.values_word + forest.n_values
-        n_inputs = forest.input_capacity if self.keeps_inputs else 0
-        forest.links_word = forest.inputs_word + rec.words_of(
-            (rec.Part("inputs", rec.FLOAT64, n_inputs),)
-        )
-        forest.has_frames = int(self._has_frames)
-        forest.keeps_inputs = int(self.keeps_inputs)
+        n_columns = len(self.trees) if self._has_own_columns else 1 + self.renews
+        forest.n_values = n_columns * forest.dim_capacity
+        forest.has_columns = int(self._has_columns)
+        forest.has_own_columns = int(self._has_own_columns)
+        forest.columns_word = self._POINT.WORDS
+        forest.inputs_word = forest.columns_word + forest.has_columns * forest.n_values
+        forest.links_word = forest.inputs_word + 2 * forest.input_capacity
         forest.n_slots = len(self.trees)
         forest.tree_words = self._TREE.WORDS
         forest.node_words = self._node_layout().words
-
-    @property
-    def _n_columns(self) -> int:
-        """Number of columns of a point's values: one in total, one per frame, or one per tree."""
-        if self._has_frames:
-            return 2
-        if not self._has_sets:
-            return 1
-        return len(self.trees) if self.keeps_inputs else self.n_trees
 
     def _kept_parts(self) -> tuple[rec.Part, ...]:
         """Return the parts of a node's row between its record and its box."""
@@ -270,10 +247,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _point_layout(self) -> rec.RowLayout:
         """Return the layout of a stored point's row."""
         forest = self.forest
-        parts = [rec.Part("values", rec.FLOAT32, forest.n_values)]
-        if self.keeps_inputs:
-            parts.append(rec.Part("inputs", rec.FLOAT64, forest.input_capacity))
-        return rec.RowLayout(self._POINT, (*parts, rec.Part("links", rec.INT32, len(self.trees))))
+        columns = (rec.Part("columns", rec.FLOAT32, forest.n_values),) if self._has_columns else ()
+        inputs = rec.Part("inputs", rec.FLOAT64, forest.input_capacity)
+        links = rec.Part("links", rec.INT32, len(self.trees))
+        return rec.RowLayout(self._POINT, (*columns, inputs, links))
 
     def _side_layout(self) -> rec.RowLayout:
         """Return the layout of a side row; the layout is empty if there are no side rows."""
@@ -282,14 +259,11 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _layouts(self) -> dict[str, rec.RowLayout]:
         """Return the layout of each table's rows, empty for an unused table."""
         has_light = self.forest.light_size > 0
-        remainders = rec.Part("remainders", rec.FLOAT32, self.forest.dim_capacity)
         return {
             "nodes": self._node_layout(),
             "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
-            # Remainders of the points that `scaling.move` has converted.
-            "remainders": rec.RowLayout(rec.Record, (remainders,) if self._has_remainders else ()),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
         }
 
@@ -301,16 +275,15 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
-    def scaling(self) -> rec.Floats:
+    def current_scaling(self) -> rec.Floats:
         """The current offsets and factors of the inputs, shape (2, input_capacity)."""
-        return self.frames[self.forest.frame]
+        return self.scalings[self.forest.scaling]
 
     @property
     def next_scaling(self) -> rec.Floats:
-        """The scaling of redrawn trees during a redraw; otherwise the current scaling."""
+        """The scaling of redrawn trees during a renewal; otherwise the current scaling."""
         forest = self.forest
-        frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
-        return self.frames[frame]
+        return self.scalings[1 - forest.scaling if forest.is_renewing else forest.scaling]
 
     def _new_rows(self) -> None:
         """Create new tables for the trees."""
@@ -333,14 +306,13 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         order = np.argsort(words["slot"])
         found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
-        n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
             # The spare tree still has the rows of the last replaced tree.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():
                     counts[spare] = 0
         n_arrivals = self.n_points if self.has_window else 0
-        more = {"points": self.n_points, "remainders": n_moved, "arrivals": n_arrivals}
+        more = {"points": self.n_points, "arrivals": n_arrivals}
         return found | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
@@ -352,9 +324,11 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.trees = self.trees.array
         forest.inputs = rec.Float64s.of(self.inputs)
         forest.row = rec.Float32s.of(self.row)
-        self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
+        n_dims = int(forest.dim_capacity)
+        self.rooms = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
         for tree in self.trees:
-            tree.room = rec.Float32s.of(self.rooms[int(tree.slot)])
+            tree.room = rec.Float32s.of(self.rooms[int(tree.slot), : 2 * n_dims])
+            tree.value_room = rec.Float32s.of(self.rooms[int(tree.slot), 2 * n_dims :])
         if forest.light_size > 0:
             set_entries(forest, *OF_LIGHT)
         TreeMemory._show(self)
@@ -362,10 +336,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _show_scaling(self) -> None:
         """Set the references of the forest's record to scaling, directions and places of levels."""
         forest = self.forest
-        forest.frames = rec.Float64s.of(self.frames.reshape(-1))
+        forest.scalings = rec.Float64s.of(self.scalings.reshape(-1))
         if self.directions is not None:
-            frame = int(forest.frame)
-            forest.oblique = self.directions.finish(self.frames, frame, forest.absent)
+            own = int(forest.scaling)
+            forest.oblique = self.directions.finish(self.scalings, own, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish()
 
@@ -374,32 +348,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Number of stored samples at which the warm-up ends."""
         return min(WARM_UP, int(self.shared[0].window))
 
-    def _reserve_warm_up(self, n: int) -> None:
-        """Reserve room for the inputs of up to twice as many samples as the `n` stored samples."""
-        end = self._warm_up_end
-        if self.warm_up is None or n >= end:
-            self.forest.raw_values = rec.Float64s(0, 0, 0)
-            self.forest.next_fit = NEVER
-            return
-        # Forgetting does not change `next_fit`, so that ranges are not refreshed at every sample.
-        known = int(self.forest.next_fit)
-        n_rows = min(known if n < known else 1 << n.bit_length(), end)
-        if n_rows > len(self.warm_up):
-            more = (0, n_rows - len(self.warm_up)), (0, 0)
-            self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
-        self.forest.raw_values = rec.Float64s.of(self.warm_up)
-        self.forest.next_fit = n_rows
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether ranges are still fitted."""
+        return bool(self.shared[0].next_fit != NEVER)
 
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
-        if self.forest.phase != STEADY:
-            # Reserve room for remainders before room for points, since kernels check only the room
-            # for points.
-            self.remainders.reserve(0, capacity)
         if self.has_window:
             self.arrivals.reserve(0, capacity)
             self.arrivals.show(0, self.forest.arrivals)
-        self.remainders.show(0, self.forest.remainders)
         self.points.show(0, self.forest.points)
 
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
@@ -425,7 +383,6 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _show(self) -> None:
         """Refresh all addresses that kernels use."""
         self._show_scaling()
-        self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
         self._reserve_all(0)
 
@@ -511,8 +468,6 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if self.warm_up is not None:
-            state["warm_up"] = self.warm_up[: self.n_points].copy()
         layouts, counts = self._layouts(), self._n_rows()
         for name, layout in layouts.items():
             state[name] = rec.TableState(self.__dict__[name], counts[name], layout)
@@ -522,11 +477,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Return the shapes of the stored arrays."""
         forest = self.forest
         capacity = forest.input_capacity
-        found: dict[str, tuple[int, ...]] = {"frames": (2, 2, capacity)}
-        found["given"] = 2, forest.n_inputs
-        if self.warm_up is not None:
-            found["warm_up"] = self.n_points, capacity
-        return found
+        return {"scalings": (2, 2, capacity), "given": (2, forest.n_inputs)}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))

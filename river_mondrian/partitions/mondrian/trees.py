@@ -152,9 +152,6 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         if self.directions is not None and self._before is None:
             # The directions change before the kernel runs, and a failure must undo the change.
             self.begin_change()
-        assert self.warm_up is not None
-        # Kernels have stored the inputs of the earlier samples.
-        self.warm_up[n - 1] = self.vector
         self._reserve_points(n)
         put(n - 1)
         if self.directions is not None:
@@ -166,53 +163,48 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
         # points, unless values are missing. So a tree has fewer rows than points.
-        n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
+        n_rows = self._following_fit(n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
             # The new trees begin at row 0 of nodes and of boxes.
             self.nodes.grow(tree.slot, tree.nodes, n_rows)
             self.boxes.grow(tree.slot, tree.boxes, n_rows if self.forest.light_size > 0 else 0)
-        self._rebuild(n, self._fitted_scaling(n))
+        self._rebuild(n, self._fitted_scaling())
         self._complete()
-        self._reserve_warm_up(self.n_points)
+
+    def _following_fit(self, n: int) -> int:
+        """Return the number of samples at the fit of ranges after the fit at `n` samples.
+
+        At the end of the warm-up, this is `n`.
+        """
+        return min(1 << n.bit_length(), self._warm_up_end)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
         """Build the trees from the first `n` samples, and count the last sample as learned.
 
-        The samples are scaled by `scaling`, shape (2, input_capacity).
+        The samples have the scaling `scaling`, shape (2, input_capacity).
         """
-        extension.rebuild(self.forest, scaling, n)
+        extension.rebuild(self.forest, scaling, n, self._following_fit(n))
 
     def _end_warm_up(self) -> None:
-        """Free the memory of the warm-up after it has ended, and schedule the check of widths."""
-        if self.warm_up is None or self.n_points < self._warm_up_end:
+        """Free unused memory after the warm-up, and schedule the check of widths."""
+        forest = self.forest
+        if self.n_points < forest.next_fit:
             return
-        self._reserve_warm_up(self.n_points)
         for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
             for tree, n_rows in zip(self.trees, self.trees.words[f"{name}.n_rows"], strict=True):
                 table.trim(tree.slot, int(n_rows))
         self._reserve_all(0)
-        extension.count(self.forest)
-        if self.renews:
-            more = (widths.LOOK_RATIO - 1.0) * self.n_points
-            self.forest.next_look = self.n_samples + math.ceil(more)
-        self.warm_up = None
+        more = math.ceil((widths.LOOK_RATIO - 1.0) * self.n_points)
+        extension.end_warm_up(forest, self.n_samples + more if self.renews else constants.NEVER)
 
     # Forgetting.
 
     def key(self) -> bytes:
-        """Return the scaled values of the sample in `inputs` as bytes.
-
-        Equal samples have equal bytes.
-        """
-        forest = self.forest
-        scaling.scale_rows(forest, forest.row, forest.inputs, 1)
-        columns = self.trees.words["first_value"][: forest.n_sets]
-        if self._has_frames:
-            columns = np.array([forest.dim_capacity * forest.frame])
-        values = self.row[columns[:, None] + np.arange(forest.n_dims)]
-        # Zeros of both signs become the same bytes.
-        return (values + np.float32(0.0)).tobytes()
+        """Return the sample in `inputs` as bytes. Equal samples have equal bytes."""
+        inputs = self.vector[: self.n_inputs]
+        # Zeros of both signs become the same bytes, and so do missing values.
+        return np.where(np.isnan(inputs), np.nan, inputs + 0.0).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
         """Count at most `most` stored samples that equal the sample in `inputs`.
@@ -229,9 +221,6 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
 
         `put` is the same as for `n_equal`. Returns whether an equal sample was found.
         """
-        if self.forest.phase == constants.STEADY and self.remainders.capacities[0] > 0:
-            # The memory of the last redraw is still allocated.
-            self._drop_spare()
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
         if forgetting.forget_equal.of(self._FOREST)(self.forest) == 0:
@@ -411,7 +400,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
 
     def scaling_of(self, slot: int) -> Floats:
         """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
-        found: Floats = self.frames[self.trees[slot].frame]
+        found: Floats = self.scalings[self.trees[slot].scaling]
         return found[:, : self.n_inputs]
 
 

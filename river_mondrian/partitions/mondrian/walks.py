@@ -110,7 +110,7 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
         step.place = node
     else:
         point = forest.points.row(~ref)
-        rec.prefetch(forest.values_in(tree, point), forest.dim_capacity + 1)
+        forest.prefetch_values(tree, point)
         step.place = point
 
 
@@ -159,15 +159,15 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_row = step.ref >= 0
-    if layout.light_size == 0:
-        # A point's values are both corners of the point's box.
-        low = layout.box_word if is_row else layout.values_word + tree.first_value
-        high = layout.box_word + layout.capacity if is_row else low
-        lower = rec.Float32s(step.place, low, layout.capacity)
-        upper = rec.Float32s(step.place, high, layout.capacity)
+    if layout.light_size > 0:
+        eta = _eta_of_wide(forest, walk, lacks_nothing)
+    elif is_row:
+        lower = rec.Float32s(step.place, layout.box_word, layout.capacity)
+        upper = rec.Float32s(step.place, layout.box_word + layout.capacity, layout.capacity)
         eta = boxes.distance_outside(walk.sample, lower, upper, layout.n_dims)
     else:
-        eta = _eta_of_wide(forest, walk, lacks_nothing)
+        point = forest.points.known(step.place)
+        eta = boxes.distance_to_point(forest, tree, point, walk.sample)
     time = walk.time
     horizon = forest.horizon - time
     node = tree.nodes.known(step.place)

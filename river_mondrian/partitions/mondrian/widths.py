@@ -3,15 +3,13 @@
 1. When the number of samples reaches `Forest.next_look`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
    which compares the trees' widths with the widths of recent samples.
-2. If the widths differ, `begin` writes the new widths to the other frame (see `scaling`). The phase
-   becomes DRAWING.
-3. For each learned sample, the kernel calls `do_owed`, which redraws the trees.
-4. When all trees are redrawn, the phase becomes REBASING. Then `rebase` converts the remainders of
-   the points, if any, to the new frame (see `scaling`). Afterwards the phase is STEADY again.
+2. If the widths differ, `begin` writes the new widths to the other scaling (see `scaling`).
+3. For each learned sample, the kernel calls `do_owed`, which redraws the trees with this scaling.
+4. When all trees are redrawn, the other scaling becomes the current one (`end_renewal`).
 
-Adaptive forests follow the same steps on their own schedule (`RebuiltTrees._renew_widths` in
-`posteriors/rebuilt/rebuilt_trees.py`): each tree changes to the new frame at its next scheduled
-rebuild.
+Points store inputs, so a renewal changes no point. Adaptive forests have the same steps, but
+rebuild their trees on their own schedule (`RebuiltTrees._renew_widths` in
+`posteriors/rebuilt/rebuilt_trees.py`).
 
 Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
@@ -21,7 +19,7 @@ renewal depends only on inputs and numbers of samples. So each tree always has t
 tree sampled with its widths.
 
 A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
-redrawn, points are counted and converted, but extend no tree.
+redrawn, points are counted, but extend no tree.
 """
 
 import math
@@ -33,12 +31,12 @@ from numpy.typing import NDArray
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, separate, set_entries
 from ...elementary import mixed, state_after
 from ...limits import DONE
-from ...records import ChunkedRows, Float64s, Floats, Int32s, Ints
-from ..ranges import Rounding, known_ranges, robust_ranges
+from ...records import Float64s, Floats, Int32s, Ints
+from ..ranges import known_ranges, robust_ranges
 from . import extension, sampling
-from .constants import CLOSED, DRAWING, NEVER, NONE, REBASING, START, STEADY
-from .records import F, Forest
-from .scaling import GrowingTrees, bring, move, rebase
+from .constants import CLOSED, NEVER, NONE, START
+from .records import F, Forest, Tree
+from .scaling import GrowingTrees
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
 # Values up to this many interquartile ranges beyond the quartiles determine the range of a feature.
@@ -53,9 +51,6 @@ FENCE = 100.0
 # forest. Therefore all trees are redrawn before the number of samples has grown by a third.
 TAKEN = 4
 
-# Number of points that are rebased (see `scaling.rebase`) for each learned sample.
-REBASED = 64
-
 # Widths are checked again when the number of samples has grown by the factor LOOK_RATIO. After a
 # renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
 # begin only when the previous renewal has redrawn all trees.
@@ -64,12 +59,17 @@ RENEWAL_RATIO = 1.5
 
 
 @inlined
+def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
+    """Set the scaling of a tree without nodes."""
+    tree.scaling = scaling
+    if forest.has_own_columns == 0:
+        tree.first_value = forest.dim_capacity * scaling
+
+
+@inlined
 def _begin_tree(forest: Forest) -> None:
     """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
     forest.taken = 0
-    if forest.has_frames == 0:
-        # The spare tree's column still has the values for the previous tree.
-        forest.n_moved = 0
     # Adaptive forests have no spare tree, since they rebuild all trees on a schedule.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
@@ -80,23 +80,20 @@ def _begin_tree(forest: Forest) -> None:
     state = state_after(old.renewal_state, 1)
     spare.renewal_state = state
     spare.random_state = mixed(state)
-    spare.frame = 1 - forest.frame
-    if forest.has_frames == 1:
-        spare.first_value = forest.dim_capacity * spare.frame
+    use_scaling(forest, spare, 1 - forest.scaling)
     spare.succeed(forest, old)
 
 
 @kernel
-def begin(forest: F, frame: Float64s) -> None:
-    """Begin to redraw all trees in another frame of offsets and factors, shape (2, inputs)."""
-    other = 1 - forest.frame
+def begin(forest: F, scaling: Float64s) -> None:
+    """Begin to redraw all trees with another scaling, shape (2, input_capacity)."""
+    other = 1 - forest.scaling
     capacity = forest.input_capacity
     for d in range(capacity):
-        forest.offsets(other)[d] = frame[d]
-        forest.factors(other)[d] = frame[capacity + d]
-    forest.phase = DRAWING
+        forest.offsets(other)[d] = scaling[d]
+        forest.factors(other)[d] = scaling[capacity + d]
+    forest.is_renewing = 1
     forest.renewed = 0
-    forest.n_moved = 0
     forest.owed = 0
     forest.is_taking = 0
     forest.renewed_at_sample = forest.n_samples
@@ -107,30 +104,27 @@ def begin(forest: F, frame: Float64s) -> None:
     _begin_tree(forest)
 
 
-@kernel
-def bring_some(forest: F, most: int, next_look: int) -> None:
-    """Call `move` or `rebase` for up to `most` points.
-
-    The renewal ends when all points are rebased.
-    """
-    if forest.phase == REBASING:
-        _rebase_some(forest, most, next_look)
-    else:
-        for p in range(forest.n_moved, min(forest.n_moved + most, forest.n_points)):
-            move(forest, p)
-    forest.owed = 0
+@inlined
+def _end_renewal(forest: Forest, next_look: int) -> None:
+    """Make the other scaling the current one, after all trees were redrawn with it."""
+    forest.scaling = 1 - forest.scaling
+    forest.is_renewing = 0
+    forest.next_look = next_look
+    oblique = forest.oblique
+    if oblique:
+        oblique.change_scaling(oblique)
 
 
 @kernel
-def begin_rebasing(forest: F) -> None:
-    """Begin to rebase the points' remainders, after all trees were redrawn in the other frame."""
-    _begin_rebasing(forest)
+def end_renewal(forest: F, next_look: int) -> None:
+    """End a renewal of an adaptive forest (see `_end_renewal`)."""
+    _end_renewal(forest, next_look)
 
 
 @kernel
 def begin_again(forest: F) -> None:
     """Restart the redraw of the current tree, if any, after the spare tree's rows were removed."""
-    if forest.phase == DRAWING:
+    if forest.is_renewing == 1:
         _begin_tree(forest)
         forest.is_taking = 0
 
@@ -143,14 +137,15 @@ def _take_points(forest: F) -> int:
     tree's index if the tree has no room for more rows. After the caller has reserved room, the next
     call continues the walk.
     """
-    if forest.phase != DRAWING:
+    if forest.is_renewing == 0:
         return DONE
     n, t = forest.n_points, forest.n_trees
     spare = forest.trees[t]
     if forest.is_taking == 0:
         stop = min(forest.taken + TAKEN * forest.n_all_trees * forest.owed, n)
-        for p in range(forest.n_moved, stop):
-            move(forest, p)
+        if forest.has_columns == 1:
+            for p in range(forest.taken, stop):
+                forest.write_spare_column(forest, p)
         spare.walk_point = forest.taken if forest.draws() else stop
         spare.walk_end = stop
         spare.walk_ref = START
@@ -160,33 +155,10 @@ def _take_points(forest: F) -> int:
     )
 
 
-@inlined
-def _begin_rebasing(forest: Forest) -> None:
-    """Begin to rebase the points' remainders, after all trees were redrawn in the other frame."""
-    forest.phase = REBASING
-    forest.frame = 1 - forest.frame
-    forest.taken = 0
-    oblique = forest.oblique
-    if oblique:
-        oblique.change_frame(oblique)
-
-
-@inlined
-def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
-    """Rebase up to `most` points. The renewal ends when all points are rebased."""
-    stop = min(forest.taken + most, forest.n_points)
-    for p in range(forest.taken, stop):
-        rebase(forest, p)
-    forest.taken = stop
-    if stop == forest.n_points:
-        forest.phase = STEADY
-        forest.next_look = next_look
-
-
 @helper
 def _finish_owed(forest: F) -> None:
     """Complete the renewal's work for `Forest.owed` samples, after the spare tree was extended."""
-    if forest.phase == DRAWING:
+    if forest.is_renewing == 1:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
             if forest.draws():
@@ -202,13 +174,11 @@ def _finish_owed(forest: F) -> None:
             if forest.renewed < forest.n_all_trees:
                 _begin_tree(forest)
             else:
-                _begin_rebasing(forest)
-    elif forest.phase == REBASING:
-        then = forest.renewed_at_sample
-        # With a window, trees contain at most `window` samples, so the interval between checks
-        # stops growing.
-        more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
-        _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
+                then = forest.renewed_at_sample
+                # With a window, trees contain at most `window` samples, so the interval between
+                # checks stops growing.
+                more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
+                _end_renewal(forest, max(forest.n_samples, then + more))
     forest.is_taking = 0
     forest.owed = 0
 
@@ -266,10 +236,6 @@ NEAR_FENCE = 10.0
 # A width is renewed only if at least this fraction of the samples determine the range of the
 # feature (`KnownRanges.known`).
 EVIDENCE = 1 / 32
-# Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
-# bits of the largest earlier width, which is at most 4,096 times the present width.
-ROUNDED = 2.0**-36
-EXACT = 2.0**-50
 
 
 def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
@@ -293,12 +259,11 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _finish(self) -> None:
         super()._finish()
-        if self.forest.phase != STEADY:
+        if self.forest.is_renewing == 1:
             self._show_renewal()
 
     def _show_renewal(self) -> None:
-        """Compile the kernels that learning calls while trees are redrawn."""
-        set_entries(self.forest, bring)
+        """Compile the kernel that learning calls while trees are redrawn."""
         # Adaptive forests have their own schedule and never call `do_owed`.
         if self._LOOKS_AT_ONCE:
             set_entries(self.forest, do_owed)
@@ -321,13 +286,13 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         forest, n = self.forest, self.n_samples
         if n < forest.next_look:
             return
-        if forest.phase == STEADY and self.remainders.capacities[0] > 0:
+        if forest.is_renewing == 0:
             self._drop_spare()
         if forest.is_full:
             # A full forest stores no samples, so widths are not checked again.
             forest.next_look = NEVER
             return
-        scaling = self.scaling
+        scaling = self.current_scaling
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
             # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
@@ -335,7 +300,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
-        if (scaling != self.scaling).any():
+        if (scaling != self.current_scaling).any():
             self._begin_renewal(scaling)
         else:
             forest.next_look = n + math.ceil((LOOK_RATIO - 1.0) * self._n_held())
@@ -349,8 +314,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         places, places_then = self._places_to_look_at(n_rows)
         # One call is faster than a call for each set of samples.
         both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
-        rounding = self._rounding()
-        found = known_ranges(both, FENCE, rounding)
+        found = known_ranges(both, FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
@@ -359,18 +323,14 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
-            near = known_ranges(both, NEAR_FENCE, rounding)
+            near = known_ranges(both, NEAR_FENCE)
             low = np.where(has_shrunk, near.low[: self.n_inputs], low)
             high = np.where(has_shrunk, near.high[: self.n_inputs], high)
         by_ranges, are_known = self._scaling_by(low, high), known >= least
-        are_over = are_known & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
+        own = self.current_scaling[1, : self.n_inputs]
+        are_over = are_known & _differ(own, by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
         return _Found(by_ranges, are_known, are_over)
-
-    def _rounding(self) -> Rounding:
-        """Return bounds on the rounding errors of inputs of recent and of earlier samples."""
-        offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
-        return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
@@ -391,9 +351,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to redraw all trees with another scaling."""
-        # The kernel `scaling.move` needs this memory.
-        self.remainders.reserve(0, self.points.capacities[0])
-        self.remainders.show(0, self.forest.remainders)
         self._show_renewal()
         begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
@@ -407,8 +364,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
                 record.n_rows = 0
                 table.clear(spare.slot)
                 table.show(spare.slot, record)
-        self.remainders = ChunkedRows(1, self.remainders.width, False)
-        self.remainders.show(0, self.forest.remainders)
 
     def _do_owed(self) -> None:
         """Proceed with the renewal for `Forest.owed` samples, and reserve room if necessary."""
@@ -420,26 +375,27 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _samples_to_event(self) -> int:
         """Return the number of samples until a tree is redrawn or widths are checked."""
         forest, n = self.forest, self.n_samples
-        if forest.phase == STEADY:
+        if forest.is_renewing == 0:
             return int(forest.next_look) - n
-        is_drawing = forest.phase == DRAWING
-        pace = TAKEN * forest.n_all_trees if is_drawing else REBASED
+        pace = TAKEN * forest.n_all_trees
         return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
-    def _frames_of_trees(self) -> list[list[int]]:
-        """Return the frames that each tree with nodes may use."""
+    def _scalings_of_trees(self) -> list[list[int]]:
+        """Return the indices of the scalings that each tree with nodes may use."""
         forest = self.shared[0]
-        frame, n_renewed = int(forest.frame), 0
-        if forest.phase == DRAWING:
+        own, n_renewed = int(forest.scaling), 0
+        if forest.is_renewing == 1:
             n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
-        found = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
-        return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
+        found = [[1 - own]] * n_renewed + [[own]] * (self.n_trees - n_renewed)
+        return found + [[1 - own]] * (self.n_drawn - self.n_trees)
 
-    def _fitted_scaling(self, n: int) -> Float64s:
-        """Return the scaling from the robust ranges of the first `n` samples of the warm-up."""
-        assert self.warm_up is not None
-        rows = self.warm_up[:n, : self.n_inputs]
-        found = self.scaling.copy()
+    def _fitted_scaling(self) -> Float64s:
+        """Return the scaling from the robust ranges of the stored samples and of `inputs`."""
+        n = self.n_points
+        rows = self._inputs_at(np.arange(n), n + 1)
+        rows[n] = self.vector[: self.n_inputs]
+        rows[n, self.category_places] = math.nan
+        found = self.current_scaling.copy()
         found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
         # Places of levels are in (0, 1), so they need no scaling.
         found[:, self.category_places] = [[0.0], [1.0]]

@@ -10,6 +10,7 @@ copies the other node's statistics.
 from ...compiling.kernels import inlined, separate
 from ...elementary import sort
 from ...learners import discriminants, experts
+from ...partitions.mondrian.boxes import source_of, value_in, values_of
 from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Float64s, Int32s
@@ -188,7 +189,8 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         if tree.role != REPLAYING:
             return
-        for i in range(path_to(self, tree, self.values_of(tree, p), path)):
+        x = values_of(self, tree, p, tree.value_room)
+        for i in range(path_to(self, tree, x, path)):
             ref = path[i].ref
             if ref >= 0:
                 node = tree.nodes.row(ref)
@@ -217,6 +219,7 @@ class ClassForest(AdaptiveForest):
         width = min(self.n_classes, node.n_samples)
         candidates, tables = self.cuts.candidates, self.leaf.sides
         numbers, present = self.leaf.numbers, self.leaf.classes
+        source = source_of(self, tree)
         words = Int32s(tables[0], 0, 4 * m * width)
         for w in range(4 * m * width):
             words[w] = 0
@@ -224,7 +227,7 @@ class ClassForest(AdaptiveForest):
         p, i = node.first_point, 0
         while p != NONE:
             if i % step == 0:
-                x = self.values_of(tree, p)
+                point = self.points.row(p)
                 label, weight = self.label_of(p), self.weight_of(p)
                 if numbers[label] == 0:
                     present[n_present] = label
@@ -233,7 +236,8 @@ class ClassForest(AdaptiveForest):
                 k = numbers[label] - 1
                 for c in range(m):
                     candidate = candidates[c]
-                    weights, v = tables[width * c + k].weights, x[candidate.dim]
+                    weights = tables[width * c + k].weights
+                    v = value_in(point, source, candidate.dim)
                     # The side is computed without a branch, since a branch would be mispredicted
                     # often.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
@@ -303,7 +307,7 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):
             p = i % self.window_capacity
-            n = path_to(self, tree, self.values_of(tree, p), path)
+            n = path_to(self, tree, values_of(self, tree, p, tree.value_room), path)
             if tree.side_rows.n_rows + n > tree.side_rows.capacity:
                 return i
             label, weight = self.label_of(p), self.weight_of(p)

@@ -20,7 +20,7 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...limits import DONE, TOO_LARGE, WAITS
-from ...partitions.mondrian.boxes import distance_outside
+from ...partitions.mondrian.boxes import distance_outside, distance_to_point
 from ...partitions.mondrian.scaling import scale
 from ...records import Float32s, Float64s, Packed, room_of_array
 from ...records.arrays import Room
@@ -74,12 +74,10 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 @merged
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return a sample's rate of branching off at a node: the distance to the node's box."""
-    is_row = entry.ref >= 0
-    capacity = forest.dim_capacity
-    # The box of a point has the point's values as both ends.
-    low = forest.box_word if is_row else forest.values_word + tree.first_value
-    high = forest.box_word + capacity if is_row else low
-    lower, upper = Float32s(entry.place, low, capacity), Float32s(entry.place, high, capacity)
+    if entry.ref < 0:
+        return distance_to_point(forest, tree, forest.points.known(entry.place), x)
+    node = tree.nodes.known(entry.place)
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     return distance_outside(x, lower, upper, forest.n_dims)
 
 

@@ -5,7 +5,7 @@
 
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
-from ...partitions.mondrian.boxes import hold
+from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
@@ -33,8 +33,8 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
     for c in range(1, m, 2):
         candidate = candidates[c]
         p, q = points[int(uniform(tree) * n)], points[int(uniform(tree) * n)]
-        a = forest.values_of(tree, p)[candidate.dim]
-        b = forest.values_of(tree, q)[candidate.dim]
+        a = forest.value_in(tree, forest.points.row(p), candidate.dim)
+        b = forest.value_in(tree, forest.points.row(q), candidate.dim)
         if a < b:
             candidate.cut = uniform_cut(tree, a, b)
         elif b < a:
@@ -45,6 +45,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
     """Sum the weights, and the targets minus `mean`, of sampled points by candidate and side."""
     candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
+    source = source_of(forest, tree)
     for c in range(m):
         own = sides[c]
         for k in range(3):
@@ -52,12 +53,11 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
             own.sums[k] = 0.0
     for i in range(n):
         point = forest.points.row(points[i])
-        x = forest.values_in(tree, point)
         weight = point.weight
         moved = weight * (point.targets[tree.learns] - mean)
         for c in range(m):
             candidate, own = candidates[c], sides[c]
-            v = x[candidate.dim]
+            v = value_in(point, source, candidate.dim)
             # The side is computed without a branch, since a branch would be mispredicted often.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             own.weights[k] = own.weights[k] + weight
@@ -253,20 +253,19 @@ class TargetsForest(AdaptiveTargetForest):
         walk uses the path of the prediction. If the tree does not predict, the path is computed
         first.
         """
-        tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
+        tree, path = self.trees[t], self.path_of(t)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
             return
-        n = tree.path_length
+        n, x = tree.path_length, values_of(self, tree, p, tree.value_room)
         if n == 0:
-            n = path_to(self, tree, self.values_in(tree, point), path)
+            n = path_to(self, tree, x, path)
         tree.walk_parent = NONE
         tree.walk_time = 0.0
         for i in range(n - 1):
             ref = path[i].ref
             node = tree.nodes.row(ref)
             node.n_samples = node.n_samples + 1
-            word = self.values_word + tree.first_value
-            hold(point, word, node.lower(self, tree), node.upper(self, tree), self.n_dims)
+            hold(x, node.lower(self, tree), node.upper(self, tree), self.n_dims)
             tree.walk_time = node.end_time(tree.walk_time)
             tree.walk_parent = ref
             tree.walk_side = LEFT if node.left == path[i + 1].ref else RIGHT
@@ -286,7 +285,7 @@ class TargetsForest(AdaptiveTargetForest):
     def catch_up(self, t: int, p: int, backlog: int) -> None:
         """Add a point to the means on the point's path in a tree that is being split."""
         tree = self.trees[t]
-        x, ref = self.values_of(tree, p), tree.root
+        x, ref = values_of(self, tree, p, tree.value_room), tree.root
         while ref >= 0:
             node = tree.nodes.row(ref)
             add_to_node(self, t, ref, p)

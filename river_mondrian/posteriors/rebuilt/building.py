@@ -7,8 +7,8 @@ from stage to stage.
 """
 
 from ...compiling.kernels import kernel, merged
-from ...partitions.mondrian import sampling, scaling
-from ...partitions.mondrian.constants import DRAWING, NONE
+from ...partitions.mondrian import sampling, scaling, widths
+from ...partitions.mondrian.constants import NONE
 from ...records import Float64s
 from . import forest as rebuilt
 from .forest import R
@@ -35,11 +35,9 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     tree = forest.trees[t]
     sampling.clear_tree(tree)
     tree.queue = NONE
-    # During a renewal, use the new widths once all points have been converted.
-    is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
-    tree.frame = 1 - forest.frame if is_moved else forest.frame
-    if forest.has_frames == 1:
-        tree.first_value = forest.dim_capacity * tree.frame
+    # During a renewal of widths, new trees have the new widths.
+    is_renewing = forest.is_renewing == 1
+    widths.use_scaling(forest, tree, 1 - forest.scaling if is_renewing else forest.scaling)
     tree.root = sampling.new_leaf(forest, tree)
     tree.role = rebuilt.GATHERING
     forest.predicted.is_current = 0
@@ -56,15 +54,13 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 def _gather(forest: R, t: int, budget: int) -> int:
     """Add samples to the root of a tree; a point costs 1. Returns the budget that is left."""
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
-    # The previous tree in this slot may have used other widths.
-    is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
+    # The previous tree in this slot may have had another scaling.
+    is_renewed = forest.has_columns == 1 and forest.renewed_at_sample > 0
     start, stop = build.cursor, min(n, build.cursor + budget)
     for i in range(start, stop):
         p = i % forest.window_capacity
         if is_renewed:
-            point = forest.points.row(p)
-            own = forest.values_in(tree, point)
-            scaling.write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+            scaling.write_column(forest, tree, t, forest.points.row(p))
         sampling.put_point(forest, tree, tree.root, p)
     build.cursor = stop
     if stop == n:

@@ -9,7 +9,7 @@ from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_memory, widths
-from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
+from ...partitions.mondrian.constants import CLOSED, NONE
 from ...partitions.mondrian.readers import Explainer
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Float64s, Floats, Ints, Memory
@@ -25,9 +25,6 @@ from .splits import ROWS_OF_SPLIT
 
 # Budget of a call for rebuilding, in points per sample and tree.
 BUILD_BUDGET = 80
-
-# Number of points that are converted to other widths, per sample and tree.
-MOVED = 64
 
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
@@ -268,18 +265,15 @@ class RebuiltTrees(MondrianTrees[R]):
                     pass
                 self._follow(schedule._replace(at_once=schedule.at_once[1:]))
             elif forest.pending.stage == rebuilt.MIXED_IN:
-                assert self.warm_up is not None
-                self.warm_up[n] = self.vector
                 self._reserve_points(n + 1)
-                sample.rescale(forest, self._fitted_scaling(n + 1))
-                self._reserve_warm_up(n + 1)
+                sample.fit(forest, self._fitted_scaling(), self._following_fit(n + 1))
             elif n - schedule.capacity >= forest.oldest:
                 # The next sample overwrites a point that trees contain.
                 self._follow(schedule.without(n - schedule.capacity))
             else:
                 assert forest.pending.stage == rebuilt.ACCEPTED
                 self._learn_accepted()
-        if self.warm_up is not None:
+        if self.is_warming_up:
             self._end_warm_up()
             self._show_quiet()
 
@@ -321,7 +315,7 @@ class RebuiltTrees(MondrianTrees[R]):
     def _show_quiet(self) -> None:
         """Set the number of samples from which kernels request planning."""
         forest, n = self.forest, self.n_samples
-        is_busy = bool(self.max_bytes) or forest.phase != STEADY
+        is_busy = bool(self.max_bytes) or forest.is_renewing == 1
         quiet_until = n if is_busy else self.schedule.quiet_until(n)
         forest.pending.quiet_until = min(quiet_until, forest.next_look)
 
@@ -350,13 +344,11 @@ class RebuiltTrees(MondrianTrees[R]):
             if planned is not self.schedule:
                 self._follow(planned)
             self._plan_kind(n)
-            if self.warm_up is None:
+            if not self.is_warming_up:
                 self.look_at_widths()
-            is_steady = forest.phase == STEADY
-            forest.owed = 0 if is_steady else MOVED * int(forest.build.budget) // BUILD_BUDGET
+            if forest.is_renewing:
+                self._renew_widths()
             forest.pending.is_planning_due = 0
-        if forest.owed > 0:
-            self._renew_widths(int(forest.owed))
         while forest.build.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
@@ -389,35 +381,28 @@ class RebuiltTrees(MondrianTrees[R]):
         super()._begin_renewal(scaling)
         self._forget_predicted()
 
-    def _renew_widths(self, most: int) -> None:
-        """Continue a renewal of widths: convert at most `most` points, then rebuild the trees.
+    def _renew_widths(self) -> None:
+        """Schedule a rebuild of all trees with the new widths, and end the renewal after it.
 
-        The call sets `owed`, the number of points that may be converted, to 0. An interrupted call
-        may be repeated.
+        An interrupted call may be repeated.
         """
         forest = self.forest
-        if forest.phase == REBASING or forest.n_moved < forest.n_points:
-            held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
-            next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
-            widths.bring_some.of(self._FOREST)(forest, most, next_look)
-        elif forest.renewed == 0:
-            # From now on, new trees are cut under the new widths.
+        if forest.renewed == 0:
             self._follow(self.schedule.renewed(self.n_samples))
             forest.renewed = 1
-            forest.owed = 0
-        else:
-            words = self.trees.words
-            in_use = words["frame"][words["role"] != IDLE]
-            if (in_use != forest.frame).all():
-                widths.begin_rebasing.of(self._FOREST)(forest)
-            forest.owed = 0
+            return
+        words = self.trees.words
+        in_use = words["scaling"][words["role"] != IDLE]
+        if (in_use != forest.scaling).all():
+            held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
+            next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
+            widths.end_renewal.of(self._FOREST)(forest, next_look)
 
-    def _frames_of_trees(self) -> list[list[int]]:
+    def _scalings_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
-        any_frame = [0, 1]
-        is_mixed = forest.phase == DRAWING and forest.n_moved == forest.n_points
-        own = any_frame if is_mixed else [int(forest.frame)]
-        return [any_frame if tree.role == IDLE else own for tree in self.trees]
+        of_all = [0, 1]
+        own = of_all if forest.is_renewing else [int(forest.scaling)]
+        return [of_all if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
         """Do the periodic work of a subclass after `n` samples.

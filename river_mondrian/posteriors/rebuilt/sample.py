@@ -8,7 +8,7 @@ cannot, including allocations, and continues from `Pending.stage`.
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
 from ...limits import DONE, LEAST_WEIGHT, NO_POINT_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import extension, scaling
+from ...partitions.mondrian import boxes, extension, scaling
 from ...partitions.mondrian.constants import CLOSED, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...records import Float64s
@@ -27,8 +27,7 @@ def _doubles(forest: R) -> bool:
 
     During the warm-up, ranges are fitted when the number of samples becomes a power of 2.
     """
-    n = forest.n_samples
-    return bool(forest.raw_values) and n & (n + 1) == 0
+    return forest.n_points + 1 == forest.next_fit
 
 
 @inlined
@@ -66,7 +65,7 @@ def _update_trees(forest: R, p: int) -> None:
             path, length = forest.path_of(t), tree.path_length
             # Without a new node, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
-                x = forest.values_of(tree, p)
+                x = boxes.values_of(forest, tree, p, tree.value_room)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
             forest.update_tree(t, p, length)
         elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
@@ -84,7 +83,7 @@ def learn_sample(forest: R) -> None:
     p = n % forest.window_capacity
     forest.score()
     forest.predicted.is_current = 0
-    scaling.store_values(forest, forest.inputs, p)
+    scaling.store_inputs(forest, forest.inputs, p)
     forest.keep_sample(p)
     _begin_walks(forest, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
@@ -168,15 +167,15 @@ def learn_accepted(forest: R) -> int:
 
 @kernel
 @rare
-def rescale(forest: R, scaling: Float64s) -> None:
-    """Rescale all samples, including the accepted sample, and count the accepted sample.
+def fit(forest: R, scaling: Float64s, next_fit: int) -> None:
+    """Store and count the accepted sample, and give all samples another scaling.
 
-    The raw values must contain the sample's inputs, and there must be room for the sample's point.
-    The caller must rebuild the trees next.
+    There must be memory for the sample's point. The caller must rebuild the trees next. The next
+    fit is at `next_fit` samples.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)
-    extension.rescale(forest, scaling, n)
+    extension.fit(forest, scaling, n, next_fit)
     forest.n_walking = 1
     count_walked(forest)
     forest.predicted.is_current = 0

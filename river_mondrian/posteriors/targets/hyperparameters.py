@@ -17,6 +17,7 @@ import numpy as np
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, merged
+from ...partitions.mondrian.boxes import values_of
 from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float64, Float64s, Floats, Int64, Memory, Record, copy_record, inline
@@ -106,9 +107,10 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
     """
     tree = forest.trees[t]
     ref = tree.root
+    x = values_of(forest, tree, p, tree.value_room)
     while not messages.is_leaf(tree, ref):
         node = tree.nodes.row(ref)
-        ref = node.child(side_of(forest, tree, node, forest.values_of(tree, p)))
+        ref = node.child(side_of(forest, tree, node, x))
     if ref < 0:
         return ref if ref == ~p else EMPTY
     q = tree.nodes.row(ref).first_point
@@ -162,7 +164,8 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
     Writes to `path` first a record without a node, then the internal nodes, then the leaf.
     """
     tree = forest.trees[t]
-    factor, x, ref = components.scale_of(forest, tree), forest.values_of(tree, p), tree.root
+    factor, ref = components.scale_of(forest, tree), tree.root
+    x = values_of(forest, tree, p, tree.value_room)
     mean, variance = forest.y_mean, 0.0
     parent, depth = tree.nodes.none(), 0
     path[0].node = parent
@@ -418,8 +421,8 @@ class Change:
         Sum of the sides of the root's box when the change began.
     variance
         Variance of the targets when the change began.
-    frame
-        Index (0 or 1) of the set of widths for which `extent` was computed.
+    scaling
+        Index (0 or 1) of the scaling for which `extent` was computed.
     n_forgotten
         Number of forgotten samples when the change began.
     choice
@@ -439,7 +442,7 @@ class Change:
     at: int
     extent: float
     variance: float
-    frame: int
+    scaling: int
     n_forgotten: int
     choice: Choice
     is_chosen: bool
@@ -460,14 +463,14 @@ def check_change(owner: Any, state: Any) -> None:
     if type(state) is not dict or set(state) != set(Change.__dataclass_fields__):
         refuse(owner, "change", state, "but its fields are wrong")
     change = Change(**state)
-    whole = dict.fromkeys(("n", "at", "frame", "n_forgotten", "n_done"), int)
+    whole = dict.fromkeys(("n", "at", "scaling", "n_forgotten", "n_done"), int)
     real = dict.fromkeys(("extent", "variance"), float)
     check_types(change, whole | real | {"is_chosen": bool, "choice": tuple, "scores": dict})
     forest = owner.forest
     for name, least, most in (
         ("n", 1, forest.n_samples),
         ("at", change.n, forest.n_samples),
-        ("frame", 0, 1),
+        ("scaling", 0, 1),
         ("n_forgotten", 0, forest.n_forgotten),
         ("n_done", 0, forest.n_trees),
         ("extent", 0.0, math.inf),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks
-from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
+from ...partitions.mondrian.constants import CLOSED, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, copy_record, room_of_array
@@ -180,7 +180,10 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
             density.densities[j] = 0.0
     prediction = _room_of_prediction()[0]
     prediction.trees = out
-    walks.predict_rows(forest, Float32s(point, forest.values_word, forest.n_values), 1, prediction)
+    row = forest.columns_in(point) if forest.has_columns == 1 else forest.row
+    if forest.has_columns == 0:
+        scaling.scale(forest, row, forest.inputs_in(point))
+    walks.predict_rows(forest, row, 1, prediction)
 
 
 @batch_kernel
@@ -188,7 +191,7 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
     """Write the values of every `step`-th stored point in the first tree, and the root's box."""
     tree, n_dims = forest.trees[0], forest.n_dims
     for i in range(n):
-        values = forest.values_of(tree, i * step)
+        values = boxes.values_of(forest, tree, i * step, tree.value_room)
         for d in range(n_dims):
             out[i * n_dims + d] = values[d]
     if tree.root >= 0:
@@ -214,7 +217,7 @@ def put_hyperparameters(
     forest.drawn_gamma2 = drawn_gamma2
     for t in range(first, min(last, forest.n_drawn())):
         tree = forest.trees[t]
-        is_drawn = forest.phase == DRAWING and tree.frame != forest.frame
+        is_drawn = forest.is_renewing == 1 and tree.scaling != forest.scaling
         own = drawn_gamma2 if is_drawn else gamma2
         if tree.gamma2 != own or tree.noise != noise:
             tree.gamma2 = own
@@ -225,9 +228,10 @@ def put_hyperparameters(
 @inlined
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     """Store the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
-    bad = scaling.store_values(forest, forest.inputs, p)
+    bad = scaling.find_too_large(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
+    scaling.store_inputs(forest, forest.inputs, p)
     point = forest.points.row(p)
     point.target = y
     point.weight = judged(forest, y, weight)
@@ -280,12 +284,12 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
 
 
 @kernel
-def rebuild(forest: T, scaling: Float64s, n: int) -> None:
+def rebuild(forest: T, scaling: Float64s, n: int, next_fit: int) -> None:
     """Rebuild the trees from the first `n` samples with `extension.rebuild`.
 
     The last target is added to the moments. The caller must update messages next.
     """
-    extension.rebuild(forest, scaling, n)
+    extension.rebuild(forest, scaling, n, next_fit)
     point = forest.points.row(n - 1)
     messages.add_target(forest, point.target, point.weight)
     forest.horizon = forest.next_horizon
@@ -318,6 +322,8 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
         stop = min(group + lanes, last)
         copy_record(forest, before)
         before.n_trees = 1
+        # No other thread uses this buffer, and the walks of the group's trees are between points.
+        before.row = forest.trees[group].room
         place, p, added = 0, start, start
         while True:
             while p < end and not is_used(block.n + p - start):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...limits import DONE
-from ...partitions.mondrian import constants, tree_memory, trees
+from ...partitions.mondrian import tree_memory, trees
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...predictive import PredictiveDistribution
@@ -187,7 +187,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
             super().open()
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
-        learning.rebuild(self.forest, scaling, n)
+        learning.rebuild(self.forest, scaling, n, self._following_fit(n))
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
@@ -302,13 +302,13 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         rows = found.astype(np.float64)
         low, high = robust_ranges(rows)
         sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
-        if self._has_remainders:
+        if not self._has_columns:
             sides = sides * (scaling[1, :n_dims] / self.scaling_of(0)[1])
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
         extent = float(np.nansum(sides))
         own = self.scaling_of(0)
-        if self.keeps_inputs and (own != scaling[:, : self.n_inputs]).any():
+        if self._has_columns and (own != scaling[:, : self.n_inputs]).any():
             extent *= self._growth(own, scaling)
         return extent
 
@@ -367,8 +367,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self, scaling: Floats, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
         """Return gamma2 of trees that are redrawn under a scaling, if other trees have `gamma2`."""
-        if self.keeps_inputs and self.gamma2 is None:
-            return gamma2 * self._growth(self.scaling, scaling)
+        if self.renews and self._has_columns and self.gamma2 is None:
+            return gamma2 * self._growth(self.current_scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
     def _begin_renewal(self, scaling: Floats) -> None:
@@ -412,13 +412,13 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _change_hyperparameters(self, chooses: bool) -> None:
         """Adapt hyperparameters to the number of samples; if `chooses`, choose new exponents."""
-        n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
+        n, extent, forest = self.n_samples, self._extent(self.current_scaling), self.forest
         # A change cannot be spread if points move in a window, or if not all samples are stored.
         if n >= SPREAD_FROM and not (self.has_window or self.bounded):
             # Begin a change only once, since a second change would start from the first change's
             # choice.
             if self.change is None or self.change.n != n:
-                about = n, n, extent, self._variance(), int(forest.frame), int(forest.n_forgotten)
+                about = n, n, extent, self._variance(), int(forest.scaling), int(forest.n_forgotten)
                 self.change = Change(*about, self.choice, not chooses)
             return
         if chooses:
@@ -453,10 +453,10 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         """Continue a change by one step, and return the new change, or None after the last step."""
         forest = self.forest
         change = replace(change, at=self.n_samples)
-        if change.frame != forest.frame:
+        if change.scaling != forest.scaling:
             # All trees have been redrawn in the meantime.
-            extent = self._extent(self.scaling)
-            change = replace(change, frame=int(forest.frame), extent=extent)
+            extent = self._extent(self.current_scaling)
+            change = replace(change, scaling=int(forest.scaling), extent=extent)
         if change.n_forgotten != forest.n_forgotten:
             # The points of the predicted targets may have moved.
             found = change.choice if change.is_chosen else self._climb(change.extent)
@@ -489,7 +489,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
-        if forest.phase != constants.STEADY:
+        if forest.is_renewing:
             drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], found, change.n)
         self.choice = found
         if last < self.n_trees:
