@@ -17,9 +17,13 @@ from river import drift as river_drift
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 from river_mondrian.compiling.kernels import exact_kernel, kernel
 from river_mondrian.learners import experts
-from river_mondrian.learners.experts import FIRST_SQUARES, Experts, Mixture
+from river_mondrian.learners.experts import FIRST_SQUARES, Mixture, MixtureRecord
 from river_mondrian.learners.regression import mixing
-from river_mondrian.learners.regression.mixing import N_FINALISTS, TargetMixture, TargetMixtures
+from river_mondrian.learners.regression.mixing import (
+    N_FINALISTS,
+    TargetMixture,
+    TargetMixtureRecord,
+)
 from river_mondrian.posteriors.adaptive.adaptive_trees import EXPERTS as OF_CLASSES
 from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS
 from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import EXPERTS as OF_TARGETS
@@ -42,7 +46,7 @@ Run = Callable[[Sequence[int], Sequence[int]], float]
 
 @kernel
 def replay_classes(
-    mixture: Experts,
+    mixture: MixtureRecord,
     said: Float64s,
     labels: Int64s,
     n_classes: Int64s,
@@ -71,8 +75,8 @@ def replay_classes(
 
 @exact_kernel
 def replay_targets(
-    first: TargetMixture,
-    second: TargetMixture,
+    first: TargetMixtureRecord,
+    second: TargetMixtureRecord,
     said: Float64s,
     targets: Float64s,
     opens: Float64s,
@@ -154,7 +158,7 @@ def targets(samples: Stream, seed: int) -> Run:
 
     def run(kept: Sequence[int], finalists: Sequence[int]) -> float:
         n_first, found = sum(e < N_FIRST for e in kept), np.zeros(len(samples))
-        first, second = TargetMixtures(n_first), TargetMixtures(len(kept))
+        first, second = TargetMixture(n_first), TargetMixture(len(kept))
         opens = np.zeros(N_FINALISTS)
         opens[list(finalists)] = 1.0
         own = np.ascontiguousarray(said[:, [e for e in kept if e != N_FIRST]]).ravel()

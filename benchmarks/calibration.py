@@ -170,7 +170,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
     return found
 
 
-class Held(NamedTuple):
+class HeldSamplesRecord(NamedTuple):
     """Coverage of intervals at a level, and their mean score."""
 
     coverage: float
@@ -186,7 +186,7 @@ def _allowed(level: float, n: int, least: float, errors: float) -> float:
     return max(least, errors * math.sqrt(level * (1.0 - level) / n))
 
 
-def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
+def _judge(ends: Ends, y: Array, delay: int) -> list[HeldSamplesRecord]:
     """Return the scores of intervals at each level, without the first tenth of the samples."""
     first = max(len(y) // 10, delay + 1)
     found = []
@@ -206,7 +206,9 @@ def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
         early = inside[: max(2 * delay + N_FIRST - first, 0)]
         is_lost = bool((~early).sum() > (1.0 - level + allowed) * n)
         holds = bool(off <= allowed)
-        found.append(Held(float(inside.mean()), score, holds, bad, len(starts), is_lost))
+        found.append(
+            HeldSamplesRecord(float(inside.mean()), score, holds, bad, len(starts), is_lost)
+        )
     return found
 
 
@@ -214,7 +216,7 @@ def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
 class _Total:
     """Results of a method on all streams and seeds."""
 
-    held: list[list[Held]] = field(default_factory=list)
+    held: list[list[HeldSamplesRecord]] = field(default_factory=list)
     ratios: list[list[float]] = field(default_factory=list)
     nearer: int = 0
     better: int = 0
@@ -239,7 +241,7 @@ def _compare(
         y = np.array([t for _, t in samples], dtype=float)
         for asked in delays:
             delay = max(min(asked, len(samples) // 10), own_delay)
-            methods: dict[str, list[list[Held]]] = {}
+            methods: dict[str, list[list[HeldSamplesRecord]]] = {}
             for seed in seeds:
                 progress(f"{name}, {delay} late, seed {seed}")
                 for method, ends in _follow(samples, delay, seed, asked == 0).items():

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from common import Adaptive, accuracy, learn_rows, raises, restored
 from naive import adaptive as naive
-from naive.discriminants import Discriminants
+from naive.discriminants import LinearDiscriminantsRecord
 from river import drift
 from river.datasets import synth
 from test_adaptive import begin_building, draw, grown, long_slots, posteriors
@@ -45,7 +45,7 @@ def fed(data, **params):
 
 def test_discriminants_are_the_twins():
     """Missing values, a late feature and a late class occur around the warm-up."""
-    model, twin = Adaptive(2, seed=1), Discriminants()
+    model, twin = Adaptive(2, seed=1), LinearDiscriminantsRecord()
     labels, features = {}, set()
     for x, y in stream(400):
         labels[y] = None

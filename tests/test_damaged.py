@@ -15,7 +15,7 @@ from stored_models import IN_GOLDEN, MODELS, learned
 import river_mondrian as rm
 from river_mondrian.learners.experts import Mixture
 from river_mondrian.learners.gradient_descent.weights import WORD_ARRAYS
-from river_mondrian.learners.regression.mixing import TargetMixtures
+from river_mondrian.learners.regression.mixing import TargetMixture
 from river_mondrian.learners.regression.ridges import RidgeExperts
 from river_mondrian.partitions.voronoi.diagrams import TRIALS
 
@@ -218,8 +218,8 @@ DAMAGES = {
     ("adaptive, weights", 40): WEIGHTS,
     ("adaptive regressor", 40): [
         (put(tree, extends=2), "extends is 2, not from 0 to 1"),
-        (put(trees_of, mixture=TargetMixtures(3)), "n_experts is 3"),
-        (put(trees_of, first_mixture=TargetMixtures(2)), "n_experts is 2"),
+        (put(trees_of, mixture=TargetMixture(3)), "n_experts is 3"),
+        (put(trees_of, first_mixture=TargetMixture(2)), "n_experts is 2"),
         (put(lambda model: trees_of(model).ridges.designs[0], n_linear=3), "n_linear is 3"),
     ],
     ("adaptive, ADWIN", 1100): [

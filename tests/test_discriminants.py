@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive.discriminants import Discriminants
+from naive.discriminants import LinearDiscriminantsRecord
 
 from river_mondrian.inputs import level_of
 from river_mondrian.learners import discriminants
@@ -65,7 +65,7 @@ def test_kernels_are_the_twin(
         for i in np.flatnonzero(lacks).tolist():
             del x[i]
     weights = np.exp(spread * rng.normal(size=n)).tolist()
-    kernels, twin = Kernels(n_classes, n_inputs, categories), Discriminants()
+    kernels, twin = Kernels(n_classes, n_inputs, categories), LinearDiscriminantsRecord()
     labels, drifts = range(n_classes), rng.random(n) < drift
     for values, x, label, weight, drifts_here in zip(X, samples, y, weights, drifts, strict=True):
         if drifts_here:

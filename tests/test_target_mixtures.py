@@ -11,8 +11,8 @@ from naive import regression as naive
 
 from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import error_law, mixing
-from river_mondrian.learners.regression.error_law import ErrorLaws
-from river_mondrian.learners.regression.mixing import TargetMixtures
+from river_mondrian.learners.regression.error_law import ErrorLaw
+from river_mondrian.learners.regression.mixing import TargetMixture
 from river_mondrian.records import Float64s
 
 predict, learn, recall, learn_law = as_kernels(
@@ -46,7 +46,7 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
     rng = np.random.default_rng(seed)
     predicted, y = recorded(rng, 250, 5)
     weights = np.exp(spread * rng.normal(size=len(y))).tolist()
-    mixture, twin = TargetMixtures(5, loss), naive.Mixture(5, mixing, loss == mixing.SQUARED)
+    mixture, twin = TargetMixture(5, loss), naive.Mixture(5, mixing, loss == mixing.SQUARED)
     points = run(mixture, predicted, y, weights)
     for one, target, weight, point in zip(predicted, y.tolist(), weights, points, strict=True):
         assert point == pytest.approx(twin.predict(one), rel=1e-7, abs=1e-7)
@@ -64,7 +64,7 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
 def test_units_do_not_matter(power, loss):
     predicted, y = recorded(np.random.default_rng(0), 120, 4)
     plain, scaled = (
-        list(run(TargetMixtures(4, loss), unit * predicted, unit * y)) for unit in (1.0, 2.0**power)
+        list(run(TargetMixture(4, loss), unit * predicted, unit * y)) for unit in (1.0, 2.0**power)
     )
     np.testing.assert_allclose(np.array(scaled) / 2.0**power, plain, rtol=1e-9)
 
@@ -82,7 +82,7 @@ WEIGHTS = st.sampled_from([1.0, 1e-9, 1e9])
 @given(st.lists(st.tuples(WILD_TARGETS, WILD_POINTS, WEIGHTS), max_size=80))
 @settings(max_examples=30)
 def test_nothing_wild_ends_a_mixture_or_a_law(loss, samples):
-    mixture, law = TargetMixtures(3, loss), ErrorLaws()
+    mixture, law = TargetMixture(3, loss), ErrorLaw()
     for target, one, weight in samples:
         mixture.predicted[:] = one
         point = predict(mixture.record)
@@ -96,7 +96,7 @@ def test_nothing_wild_ends_a_mixture_or_a_law(loss, samples):
 
 
 def test_targets_that_never_change_are_predicted_exactly():
-    mixture, law = TargetMixtures(3), ErrorLaws()
+    mixture, law = TargetMixture(3), ErrorLaw()
     for _ in range(50):
         mixture.predicted[:] = 7.25
         point = predict(mixture.record)
@@ -118,7 +118,7 @@ def test_the_law_is_the_twins(seed):
     y = points + np.exp(0.7 * size) * rng.standard_t(4, size=120)
     spreads = np.exp(0.3 * size + 0.2 * rng.normal(size=120))
     weights = np.exp(rng.normal(size=120) * (seed == 1)).tolist()
-    law, twin = ErrorLaws(), naive.Law(error_law)
+    law, twin = ErrorLaw(), naive.Law(error_law)
     for *given_, target, weight in zip(points, spreads, size, y, weights, strict=True):
         found = law.law(*given_)
         guesses = law.memory.arrays["guesses"]
@@ -140,7 +140,7 @@ def test_the_law_is_the_twins(seed):
     [("shared", -0.1), ("widths", math.nan), ("grams", np.zeros(3)), ("last_weights", 1.5)],
 )
 def test_a_damaged_mixture_is_refused(name, value):
-    mixture, law = TargetMixtures(3), ErrorLaws()
+    mixture, law = TargetMixture(3), ErrorLaw()
     if isinstance(value, float):
         mixture.learned[name][0] = value
     else:
@@ -152,7 +152,7 @@ def test_a_damaged_mixture_is_refused(name, value):
 
 def test_a_recalled_prediction_is_learned_like_the_last_one():
     predicted, y = recorded(np.random.default_rng(3), 60, 5)
-    ours, expected = TargetMixtures(5), TargetMixtures(5)
+    ours, expected = TargetMixture(5), TargetMixture(5)
     for mixture in (ours, expected):
         list(run(mixture, predicted[:50], y[:50]))
         mixture.predicted[:] = predicted[50]

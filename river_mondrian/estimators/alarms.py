@@ -18,7 +18,7 @@ from ..frames import mapping_of, read_frame
 from ..inputs import as_dict, ordered, read_values, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
-from ..posteriors.course import LEAST_CHANCE, CourseTable, learn, look
+from ..posteriors.course import LEAST_CHANCE, Course, learn, look
 from ..progress import pieces
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
@@ -168,7 +168,7 @@ class Alarms(Model, base.AnomalyDetector):
         if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
         self._views = _views_of(self.detector)
-        self._table = CourseTable(
+        self._table = Course(
             len(self._views), self.window, self.average, self.threshold, self.tolerance
         )
         # The latest `Alarm`s, as plain tuples.
@@ -252,7 +252,7 @@ class Alarms(Model, base.AnomalyDetector):
                 # The lock is taken for each row, so that other threads can call between rows.
                 self.learn_one(mapping_of(names, row))
 
-    def _alarm(self, x: Mapping[Any, Any], table: CourseTable, score: float) -> Alarm:
+    def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
@@ -271,7 +271,7 @@ class Alarms(Model, base.AnomalyDetector):
 
     # Scores.
 
-    def _look(self, x: Mapping[Any, Any]) -> tuple[CourseTable, float]:
+    def _look(self, x: Mapping[Any, Any]) -> tuple[Course, float]:
         """Write a sample to the table; return the table and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
@@ -289,7 +289,7 @@ class Alarms(Model, base.AnomalyDetector):
             return table, 0.0
         return table, float(course.score)
 
-    def _read(self, x: Mapping[Any, Any]) -> CourseTable:
+    def _read(self, x: Mapping[Any, Any]) -> Course:
         """Write a sample to the table, or to a copy with its new features; return the table."""
         table = self._table
         if not table.features.read_known(x, table.inputs):

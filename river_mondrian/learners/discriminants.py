@@ -96,7 +96,7 @@ def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, l
     return forgets
 
 
-# Rows of `Discriminants.predicted`.
+# Rows of `LinearDiscriminantsRecord.predicted`.
 SMALL_STEPS = 0
 LARGE_STEPS = 1
 NAIVE_BAYES = 2
@@ -122,7 +122,7 @@ LEAST_COUNT = 1e-40
 LEVEL_PRIOR = 1.0
 
 
-class Discriminants(Record):
+class LinearDiscriminantsRecord(Record):
     """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
     Arrays over the inputs have rows of length `columns`. Column 0 has intercepts or total weights
@@ -226,7 +226,7 @@ class Discriminants(Record):
 
 
 @separate
-def take_apart(discriminants: Discriminants, values: Float64s) -> Float64s:
+def take_apart(discriminants: LinearDiscriminantsRecord, values: Float64s) -> Float64s:
     """Find the rows of a sample's levels; return the sample's inputs, with NaN for categories."""
     numbers = discriminants.numbers
     for i in range(discriminants.n_inputs):
@@ -246,7 +246,7 @@ def take_apart(discriminants: Discriminants, values: Float64s) -> Float64s:
 
 
 @separate
-def add_levels(discriminants: Discriminants, k: int) -> int:
+def add_levels(discriminants: LinearDiscriminantsRecord, k: int) -> int:
     """Add the contributions of the last sample's levels to a class's logits, and return 0."""
     width, predicted = discriminants.width, discriminants.predicted
     of_small = discriminants.level_score(discriminants.small_levels, k)
@@ -258,7 +258,9 @@ def add_levels(discriminants: Discriminants, k: int) -> int:
 
 
 @separate
-def move_levels(discriminants: Discriminants, weights: Float64s, label: int, by: float) -> int:
+def move_levels(
+    discriminants: LinearDiscriminantsRecord, weights: Float64s, label: int, by: float
+) -> int:
     """Add `by` to a class's weights for the levels of the last sample, and return 0."""
     for c in range(discriminants.n_categories):
         place = discriminants.level_places[c]
@@ -268,7 +270,7 @@ def move_levels(discriminants: Discriminants, weights: Float64s, label: int, by:
 
 
 @separate
-def count_levels(discriminants: Discriminants, label: int, weight: float) -> int:
+def count_levels(discriminants: LinearDiscriminantsRecord, label: int, weight: float) -> int:
     """Add the last sample to the counts of its levels, and return 0."""
     counts, class_counts = discriminants.counts, discriminants.class_counts
     for c in range(discriminants.n_categories):
@@ -291,7 +293,7 @@ def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
 
 @inlined
 def squared_distance(
-    discriminants: Discriminants, values: Float64s, counts: Float64s, means: Float64s
+    discriminants: LinearDiscriminantsRecord, values: Float64s, counts: Float64s, means: Float64s
 ) -> float:
     """Return a sample's squared distance from a class's mean, in units of variances within classes.
 
@@ -308,7 +310,7 @@ def squared_distance(
 
 
 @kernel
-def predict(discriminants: Discriminants, values: Float64s) -> None:
+def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
     """Predict the class of a sample from its raw inputs."""
     if discriminants.n_categories > 0:
         values = discriminants.take_apart(discriminants, values)
@@ -342,7 +344,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
 
 
 @inlined
-def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> None:
+def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight: float) -> None:
     """Update a regression with the class of the sample predicted last."""
     is_small, width = e == SMALL_STEPS, discriminants.width
     weights = discriminants.small_weights if is_small else discriminants.large_weights
@@ -383,7 +385,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
 
 @inlined
 def update_moments(
-    discriminants: Discriminants, values: Float64s, label: int, weight: float
+    discriminants: LinearDiscriminantsRecord, values: Float64s, label: int, weight: float
 ) -> None:
     """Update the moments of the inputs, over all classes and within the label's class."""
     columns = discriminants.columns
@@ -418,7 +420,9 @@ def update_moments(
 
 
 @kernel
-def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
+def learn(
+    discriminants: LinearDiscriminantsRecord, values: Float64s, label: int, weight: float
+) -> None:
     """Update the discriminants with the class and raw inputs of the sample predicted last."""
     descend(discriminants, SMALL_STEPS, label, weight)
     descend(discriminants, LARGE_STEPS, label, weight)
@@ -432,10 +436,10 @@ def learn(discriminants: Discriminants, values: Float64s, label: int, weight: fl
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
-class LinearDiscriminants(Learned[Discriminants]):
+class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     """The memory of discriminants, which grows with the numbers of classes and inputs."""
 
-    _KIND = Discriminants
+    _KIND = LinearDiscriminantsRecord
 
     def __init__(self) -> None:
         super().__init__(columns=1)

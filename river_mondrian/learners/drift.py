@@ -186,7 +186,7 @@ def update(adwin: Adwin, value: float) -> bool:
     return adwin.is_drift == 1
 
 
-class Errors(Adwin):
+class DriftWatchRecord(Adwin):
     """Drift detector and means of a model's errors. Each error is between 0 and 1."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
@@ -197,7 +197,7 @@ class Errors(Adwin):
 
 
 @exact_separate
-def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
+def watch(errors: DriftWatchRecord, error: float, found: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 
     `found` is the number of samples to keep if a detector outside the package has found a drift,
@@ -222,7 +222,7 @@ PARAMETERS = ("delta", "clock", "max_buckets", "min_window_length", "grace_perio
 DEFAULTS = (0.002, 32, 5, 5, 10)
 
 
-class DriftWatch(Learned[Errors]):
+class DriftWatch(Learned[DriftWatchRecord]):
     """The memory of a drift detector and of the means of a model's errors.
 
     Parameters
@@ -234,7 +234,7 @@ class DriftWatch(Learned[Errors]):
 
     """
 
-    _KIND = Errors
+    _KIND = DriftWatchRecord
 
     def __init__(self, detector: int = ADWIN, **parameters: float) -> None:
         given = dict(zip(PARAMETERS, DEFAULTS, strict=True)) | parameters

@@ -44,7 +44,7 @@ LEAST_EXPONENT = -1.0
 SHARE_RATE = 0.01
 
 
-class Experts(Record):
+class MixtureRecord(Record):
     """Experts that predict a class, and the state of their mixture.
 
     Probabilities are in rows of length `width`; the first `n_classes` elements of a row are used.
@@ -87,7 +87,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 
 @kernel
-def combine(experts: Experts) -> None:
+def combine(experts: MixtureRecord) -> None:
     """Raise probabilities below `FLOOR / n_classes` to this floor in place, and mix the experts."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
@@ -119,7 +119,7 @@ def combine(experts: Experts) -> None:
 
 
 @kernel
-def learn(experts: Experts, label: int, weight: float) -> None:
+def learn(experts: MixtureRecord, label: int, weight: float) -> None:
     """Update exponents and shares with the class and weight of the sample, after `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
@@ -142,7 +142,7 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     share(experts.shares, experts.n_shared(), experts.likelihoods, part, SHARE_RATE)
 
 
-class Mixture(Learned[Experts]):
+class Mixture(Learned[MixtureRecord]):
     """The memory of experts and of their mixture.
 
     Parameters
@@ -152,7 +152,7 @@ class Mixture(Learned[Experts]):
 
     """
 
-    _KIND = Experts
+    _KIND = MixtureRecord
 
     def __init__(self, n: int) -> None:
         super().__init__(n_experts=n + 1, largest_weight=1.0)

@@ -28,7 +28,7 @@ UNIT = 4294967296.0
 LEAST_CHANCE = 1e-12
 
 
-class Course(Record):
+class CourseRecord(Record):
     """The state of `Alarms`: surprises of each detector, and ranges of the features."""
 
     # The user's parameters.
@@ -64,7 +64,7 @@ class Course(Record):
 
 
 @inlined
-def _surprise(course: Course, view: int) -> int:
+def _surprise(course: CourseRecord, view: int) -> int:
     chance = 1.0 - course.given[view]
     # With `not`, the condition is true for NaN.
     if not chance > LEAST_CHANCE:
@@ -73,7 +73,7 @@ def _surprise(course: Course, view: int) -> int:
 
 
 @inlined
-def _sum_with(course: Course, view: int, surprise: int) -> int:
+def _sum_with(course: CourseRecord, view: int, surprise: int) -> int:
     """Return the sum of a detector's latest surprises, including the new surprise."""
     total = course.sums[view] + surprise
     if course.n >= course.average:
@@ -82,7 +82,7 @@ def _sum_with(course: Course, view: int, surprise: int) -> int:
 
 
 @inlined
-def _mean_of(course: Course, total: int) -> float:
+def _mean_of(course: CourseRecord, total: int) -> float:
     return total / min(course.n + 1, course.average) / UNIT
 
 
@@ -95,7 +95,7 @@ def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
 
 
 @inlined
-def _size(course: Course, j: int) -> float:
+def _size(course: CourseRecord, j: int) -> float:
     """Return a feature's largest absolute value if most values equal the previous value, else 0."""
     if 2 * course.n_changes[j] < course.n_values[j]:
         return max(abs(course.lows[j]), abs(course.highs[j]))
@@ -109,7 +109,7 @@ def _is_number(value: float) -> bool:
 
 
 @inlined
-def _compare(course: Course) -> float:
+def _compare(course: CourseRecord) -> float:
     """Write each feature's excess and whether all features are constant; return the largest excess.
 
     An excess is the distance of a value from the range of its feature, divided by the range's width
@@ -136,8 +136,8 @@ def _compare(course: Course) -> float:
 
 
 @kernel
-def look(course: Course) -> int:
-    """Write the score of the next sample, and set `is_novel` and `is_flat` (see `Course`).
+def look(course: CourseRecord) -> int:
+    """Write the score of the next sample, and set `is_novel` and `is_flat` (see `CourseRecord`).
 
     Returns DONE, or the index of an input that is too large.
     """
@@ -161,7 +161,7 @@ def look(course: Course) -> int:
 
 
 @kernel
-def learn(course: Course) -> int:
+def learn(course: CourseRecord) -> int:
     """Learn the next sample."""
     for view in range(course.n_views):
         surprise = _surprise(course, view)
@@ -190,8 +190,8 @@ _RINGS = ("surprises", "sums", "means", "excesses")
 _NEXT = ("inputs", "given", "beyond")
 
 
-class CourseTable(OwnsArrays):
-    """The owner of a `Course` and of the features' names.
+class Course(OwnsArrays):
+    """The owner of a `CourseRecord` and of the features' names.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class CourseTable(OwnsArrays):
     def __init__(
         self, n_views: int, window: int, average: int, threshold: float, tolerance: float
     ) -> None:
-        self.memory = Memory(Course)
+        self.memory = Memory(CourseRecord)
         self.features = FeatureIndex()
         course = self.memory[0]
         course.n_views, course.window, course.average = n_views, window, average

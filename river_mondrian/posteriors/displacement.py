@@ -42,7 +42,7 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 KEPT = 4096
 
 
-class Ranks(rec.Record):
+class RecentScoresRecord(rec.Record):
     """The scores of recent samples before learning, in a ring buffer and in sorted order."""
 
     scores: rec.Float64s = rec.sized(KEPT)
@@ -66,7 +66,7 @@ def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
 
 
 @inlined
-def rank_of(ranks: Ranks, value: float) -> float:
+def rank_of(ranks: RecentScoresRecord, value: float) -> float:
     """Return the rank of a nonnegative score, or 0 if no scores are stored."""
     ranked, n = ranks.ranked, int(ranks.n_scores)
     if n == 0:
@@ -85,7 +85,7 @@ def rank_of(ranks: Ranks, value: float) -> float:
 
 
 @inlined
-def add_score(ranks: Ranks, value: float) -> None:
+def add_score(ranks: RecentScoresRecord, value: float) -> None:
     """Add the score of a learned sample, and drop the oldest score if `KEPT` scores are stored."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
@@ -109,10 +109,10 @@ def add_score(ranks: Ranks, value: float) -> None:
     ranks.next_score = (place + 1) % KEPT
 
 
-class RecentScores(Learned[Ranks]):
+class RecentScores(Learned[RecentScoresRecord]):
     """The owner of the scores of recent samples."""
 
-    _KIND = Ranks
+    _KIND = RecentScoresRecord
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class CutForest(SampledForest):
     """A forest of random cut trees."""
 
     # Ranks of relative displacements.
-    ranks: Ranks
+    ranks: RecentScoresRecord
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Probability with which a sample enters full trees, random state of the draws for entering, and
     # number of samples that have not entered.

@@ -44,7 +44,7 @@ from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
-from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
+from .displacement import KEPT, RecentScores, RecentScoresRecord, add_score, rank_of
 
 # Difference between two values of a feature, in widths, above which a term grows logarithmically.
 CAP = 10.0
@@ -67,7 +67,7 @@ RAW, RANK, N_READINGS = 0, 1, 2
 RATES = rec.Bounds(0.0, 1e200)
 
 
-class Neighbors(rec.Record):
+class NeighborTableRecord(rec.Record):
     """The ring buffer of held samples, the widths, and buffers for the distances to a sample."""
 
     # The user's parameters (see `NeighborTable`).
@@ -86,7 +86,7 @@ class Neighbors(rec.Record):
     n_entered: rec.Int64
     oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
     entry_state: rec.Int64
-    ranks: Ranks
+    ranks: RecentScoresRecord
     # Values of the held samples, minus the origins. A level of a category is stored as code /
     # LEAST_LEVEL - 1. Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
@@ -121,7 +121,7 @@ def _capped(term: float) -> float:
 
 
 @inlined
-def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
+def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
     """Write row `last` of inputs and the rows before it to `row`, in the form of a held sample.
 
     Returns DONE, or the index of an input that is too large.
@@ -143,7 +143,7 @@ def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s)
 
 
 @inlined
-def _add_terms(table: Neighbors, ago: int, j: int) -> None:
+def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     """Add a column's terms to the distances to all held samples, and count missing terms."""
     n, column = table.n_held, table.n_inputs * ago + j
     own, value = table.held.part(table.capacity * column, n), table.row[column]
@@ -171,7 +171,7 @@ def _add_terms(table: Neighbors, ago: int, j: int) -> None:
 
 
 @inlined
-def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
+def _sort_lowest(table: NeighborTableRecord, n: int, k: int) -> None:
     """Write `n` numbers of `distances` to `ordered`, beginning with the `k` smallest in order.
 
     The numbers are first assigned to intervals of equal length between the smallest number d and d
@@ -203,7 +203,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 
 
 @separate
-def score_of(table: Neighbors) -> float:
+def score_of(table: NeighborTableRecord) -> float:
     """Return the score of the sample in `row`, or 0 if there are no samples to compare.
 
     The score is given by equation (1) of the module. The function is compiled only once, so its
@@ -275,7 +275,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
 
 
 @separate
-def set_widths(table: Neighbors) -> None:
+def set_widths(table: NeighborTableRecord) -> None:
     """Set the widths of all features from the held samples."""
     for j in range(table.n_inputs):
         n = 0
@@ -298,7 +298,7 @@ def set_widths(table: Neighbors) -> None:
 
 
 @inlined
-def _is_noted(table: Neighbors) -> bool:
+def _is_noted(table: NeighborTableRecord) -> bool:
     """Return whether the score of the last scored sample is still valid for the next sample."""
     if table.noted_at != table.n_samples:
         return False
@@ -311,7 +311,7 @@ def _is_noted(table: Neighbors) -> bool:
 
 
 @kernel
-def score_one(table: Neighbors, out: rec.Float64s) -> int:
+def score_one(table: NeighborTableRecord, out: rec.Float64s) -> int:
     """Write the score and the rank of the next sample.
 
     Returns DONE, or the index of an input that is too large.
@@ -329,7 +329,7 @@ def score_one(table: Neighbors, out: rec.Float64s) -> int:
 
 
 @batch_kernel
-def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
+def score_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
     """Write the scores and ranks of `n` rows, which follow `shingle` - 1 earlier rows."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
@@ -340,7 +340,7 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 
 
 @inlined
-def _is_skipped(table: Neighbors, score: float) -> bool:
+def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
     """Return whether the next sample's score is unusual and the previous score was not.
 
     Successive unusual samples indicate a change of the distribution, so only the first is skipped.
@@ -352,7 +352,7 @@ def _is_skipped(table: Neighbors, score: float) -> bool:
 
 
 @inlined
-def _learn(table: Neighbors, is_noted: bool) -> int:
+def _learn(table: NeighborTableRecord, is_noted: bool) -> int:
     """Learn the next sample, and return DONE, or the index of an input that is too large."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
     if bad != DONE:
@@ -387,7 +387,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 
 
 @kernel
-def learn_one(table: Neighbors) -> int:
+def learn_one(table: NeighborTableRecord) -> int:
     """Learn the next sample, and store the sample's score before learning.
 
     Returns DONE, or the index of an input that is too large. If an input is too large, nothing
@@ -397,7 +397,7 @@ def learn_one(table: Neighbors) -> int:
 
 
 @batch_kernel
-def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
+def learn_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int) -> int:
     """Learn `n` rows of checked inputs, and return DONE."""
     n_inputs, start = table.n_inputs, table.n_inputs * (table.shingle - 1)
     for r in range(n):
@@ -408,13 +408,13 @@ def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
 
 
 @kernel
-def renew(table: Neighbors) -> int:
+def renew(table: NeighborTableRecord) -> int:
     """Set the widths from the held samples, and return DONE."""
     set_widths(table)
     return DONE
 
 
-class NeighborTable(Learned[Neighbors]):
+class NeighborTable(Learned[NeighborTableRecord]):
     """The owner of the held samples and their features.
 
     A change that needs more than one call of a kernel is made in a copy (`copied`, `widened`,
@@ -439,7 +439,7 @@ class NeighborTable(Learned[Neighbors]):
 
     """
 
-    _KIND = Neighbors
+    _KIND = NeighborTableRecord
     # Values may be missing.
     _HAS_NAN = True
     _DERIVED = Learned._DERIVED | {"vector", "out", "_out"}

@@ -55,7 +55,7 @@ def parted(x):
     return {name: value for name, value in x.items() if name not in levels}, levels
 
 
-class Discriminants:
+class LinearDiscriminantsRecord:
     """Class probabilities of a mapping, in which missing values have no key."""
 
     def __init__(self):

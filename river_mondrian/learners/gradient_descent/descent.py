@@ -30,20 +30,20 @@ LARGEST_GRADIENT = 1e12
 class Slot(Record):
     """A row of a table: the weights of one column, or of several columns that share the row."""
 
-    def weights(self, learner: GradientDescent) -> Float64s:
+    def weights(self, learner: DescentWeightsRecord) -> Float64s:
         """Return the weight for each score."""
         return Float64s(self, 0, learner.n_scores)
 
-    def squares(self, learner: GradientDescent) -> Float64s:
+    def squares(self, learner: DescentWeightsRecord) -> Float64s:
         """Return the sum of squared derivatives for each weight, for AdaGrad."""
         return Float64s(self, 2 * learner.n_scores, learner.n_scores)
 
-    def numbers(self, learner: GradientDescent) -> Float64s:
+    def numbers(self, learner: DescentWeightsRecord) -> Float64s:
         """Return the weights and, for AdaGrad, the sums of squared derivatives, as one array."""
         return Float64s(self, 0, learner.n_scores * (1 + learner.is_adaptive))
 
 
-class GradientDescent(Record):
+class DescentWeightsRecord(Record):
     """The state of gradient descent on one feature map."""
 
     # Number of samples learned, on which the learning rate may depend.
@@ -132,7 +132,7 @@ class Loss(enum.IntEnum):
 
 
 @exact_inlined
-def derivative(learner: GradientDescent, score: float, target: float) -> float:
+def derivative(learner: DescentWeightsRecord, score: float, target: float) -> float:
     """Return the derivative of the loss with respect to a score."""
     loss, margin = learner.loss, learner.margin
     if loss == Loss.HINGE:
@@ -168,7 +168,7 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 
 @exact_inlined
-def differentiate(learner: GradientDescent) -> None:
+def differentiate(learner: DescentWeightsRecord) -> None:
     """Write the derivatives of the loss with respect to the scores.
 
     With several scores, the target is a class.
@@ -188,7 +188,7 @@ def differentiate(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def compared_loss(learner: GradientDescent) -> float:
+def compared_loss(learner: DescentWeightsRecord) -> float:
     """Return the loss by which lifetimes are compared.
 
     For classes, the loss is 1 for a mistake and 0 otherwise. With several scores, the target is the
@@ -216,7 +216,7 @@ def compared_loss(learner: GradientDescent) -> float:
 
 
 @exact_inlined
-def score_values(learner: GradientDescent, values: Float64s, n: int) -> None:
+def score_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Write the scores of a sample, given its values in all `n` columns."""
     scores, n_scores = learner.scores, learner.n_scores
     for k in range(n_scores):
@@ -228,7 +228,7 @@ def score_values(learner: GradientDescent, values: Float64s, n: int) -> None:
 
 
 @exact_inlined
-def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
+def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of a sample in `n` cells, whose columns all have the same value."""
     scores, slots, n_scores = learner.scores, learner.slots, learner.n_scores
     for k in range(n_scores):
@@ -247,7 +247,7 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
 
 
 @exact_inlined
-def best_score(learner: GradientDescent) -> int:
+def best_score(learner: DescentWeightsRecord) -> int:
     """Return the class with the largest score, the first of several with equal scores."""
     scores, best = learner.scores, 0
     if learner.n_scores == 1:
@@ -265,7 +265,7 @@ def best_score(learner: GradientDescent) -> int:
 
 
 @exact_inlined
-def bound_gradients(learner: GradientDescent) -> bool:
+def bound_gradients(learner: DescentWeightsRecord) -> bool:
     """Clip the derivatives of the loss, and return False if all are 0.
 
     The check for 0 is line 4 of Algorithm 2 (Ting et al. 2021).
@@ -279,7 +279,7 @@ def bound_gradients(learner: GradientDescent) -> bool:
 
 
 @exact_inlined
-def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> None:
+def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, which are `value` times the gradients.
 
     Adaptive steps are those of AdaGrad (Duchi, Hazan and Singer 2011).
@@ -299,7 +299,7 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
 
 
 @exact_inlined
-def squared_gradients(learner: GradientDescent) -> float:
+def squared_gradients(learner: DescentWeightsRecord) -> float:
     """Return the sum of the squared derivatives with respect to the scores."""
     gradients, total = learner.gradients, 0.0
     for k in range(learner.n_scores):
@@ -320,14 +320,14 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
 
 
 @exact_inlined
-def new_slot(learner: GradientDescent) -> int:
+def new_slot(learner: DescentWeightsRecord) -> int:
     """Take a new slot, whose elements are 0, and return its number."""
     learner.weights.n_rows += 1
     return learner.weights.n_rows - 1
 
 
 @exact_inlined
-def descend_values(learner: GradientDescent, values: Float64s, n: int) -> None:
+def descend_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Move the weights of all `n` columns against the gradients."""
     if not bound_gradients(learner):
         return
@@ -339,7 +339,7 @@ def descend_values(learner: GradientDescent, values: Float64s, n: int) -> None:
 
 
 @exact_inlined
-def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
+def descend_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Move the weights of the columns of `n` cells against the gradients."""
     if not bound_gradients(learner):
         return

@@ -9,7 +9,7 @@ from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from . import descent
-from .descent import GradientDescent, Loss
+from .descent import DescentWeightsRecord, Loss
 
 # Fraction of the shares of lifetimes that is spread evenly at each sample. Largest number of
 # samples in the mean loss.
@@ -48,13 +48,13 @@ LEAST_COMPLEMENT = 1e-16
 
 
 @exact_inlined
-def is_known(learner: GradientDescent, place: int) -> bool:
+def is_known(learner: DescentWeightsRecord, place: int) -> bool:
     """Return whether a word's index is within the capacity."""
     return place >= 0 and place < learner.n_words
 
 
 @exact_inlined
-def weigh_words(learner: GradientDescent) -> None:
+def weigh_words(learner: DescentWeightsRecord) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
     The values are divided by the norm of all values, including the values of unknown words. An
@@ -78,7 +78,7 @@ def weigh_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def add_scores_of_words(learner: GradientDescent) -> None:
+def add_scores_of_words(learner: DescentWeightsRecord) -> None:
     """Compute the values of the sample's words, and add the scores of the words to `scores`."""
     weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
@@ -92,7 +92,7 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def descend_words(learner: GradientDescent) -> None:
+def descend_words(learner: DescentWeightsRecord) -> None:
     """Move the weights of the sample's words, which have been scored, against the gradients."""
     if not descent.bound_gradients(learner):
         return
@@ -138,7 +138,7 @@ def descend_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def count_words(learner: GradientDescent) -> None:
+def count_words(learner: DescentWeightsRecord) -> None:
     """Increment the counts of the sample's words."""
     places, counts = learner.sample.places, learner.word_counts
     for i in range(learner.sample.n_entries):
@@ -147,7 +147,7 @@ def count_words(learner: GradientDescent) -> None:
 
 
 @exact_kernel
-def score_words(learner: GradientDescent) -> None:
+def score_words(learner: DescentWeightsRecord) -> None:
     """Write the scores of the sample's words, without the scores of cells."""
     for k in range(learner.n_scores):
         learner.scores[k] = 0.0
@@ -155,7 +155,7 @@ def score_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
+def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped text with its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
     score_words(learner)
@@ -182,7 +182,7 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 
 
 @exact_inlined
-def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
+def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture. The sample has `n` cells at each lifetime.
 
     Lifetimes whose share is below `SPREAD` are skipped.
@@ -214,7 +214,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
 
 
 @exact_inlined
-def update_shares(learner: GradientDescent) -> None:
+def update_shares(learner: DescentWeightsRecord) -> None:
     """Update the shares of lifetimes with their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
     least, expected = losses[0], 0.0
@@ -236,7 +236,7 @@ def update_shares(learner: GradientDescent) -> None:
 
 @exact_inlined
 def learn_lifetimes(
-    learner: GradientDescent, value: float, before: Int32s, cells: Int32s, n: int
+    learner: DescentWeightsRecord, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
@@ -260,7 +260,7 @@ def learn_lifetimes(
 
 
 @exact_inlined
-def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
+def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
     """Return whether there is memory for the new slots that a sample may need."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
@@ -269,7 +269,7 @@ def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
 
 
 @exact_separate
-def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
+def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
     """Write the scores of the i-th mapped sample."""
     n_out, n_lifetimes, value = feature_map.n_out, learner.n_lifetimes, feature_map.value
     if feature_map.is_dense:
@@ -285,7 +285,7 @@ def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i:
 
 @exact_separate
 def learn(
-    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
+    learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
@@ -313,7 +313,7 @@ def learn(
 
 @exact_kernel
 def score_one(
-    learner: GradientDescent, feature_map: MapRecord, sample: Sample, outputs: Outputs
+    learner: DescentWeightsRecord, feature_map: MapRecord, sample: Sample, outputs: Outputs
 ) -> tuple[int, int]:
     """Map a sample and write its scores.
 
@@ -330,7 +330,7 @@ def score_one(
 
 @exact_kernel
 def learn_one(
-    learner: GradientDescent,
+    learner: DescentWeightsRecord,
     feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
@@ -359,7 +359,9 @@ def learn_one(
 
 
 @exact_batch_kernel
-def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
+def score_mapped(
+    learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
+) -> int:
     """Write the scores of the i-th mapped sample and return DONE, or return NO_ROOM."""
     if not has_room(learner, feature_map):
         return NO_ROOM
@@ -369,7 +371,11 @@ def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outp
 
 @exact_kernel
 def descend(
-    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int, of_words: Float64s
+    learner: DescentWeightsRecord,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    i: int,
+    of_words: Float64s,
 ) -> None:
     """Learn the i-th mapped sample with the gradients that Python has computed.
 
@@ -392,7 +398,7 @@ def descend(
 
 @exact_batch_kernel
 def learn_rows(
-    learner: GradientDescent,
+    learner: DescentWeightsRecord,
     feature_map: MapRecord,
     outputs: Outputs,
     start: int,
@@ -413,7 +419,11 @@ def learn_rows(
 
 @exact_batch_kernel
 def score_rows(
-    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, n: int, scores: Float64s
+    learner: DescentWeightsRecord,
+    feature_map: MapRecord,
+    outputs: Outputs,
+    n: int,
+    scores: Float64s,
 ) -> None:
     """Write the scores of `n` mapped samples."""
     n_scores = learner.n_scores

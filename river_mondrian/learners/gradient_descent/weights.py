@@ -17,10 +17,10 @@ from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, P
 from ...records.memory import TableState, grown, owned
 from ..ridge.posterior import Weights
 from . import learning
-from .descent import GradientDescent, Loss, Slot
+from .descent import DescentWeightsRecord, Loss, Slot
 
 # For each of River's losses that kernels support: the kernels' loss, and the names of its
-# parameters in `GradientDescent` and in River.
+# parameters in `DescentWeightsRecord` and in River.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -93,7 +93,7 @@ class Rule:
         """Return the learning rate after `step` steps."""
         return self.rate if self.schedule is None else float(self.schedule.get(step))
 
-    def write(self, learner: GradientDescent) -> None:
+    def write(self, learner: DescentWeightsRecord) -> None:
         """Write the loss and AdaGrad's settings to a learner's record."""
         has_words, n_classes = bool(learner.has_words), max(2, learner.n_scores)
         learner.is_adaptive = int(self.adaptive and not has_words)
@@ -140,7 +140,7 @@ class DescentWeights(Weights):
         self, rule: Rule, compiled: CompiledMap, n_scores: int, has_words: bool = False
     ) -> None:
         self.rule, self.compiled, self.has_words = rule, compiled, has_words
-        self.memory = Memory(GradientDescent)
+        self.memory = Memory(DescentWeightsRecord)
         self.memory[0].n_scores = n_scores
         # Columns without weights have slot 0.
         self.chunked_rows = ChunkedRows(1, self._slot_layout().words)
@@ -225,7 +225,7 @@ class DescentWeights(Weights):
         if not isinstance(n_steps, (int, np.integer)):
             refuse(self, "n_steps", n_steps, "but it should be a number")
         check_number(self, "n_steps", n_steps, 0, LARGEST_SIZE)
-        if self.memory.kind is not GradientDescent or len(self.memory) != 1:
+        if self.memory.kind is not DescentWeightsRecord or len(self.memory) != 1:
             refuse(self, "memory", self.memory.kind.__name__, "but it should be of GradientDescent")
         check_number(self, "n_scores", self.memory[0].n_scores, 1, 1 << 24)
         counts, compiled = state["weights"].counts, self.compiled
@@ -260,7 +260,7 @@ class DescentWeights(Weights):
 
     @property
     def slots(self) -> NDArray[np.int32]:
-        """Slots of the columns (see `GradientDescent.slots`)."""
+        """Slots of the columns (see `DescentWeightsRecord.slots`)."""
         self.memory.settle()
         n = self.compiled.n_columns
         return grown(self.memory.arrays["slots"], n)[:n]

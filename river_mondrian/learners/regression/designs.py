@@ -19,7 +19,7 @@ import math
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
-from .records import Candidate, Design, Ridges
+from .records import Candidate, Design, RidgeExpertsRecord
 
 # Largest number of columns other than waves. If the linear columns leave less room, up to
 # LEAST_OTHERS columns may still follow them.
@@ -52,7 +52,7 @@ def differs(design: Design, other: Design) -> bool:
 
 
 @exact_inlined
-def find_errors(ridges: Ridges, active: Design, k: int) -> None:
+def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
     """Write the errors of a regression on the measured rows to `ridges.errors`."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
     solution, n = ridges.solution(k), active.width_of(k)
@@ -64,7 +64,7 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
 
 
 @exact_separate
-def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
+def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) -> None:
     """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
@@ -105,7 +105,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
 
 
 @exact_inlined
-def best_of(ridges: Ridges, n: int) -> int:
+def best_of(ridges: RidgeExpertsRecord, n: int) -> int:
     """Return the candidate with the largest score, or -1 if no score is above 0."""
     best, score = -1, 0.0
     for c in range(n):
@@ -129,7 +129,9 @@ def add_column(design: Design, candidate: Candidate) -> None:
 
 
 @exact_inlined
-def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: float) -> int:
+def propose(
+    candidates: int, ridges: RidgeExpertsRecord, first: int, second: int, knot: float
+) -> int:
     """Add a candidate, and return the new number of candidates."""
     candidate = ridges.candidates[candidates]
     candidate.first, candidate.second, candidate.knot = first, second, knot
@@ -137,7 +139,7 @@ def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: floa
 
 
 @exact_separate
-def add_linear(ridges: Ridges, design: Design) -> None:
+def add_linear(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add columns of inputs, at most `MOST_LINEAR`. Prefer inputs with large scores."""
     n = 0
     for i in range(design.n_inputs):
@@ -162,7 +164,7 @@ def add_linear(ridges: Ridges, design: Design) -> None:
 
 
 @exact_separate
-def add_others(ridges: Ridges, design: Design) -> None:
+def add_others(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the bends and products that reduce the linear regression's squared errors most."""
     n, n_inputs = 0, design.n_inputs
     if n_inputs > records.MOST_BENT:
@@ -191,7 +193,7 @@ def add_others(ridges: Ridges, design: Design) -> None:
 
 
 @exact_separate
-def choose(ridges: Ridges, design: Design, active: Design) -> None:
+def choose(ridges: RidgeExpertsRecord, design: Design, active: Design) -> None:
     """Choose all columns except waves, for a design whose inputs have been measured."""
     values, n = ridges.values, solving.n_measured_of(ridges)
     for j in range(n):
@@ -230,19 +232,19 @@ BY_INTEREST = 0.7
 
 
 @exact_inlined
-def n_examined_of(ridges: Ridges) -> int:
+def n_examined_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of rows on which waves are examined."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @exact_inlined
-def examined_row(ridges: Ridges, j: int) -> int:
+def examined_row(ridges: RidgeExpertsRecord, j: int) -> int:
     """Return the index of the j-th examined row among the measured rows."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @exact_separate
-def note_units(ridges: Ridges, design: Design) -> None:
+def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Write the inputs of the rows on which waves are examined, in units of the inputs."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
@@ -253,7 +255,7 @@ def note_units(ridges: Ridges, design: Design) -> None:
 
 
 @exact_inlined
-def draw(ridges: Ridges) -> float:
+def draw(ridges: RidgeExpertsRecord) -> float:
     """Return a random number, uniform on (0, 1)."""
     bits = mixed(ridges.draws)
     ridges.draws = state_after(ridges.draws, 1)
@@ -261,7 +263,7 @@ def draw(ridges: Ridges) -> float:
 
 
 @exact_inlined
-def draw_input(ridges: Ridges, design: Design) -> int:
+def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
     """Return a random input that has columns, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
@@ -279,7 +281,7 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 
 
 @exact_separate
-def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
+def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
     """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
@@ -296,7 +298,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 
 
 @exact_separate
-def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
+def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: Candidate) -> None:
     """Set a wave's mean, factor and score. The score is the reduction of squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
@@ -321,7 +323,7 @@ def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -
 
 
 @exact_separate
-def add_wave(ridges: Ridges, design: Design) -> None:
+def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the best of a few random waves, unless all are constant."""
     w = design.n_columns - design.n_additive
     best, other = ridges.candidates[0], ridges.candidates[1]
@@ -357,7 +359,7 @@ ROWS_AT_ONCE = 64
 
 
 @exact_separate
-def replay(ridges: Ridges, design: Design) -> None:
+def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the next row to the sums. The latest rows come first, before the ring overwrites them."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
@@ -380,7 +382,7 @@ def replay(ridges: Ridges, design: Design) -> None:
 
 
 @exact_inlined
-def begin_replay(ridges: Ridges, design: Design) -> None:
+def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Clear the sums of a design whose columns have been chosen, and begin the replay."""
     n = design.n_columns
     for i in range(n * (n + 1) // 2):
@@ -399,7 +401,7 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
 
 
 @exact_separate
-def continue_design(ridges: Ridges) -> None:
+def continue_design(ridges: RidgeExpertsRecord) -> None:
     """Continue the construction of the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
     if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:

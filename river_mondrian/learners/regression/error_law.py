@@ -69,7 +69,7 @@ PRIOR = 20.0
 LEAST_PART = 1e-12
 
 
-class ErrorLaw(Record):
+class ErrorLawRecord(Record):
     """Statistics of the errors of predictions, and the weights of the components."""
 
     n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
@@ -105,7 +105,7 @@ def log_ratio(a: float, b: float) -> float:
 
 
 @exact_kernel
-def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
+def guess(law: ErrorLawRecord, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
     terms, guesses = law.terms, law.guesses
     terms[0] = 1.0
@@ -122,7 +122,7 @@ def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
 
 
 @exact_inlined
-def find_densities(law: ErrorLaw, error: float) -> None:
+def find_densities(law: ErrorLawRecord, error: float) -> None:
     """Write the density of each component at an error, up to a common factor."""
     densities, guesses = law.densities, law.guesses
     largest, c = max(0.0, guesses[LONG], guesses[COMBINED]), 0
@@ -142,7 +142,7 @@ def find_densities(law: ErrorLaw, error: float) -> None:
 
 
 @exact_inlined
-def combine(law: ErrorLaw, size: float, weight: float) -> None:
+def combine(law: ErrorLawRecord, size: float, weight: float) -> None:
     """Update the combined guess with the logarithm of an error's size."""
     add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
     add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
@@ -160,7 +160,7 @@ def combine(law: ErrorLaw, size: float, weight: float) -> None:
 
 @exact_separate
 def learn(
-    law: ErrorLaw, point: float, spread: float, size: float, target: float, weight: float
+    law: ErrorLawRecord, point: float, spread: float, size: float, target: float, weight: float
 ) -> float:
     """Learn the target for which `point` was predicted.
 
@@ -217,10 +217,10 @@ _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 _BY_GUESS = np.kron(np.eye(N_GUESSES), _OF_SIZES[:, None])
 
 
-class ErrorLaws(Learned[ErrorLaw]):
+class ErrorLaw(Learned[ErrorLawRecord]):
     """The memory of the distribution of errors."""
 
-    _KIND = ErrorLaw
+    _KIND = ErrorLawRecord
 
     def __init__(self) -> None:
         super().__init__(largest_weight=1.0)

@@ -35,7 +35,7 @@ N_OF_LATE = 50.0
 MOST_UNKNOWN = 10.0
 
 
-class Lags(Record):
+class LaggedTargetsRecord(Record):
     """The latest targets and errors, and the regressions on them."""
 
     n_samples: Int64 = stored(Bounds(0))
@@ -66,7 +66,7 @@ def _in_units(difference: float, scale: float) -> float:
 
 
 @exact_separate
-def predict(lags: Lags, base: float) -> None:
+def predict(lags: LaggedTargetsRecord, base: float) -> None:
     """Predict the next target, given another prediction `base`."""
     columns, predicted, known = lags.columns, lags.predicted, min(lags.n_samples, N_LAGS)
     lags.base = base
@@ -84,7 +84,7 @@ def predict(lags: Lags, base: float) -> None:
 
 
 @exact_separate
-def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
+def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: float) -> None:
     """Update a regression by recursive least squares. `left` is the scaled error of `base`."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
     inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
@@ -113,7 +113,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
 
 
 @exact_separate
-def learn(lags: Lags, target: float, weight: float) -> None:
+def learn(lags: LaggedTargetsRecord, target: float, weight: float) -> None:
     """Learn the target of the last predicted sample."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples
     if n_samples > 0:
@@ -131,10 +131,10 @@ def learn(lags: Lags, target: float, weight: float) -> None:
     lags.n_samples = n_samples + 1
 
 
-class LaggedTargets(Learned[Lags]):
+class LaggedTargets(Learned[LaggedTargetsRecord]):
     """The memory of the latest targets, and of the regressions on them."""
 
-    _KIND = Lags
+    _KIND = LaggedTargetsRecord
 
     def __init__(self) -> None:
         super().__init__()

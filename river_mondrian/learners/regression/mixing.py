@@ -33,7 +33,7 @@ from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_fact
 # Bound on the number of experts.
 MOST_EXPERTS = 1 << 12
 
-# The finalists: indices of `TargetMixture.finalists`.
+# The finalists: indices of `TargetMixtureRecord.finalists`.
 SHARED, DESCENDED, BY_SQUARES, BY_SIZES = range(4)
 N_FINALISTS = 4
 N_REGRESSIONS = 2
@@ -77,7 +77,7 @@ FADING = 0.001
 SHARE = Bounds(0.0, 1.0)
 
 
-class TargetMixture(Record):
+class TargetMixtureRecord(Record):
     """Experts that predict a target, and the state of their mixture."""
 
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
@@ -133,7 +133,7 @@ class TargetMixture(Record):
 
 
 @exact_inlined
-def predict(mixture: TargetMixture) -> float:
+def predict(mixture: TargetMixtureRecord) -> float:
     """Mix the predictions of the experts, and return the point."""
     n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
     deviations, low, high = mixture.deviations, predicted[0], predicted[0]
@@ -164,8 +164,8 @@ def predict(mixture: TargetMixture) -> float:
 
 
 @exact_inlined
-def recall(mixture: TargetMixture, numbers: Float64s) -> int:
-    """Restore the predictions for an earlier sample from an array of `TargetMixtures.to_recall`.
+def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
+    """Restore the predictions for an earlier sample from an array of `TargetMixture.to_recall`.
 
     Return the number of elements read.
     """
@@ -221,7 +221,7 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
 
 
 @exact_inlined
-def descend(mixture: TargetMixture, target: float, part: float) -> None:
+def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
     """Update the weights by the product update, w <- w (1 - step * gradient)."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
     point, unit = mixture.finalists[DESCENDED], mixture.difference
@@ -241,7 +241,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 
 @exact_separate
-def solve_regression(mixture: TargetMixture, r: int) -> None:
+def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
     """Solve for a regression's weights; weights of 0 give the fixed share's prediction."""
     n = mixture.n_experts
     size = mixture.n_pairs()
@@ -268,7 +268,7 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
 
 
 @exact_inlined
-def regress(mixture: TargetMixture, target: float, weight: float) -> None:
+def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the regressions with a target."""
     n, deviations = mixture.n_experts, mixture.deviations
     size, unit = mixture.n_pairs(), mixture.last_widths[SHARED]
@@ -292,7 +292,7 @@ def regress(mixture: TargetMixture, target: float, weight: float) -> None:
 
 
 @exact_separate
-def learn(mixture: TargetMixture, target: float, weight: float) -> None:
+def learn(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the mixture with the target of the last predicted sample."""
     n, n_samples = mixture.n_experts, mixture.n_samples
     predicted, finalists, densities = mixture.predicted, mixture.finalists, mixture.densities
@@ -325,7 +325,7 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     mixture.n_samples = n_samples + 1
 
 
-class TargetMixtures(Learned[TargetMixture]):
+class TargetMixture(Learned[TargetMixtureRecord]):
     """The memory of experts and of their mixture.
 
     Parameters
@@ -337,7 +337,7 @@ class TargetMixtures(Learned[TargetMixture]):
 
     """
 
-    _KIND = TargetMixture
+    _KIND = TargetMixtureRecord
 
     def __init__(self, n: int, loss: int = ABSOLUTE) -> None:
         super().__init__(n_experts=n, loss=loss, largest_weight=1.0)

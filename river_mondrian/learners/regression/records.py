@@ -9,8 +9,8 @@ from ...checks import LARGEST_SIZE
 from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient
 
-# The ridge regressions: indices of `Ridges.predicted`. Linear regressions have the inputs as
-# columns. Additive regressions also have bends (hinge functions) and products. The other
+# The ridge regressions: indices of `RidgeExpertsRecord.predicted`. Linear regressions have the
+# inputs as columns. Additive regressions also have bends (hinge functions) and products. The other
 # regressions also have waves (random Fourier features).
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
 # The same regression as `WAVES`, but for the logarithms of targets.
@@ -170,7 +170,7 @@ class Candidate(Record):
     score: Float64
 
 
-class Ridges(Record):
+class RidgeExpertsRecord(Record):
     """Ridge regressions of a target, and the stored rows from which designs are made."""
 
     n_inputs: Int64

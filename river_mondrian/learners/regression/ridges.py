@@ -23,7 +23,7 @@ from ...records import Float64s, Ints, Memory
 from ..learned import Learned, keep
 from . import records
 from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
-from .records import Design, Ridges
+from .records import Design, RidgeExpertsRecord
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
 # Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors. The first
@@ -35,7 +35,7 @@ MOST_DOUBLINGS = 30
 
 
 @exact_separate
-def predict(ridges: Ridges, inputs: Float64s) -> None:
+def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
     """Predict the target of a sample from its raw inputs, with each regression."""
     design, predicted = ridges.designs[ridges.active], ridges.predicted
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
@@ -53,7 +53,7 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
 
 
 @exact_inlined
-def bounded_target(ridges: Ridges, k: int, target: float) -> float:
+def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
     most = FAR * scale
@@ -70,7 +70,9 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
 
 
 @exact_separate
-def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: float) -> None:
+def learn(
+    ridges: RidgeExpertsRecord, inputs: Float64s, target: float, weight: float, size: float
+) -> None:
     """Update the regressions with the target of the last predicted sample, given its raw inputs.
 
     `size` is the logarithm of the size of an error, in any unit.
@@ -110,10 +112,10 @@ def _kept_capacity(n_inputs: int) -> int:
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
 
 
-class RidgeExperts(Learned[Ridges]):
+class RidgeExperts(Learned[RidgeExpertsRecord]):
     """The memory of ridge regressions, which grows with the number of inputs."""
 
-    _KIND = Ridges
+    _KIND = RidgeExpertsRecord
     # Missing inputs of rows are NaN.
     _HAS_NAN = True
 

@@ -11,7 +11,7 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...elementary import sort
 from ...records import Float64s
 from . import records
-from .records import Design, Ridges
+from .records import Design, RidgeExpertsRecord
 
 # Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
@@ -30,7 +30,7 @@ OF_TAILS = 4.107
 
 
 @exact_inlined
-def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
+def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight: float) -> None:
     """Write a sample to a row, with the targets that the regressions learn."""
     row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
     row[records.SIZE] = ridges.targets[records.SIZES]
@@ -39,7 +39,7 @@ def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> 
 
 
 @exact_inlined
-def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
+def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> None:
     """Store a sample in the ring and, once in `stride` samples, in the rows of the whole stream."""
     i = ridges.n_samples
     fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
@@ -60,13 +60,13 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
 
 
 @exact_inlined
-def n_measured_of(ridges: Ridges) -> int:
+def n_measured_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of measured rows."""
     return min(ridges.kept_before, records.N_MEASURED) + min(ridges.n_before, records.N_MEASURED)
 
 
 @exact_inlined
-def measured_row(ridges: Ridges, j: int) -> Float64s:
+def measured_row(ridges: RidgeExpertsRecord, j: int) -> Float64s:
     """Return the j-th measured row; rows of the whole stream come before the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
@@ -87,7 +87,7 @@ def quantile(values: Float64s, n: int, part: float) -> float:
 
 
 @exact_separate
-def measure(ridges: Ridges, design: Design, i: int) -> None:
+def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
     """Find the centre and the unit of an input, and its possible bends."""
     values, n = ridges.values, 0
     design.centres[i], design.rates[i] = 0.0, 0.0
@@ -124,7 +124,7 @@ LARGEST = 5.0
 
 
 @exact_inlined
-def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
+def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN if it is missing."""
     found = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if found > LARGEST else -LARGEST if found < -LARGEST else found
@@ -163,7 +163,9 @@ def standardized(design: Design, c: int, raw: float) -> float:
 
 
 @exact_separate
-def make_columns(ridges: Ridges, design: Design, inputs: Float64s, out: Float64s) -> None:
+def make_columns(
+    ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, out: Float64s
+) -> None:
     """Write the columns of a sample."""
     units, n_additive = ridges.units, design.n_additive
     for i in range(design.n_inputs):
@@ -263,7 +265,7 @@ def add_row(
 
 
 @exact_inlined
-def add_held(ridges: Ridges, design: Design, s: int) -> None:
+def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     """Multiply sums by their factor, and add the products of the held columns."""
     a, b = ridges.held_row(0), ridges.held_row(1)
     c, d = ridges.held_row(2), ridges.held_row(3)
@@ -283,7 +285,7 @@ def add_held(ridges: Ridges, design: Design, s: int) -> None:
 
 
 @exact_separate
-def flush(ridges: Ridges, design: Design) -> None:
+def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the products of the held columns to the sums of the design in use."""
     if ridges.n_held > 0:
         add_held(ridges, design, records.ALL)
@@ -292,7 +294,7 @@ def flush(ridges: Ridges, design: Design) -> None:
 
 
 @exact_inlined
-def forget_held(ridges: Ridges) -> None:
+def forget_held(ridges: RidgeExpertsRecord) -> None:
     """Clear the held rows."""
     ridges.n_held = 0
     for i in range(records.N_HELD):
@@ -301,7 +303,7 @@ def forget_held(ridges: Ridges) -> None:
 
 @exact_separate
 def hold_row(
-    ridges: Ridges, design: Design, columns: Float64s, targets: Float64s, weight: float
+    ridges: RidgeExpertsRecord, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
     """Add a sample to the sums; hold its columns for a later update of the triangles (`flush`)."""
     held, n = ridges.held_row(ridges.n_held), design.n_columns
@@ -364,7 +366,7 @@ def penalty(design: Design, k: int, j: int) -> float:
 
 
 @exact_inlined
-def solve_for(ridges: Ridges, design: Design, k: int) -> None:
+def solve_for(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve for the weights of a regression, given the Cholesky factor of its matrix."""
     n, prior = design.width_of(k), PRIORS[k]
     vector, solution, moments = ridges.vector, ridges.solution(k), design.moments_of(k)
@@ -378,7 +380,7 @@ def solve_for(ridges: Ridges, design: Design, k: int) -> None:
 
 
 @exact_separate
-def solve(ridges: Ridges, design: Design, k: int) -> None:
+def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve (G + D) w = m + D w0 for the weights w of a regression.
 
     G and m are sums of products. D and w0 are the precision and the mean of the prior.
@@ -397,7 +399,7 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
 
 
 @exact_separate
-def solve_due(ridges: Ridges, design: Design) -> None:
+def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for the weights of all regressions that are due."""
     n = ridges.n_samples
     for k in ORDER:
@@ -409,7 +411,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 
 
 @exact_inlined
-def solve_all(ridges: Ridges, design: Design) -> None:
+def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for all weights of a design whose sums contain all samples."""
     forget_held(ridges)
     for k in range(records.N_SOLVED):

@@ -17,7 +17,7 @@ from ...maps.record import CompiledMap, Pool, Sample, outputs_of
 from ...records import Float64s, Floats, Int32s, Int64s, Ints, OwnsArrays
 from ..learned import Learned, keep
 from . import rotations, windows
-from .rotations import RidgePosterior
+from .rotations import PosteriorNumbersRecord
 from .windows import HeldSamples
 
 
@@ -70,7 +70,7 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     return float(scipy.special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
 
 
-class PosteriorNumbers(Learned[RidgePosterior]):
+class PosteriorNumbers(Learned[PosteriorNumbersRecord]):
     """The record and arrays of a posterior, and the held samples.
 
     Capacities for rows, columns and samples are fixed. `grown` returns a copy with larger
@@ -87,7 +87,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
 
     """
 
-    _KIND = RidgePosterior
+    _KIND = PosteriorNumbersRecord
 
     def __init__(self, n_columns: int, held: HeldSamples | None, **numbers: float) -> None:
         self.held = held

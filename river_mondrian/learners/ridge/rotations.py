@@ -31,7 +31,7 @@ from ...records import Bounds, Float64, Float64s, Int32s, Int64, Int64s, Record
 from ...records.record import derived, entry, sized, stored, transient
 
 
-class Held(Outputs):
+class HeldSamplesRecord(Outputs):
     """The held samples, which can be removed. A slot has outputs, a key, a target and a weight."""
 
     # Largest number of samples.
@@ -76,7 +76,7 @@ class Held(Outputs):
         return self.order[(self.head + k) % self.n_slots]
 
 
-class RidgePosterior(Record):
+class PosteriorNumbersRecord(Record):
     """The normal posterior of the weights, in units of the noise's standard deviation."""
 
     # Number of rows of the triangle, including the row of the intercept.
@@ -105,8 +105,8 @@ class RidgePosterior(Record):
     feature_map: MapRecord
     # The held samples, if there is a window. `Posterior` sets `learn`, the function that learns a
     # mapped sample, before the first sample.
-    held: Held
-    learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
+    held: HeldSamplesRecord
+    learn: Callable[[PosteriorNumbersRecord, Outputs, int, int, float, float], bool] = entry()
     # Capacities: rows, and columns of the map.
     capacity: Int64 = derived()
     n_columns: Int64 = derived()
@@ -143,7 +143,7 @@ def output(
 
 
 @kernels.exact_inlined
-def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
+def append(posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
     Return False if there is no room for the rows. In this case, the posterior is unchanged.
@@ -176,7 +176,7 @@ def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
 
 @kernels.exact_inlined
 def spread(
-    posterior: RidgePosterior, outputs: Outputs, sample: int, root: float
+    posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, root: float
 ) -> tuple[int, float]:
     """Write a mapped sample and the intercept, times `root`, to `work`.
 
@@ -201,7 +201,7 @@ def spread(
 
 
 @kernels.exact_inlined
-def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
+def rotate(posterior: PosteriorNumbersRecord, last: int, y: float) -> float:
     """Rotate the sample in `work` into rows `last` to 0, and return the remainder of its target."""
     work, moments = posterior.work, posterior.moments
     for j in range(last, -1, -1):
@@ -226,7 +226,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 
 @kernels.exact_inlined
 def add_sample(
-    posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
+    posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
     """Add a mapped sample, whose columns already have rows, with a weight above 0."""
     if posterior.has_intercept and posterior.n_samples == 0:
@@ -242,7 +242,12 @@ def add_sample(
 
 @kernels.exact_separate
 def learn_sample(
-    posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
+    posterior: PosteriorNumbersRecord,
+    outputs: Outputs,
+    sample: int,
+    key: int,
+    target: float,
+    weight: float,
 ) -> bool:
     """Learn a mapped sample; ignore its key. Return False if there is no room for its columns."""
     if posterior.feature_map.n_columns > posterior.n_columns:
@@ -260,7 +265,7 @@ def learn_sample(
 
 
 @kernels.separate
-def solve(posterior: RidgePosterior) -> None:
+def solve(posterior: PosteriorNumbersRecord) -> None:
     """Compute the posterior mean of the weights."""
     solution = posterior.solution
     for j in range(posterior.n_rows):
@@ -274,7 +279,7 @@ def solve(posterior: RidgePosterior) -> None:
 
 
 @kernels.exact_inlined
-def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
+def variance_of(posterior: PosteriorNumbersRecord, last: int, known: float) -> float:
     """Return `known` + |T'^-1 v|^2, where v is the vector in `work`.
 
     The second term is the variance v' A^-1 v that the weights contribute to the prediction of
@@ -295,7 +300,7 @@ def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
 
 @kernels.exact_separate
 def predict_sample(
-    posterior: RidgePosterior, outputs: Outputs, sample: int, with_variance: bool
+    posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, with_variance: bool
 ) -> tuple[float, float]:
     """Return the mean and the variance of a mapped sample's target.
 
@@ -331,7 +336,7 @@ def predict_sample(
 
 @kernels.exact_batch_kernel
 def predict_one(
-    posterior: RidgePosterior, sample: Sample, outputs: Outputs, with_variance: bool
+    posterior: PosteriorNumbersRecord, sample: Sample, outputs: Outputs, with_variance: bool
 ) -> tuple[int, float, float]:
     """Map a sample and predict it.
 
@@ -349,7 +354,11 @@ def predict_one(
 
 @kernels.exact_batch_kernel
 def predict_rows(
-    posterior: RidgePosterior, outputs: Outputs, n: int, with_variance: bool, found: Float64s
+    posterior: PosteriorNumbersRecord,
+    outputs: Outputs,
+    n: int,
+    with_variance: bool,
+    found: Float64s,
 ) -> None:
     """Write the means and variances of `n` mapped samples' targets to `found`, shape (n, 2)."""
     for i in range(n):
@@ -357,7 +366,7 @@ def predict_rows(
 
 
 @kernels.batch_kernel
-def log_determinant(posterior: RidgePosterior) -> float:
+def log_determinant(posterior: PosteriorNumbersRecord) -> float:
     """Return ln det A: twice the sum of the logarithms of T's diagonal."""
     total = 0.0
     for j in range(posterior.n_rows):

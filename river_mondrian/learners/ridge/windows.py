@@ -40,7 +40,14 @@ from ...elementary import mixed
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import Float64s, Floats, Int32s, Int64s, Ints
 from ..learned import Learned, keep
-from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
+from .rotations import (
+    HeldSamplesRecord,
+    PosteriorNumbersRecord,
+    add_sample,
+    append,
+    learn_sample,
+    spread,
+)
 
 # Largest relative error, and the fraction of this error that one rounding adds. Predictions should
 # equal the predictions of a refit up to about 1e-8.
@@ -101,7 +108,7 @@ def find_keys(
 
 
 @exact_inlined
-def learn_anew(posterior: RidgePosterior) -> None:
+def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
     for j in range(posterior.n_rows):
@@ -128,7 +135,9 @@ def learn_anew(posterior: RidgePosterior) -> None:
 
 
 @exact_inlined
-def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, float, float]:
+def rotate_back(
+    posterior: PosteriorNumbersRecord, last: int, y: float
+) -> tuple[bool, float, float]:
     """Remove the sample in `work` from rows `last` to 0.
 
     Return whether rows are exact enough, the remainder of the sample's target, and the largest
@@ -167,7 +176,7 @@ def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, f
 
 
 @exact_inlined
-def release(posterior: RidgePosterior, k: int) -> None:
+def release(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
     slot, n_out = held.slot(k), feature_map.n_out
@@ -187,7 +196,7 @@ def release(posterior: RidgePosterior, k: int) -> None:
 
 
 @exact_batch_kernel
-def take_out(posterior: RidgePosterior, k: int) -> None:
+def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Remove the k-th held sample from the posterior."""
     held = posterior.held
     slot = held.slot(k)
@@ -219,7 +228,12 @@ def take_out(posterior: RidgePosterior, k: int) -> None:
 
 @exact_separate
 def learn_held(
-    posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
+    posterior: PosteriorNumbersRecord,
+    outputs: Outputs,
+    sample: int,
+    key: int,
+    target: float,
+    weight: float,
 ) -> bool:
     """Learn a mapped sample and hold it. If the window is full, remove the oldest sample.
 
@@ -253,7 +267,7 @@ def learn_held(
 
 @exact_batch_kernel
 def learn_one(
-    posterior: RidgePosterior,
+    posterior: PosteriorNumbersRecord,
     sample: Sample,
     outputs: Outputs,
     is_mapped: bool,
@@ -276,7 +290,7 @@ def learn_one(
 
 @exact_batch_kernel
 def learn_rows(
-    posterior: RidgePosterior,
+    posterior: PosteriorNumbersRecord,
     outputs: Outputs,
     start: int,
     stop: int,
@@ -295,7 +309,7 @@ def learn_rows(
 # The owner of the held samples.
 
 
-class HeldSamples(Learned[Held]):
+class HeldSamples(Learned[HeldSamplesRecord]):
     """Slots with the samples that can be removed from a posterior.
 
     The number of slots is fixed. `resized` returns a copy with another number of slots.
@@ -313,7 +327,7 @@ class HeldSamples(Learned[Held]):
 
     """
 
-    _KIND = Held
+    _KIND = HeldSamplesRecord
 
     def __init__(
         self, window: int, compiled: CompiledMap, n_rows: int, n_slots: int = FIRST_SLOTS

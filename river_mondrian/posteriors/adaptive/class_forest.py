@@ -120,7 +120,7 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
         ref, statistics = entry.ref, entry.statistics
         if ref < 0:
             return
-        node = tree.nodes.known(entry.place)
+        node = tree.nodes.known(entry.row)
         if not statistics:
             if grown:
                 ensure_statistics(forest, t, ref, p, 0)
@@ -139,9 +139,9 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
 class ClassForest(AdaptiveForest):
     """An adaptive forest over classes, with the methods that kernels of rebuilt trees call."""
 
-    def predict_anew(self, inputs: Float64s) -> int:
+    def predict_sample(self, inputs: Float64s) -> int:
         """Predict a sample; return DONE, or the index of the first input that is too large."""
-        return prediction.predict_anew(self, inputs)
+        return prediction.predict_sample(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the class and the weight of the accepted sample."""

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...learners.discriminants import N_DISCRIMINANTS, Discriminants
-from ...learners.experts import Experts
+from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminantsRecord
+from ...learners.experts import MixtureRecord
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import (
@@ -263,7 +263,7 @@ class StatisticsEntry(PathEntry):
         own = AdaptiveTree(tree)
         self.statistics = own.side_rows.none()
         if self.ref >= 0:
-            self.statistics = own.nodes.known(self.place).statistics(own)
+            self.statistics = own.nodes.known(self.row).statistics(own)
 
     def fetch(self, forest: Forest) -> None:
         """Prefetch the statistics."""
@@ -408,8 +408,8 @@ class AdaptiveForest(RebuiltForest):
     accepted: AcceptedLabel
     predicted: ClassPrediction
     # The mixture of all experts, and the discriminants, which are among the experts.
-    experts: Experts
-    discriminants: Discriminants
+    experts: MixtureRecord
+    discriminants: LinearDiscriminantsRecord
     posterior: PosteriorBuffers
     seen: SeenBuffers
     leaf: LeafBuffers

@@ -75,8 +75,8 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return a sample's rate of branching off at a node: the distance to the node's box."""
     if entry.ref < 0:
-        return distance_to_point(forest, tree, forest.points.known(entry.place), x)
-    node = tree.nodes.known(entry.place)
+        return distance_to_point(forest, tree, forest.points.known(entry.row), x)
+    node = tree.nodes.known(entry.row)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     return distance_outside(x, lower, upper, forest.n_dims)
 
@@ -95,7 +95,7 @@ def _walk_down(
         entry, step = path[i], steps[i]
         ends = i == n - 1
         eta = _eta(forest, tree, entry, x)
-        span = math.inf if ends else tree.nodes.known(entry.place).delta
+        span = math.inf if ends else tree.nodes.known(entry.row).delta
         stays = math.exp(-eta * span) if eta > 0.0 else 1.0
         step.eta = eta
         step.reach = reach
@@ -316,7 +316,7 @@ def _add_trees(forest: A) -> None:
 
 
 @separate
-def predict_anew(forest: A, inputs: Float64s) -> int:
+def predict_sample(forest: A, inputs: Float64s) -> int:
     """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
@@ -358,7 +358,7 @@ def predict_rows(forest: A, rows: Float64s, n: int, out: Float64s) -> None:
     """
     mixed, n_classes, capacity = forest.experts.mixed, forest.n_classes, forest.input_capacity
     for i in range(n):
-        predict_anew(forest, rows.part(capacity * i, capacity))
+        predict_sample(forest, rows.part(capacity * i, capacity))
         probabilities = out.part(n_classes * i, n_classes)
         for k in range(n_classes):
             probabilities[k] = mixed[k]

@@ -119,10 +119,10 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         loss = mixing.SQUARED if squared else mixing.ABSOLUTE
         self.ridges = RidgeExperts()
         self.lags = lags.LaggedTargets() if autoregressive else None
-        self.first_mixture = mixing.TargetMixtures(means.N_FIRST, loss)
+        self.first_mixture = mixing.TargetMixture(means.N_FIRST, loss)
         n_lagged = lags.N_PREDICTIONS if autoregressive else 0
-        self.mixture = mixing.TargetMixtures(N_SECOND + n_lagged, loss)
-        self.laws = error_law.ErrorLaws()
+        self.mixture = mixing.TargetMixture(N_SECOND + n_lagged, loss)
+        self.laws = error_law.ErrorLaw()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 

@@ -6,8 +6,8 @@ from ... import records as rec
 from ...compiling.kernels import batch_kernel, inlined, kernel, separate
 from ...learners.regression import error_law, lags, mixing
 from ...learners.regression import ridges as regressions
-from ...learners.regression.lags import Lags
-from ...learners.regression.records import ADDITIVE, N_RIDGES, Ridges
+from ...learners.regression.lags import LaggedTargetsRecord
+from ...learners.regression.records import ADDITIVE, N_RIDGES, RidgeExpertsRecord
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
@@ -149,12 +149,12 @@ class AdaptiveTargetForest(RebuiltForest):
     error_size: rec.Float64
     # The ridge regressions, the first mixture (of regressions and trees), the second mixture (of
     # all experts), and the distribution of errors.
-    ridges: Ridges
-    first: mixing.TargetMixture
-    second: mixing.TargetMixture
-    law: error_law.ErrorLaw
+    ridges: RidgeExpertsRecord
+    first: mixing.TargetMixtureRecord
+    second: mixing.TargetMixtureRecord
+    law: error_law.ErrorLawRecord
     # The latest targets, in an autoregressive model.
-    lags: Lags
+    lags: LaggedTargetsRecord
     groups: GroupReadings
     leaf: LeafTargets
 
@@ -226,11 +226,11 @@ def read_path(
     for i in range(n):
         entry = path[i]
         if entry.ref < 0:
-            point = forest.points.known(entry.place)
+            point = forest.points.known(entry.row)
             own, weight = point.targets[tree.learns], point.weight
             _shrink(out, weight, own, weight, own, is_root)
             return
-        node = tree.nodes.known(entry.place)
+        node = tree.nodes.known(entry.row)
         weight = node.weight
         if weight > 0.0:
             _shrink(out, weight, node.mean, node.late_weight, node.late_mean, is_root)
@@ -283,7 +283,7 @@ def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, oth
 
 
 @separate
-def predict_anew(forest: T, inputs: rec.Float64s) -> int:
+def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
@@ -342,6 +342,6 @@ def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> No
     """
     capacity, ridges = forest.input_capacity, forest.ridges
     for i in range(n):
-        predict_anew(forest, rows.part(capacity * i, capacity))
+        predict_sample(forest, rows.part(capacity * i, capacity))
         row = out.part(N_SAID * i, N_SAID)
         row[0], row[1], row[2] = forest.prediction.point, forest.prediction.spread, ridges.size

@@ -190,9 +190,9 @@ LARGEST_ERROR = 4.0
 class TargetsForest(AdaptiveTargetForest):
     """An adaptive forest over targets, with the methods that kernels of rebuilt trees call."""
 
-    def predict_anew(self, inputs: Float64s) -> int:
+    def predict_sample(self, inputs: Float64s) -> int:
         """Predict a sample; return DONE, or the index of the first input that is too large."""
-        return means.predict_anew(self, inputs)
+        return means.predict_sample(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the target and the weight of the accepted sample."""

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from ... import records as rec
 from ...compiling.kernels import inlined, merged, separate
-from ...learners.drift import Errors
+from ...learners.drift import DriftWatchRecord
 from ...limits import DONE
 from ...partitions.mondrian import constants, sampling
 from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
@@ -100,7 +100,7 @@ class PathEntry(rec.Record):
 
     ref: rec.Int64
     # The row of the node or of the point.
-    place: rec.Record
+    row: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
         """Set the fields of a subclass for the path's node."""
@@ -192,7 +192,7 @@ class RebuiltForest(Forest):
     oldest: rec.Int64 = rec.derived()
     predicted: LastPrediction
     # The errors of predictions, for the detection of drifts.
-    errors: Errors
+    errors: DriftWatchRecord
     pending: Pending
     cuts: GuidedCuts
     build: Build
@@ -203,7 +203,7 @@ class RebuiltForest(Forest):
 
     # Methods that subclasses override.
 
-    def predict_anew(self, inputs: rec.Float64s) -> int:
+    def predict_sample(self, inputs: rec.Float64s) -> int:
         """Predict a sample; return DONE, or the index of the first input that is too large."""
         return -1
 
@@ -276,15 +276,15 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
     """Set the reference and the row of a node on a path."""
     entry.ref = ref
     if ref >= 0:
-        entry.place = tree.nodes.row(ref)
+        entry.row = tree.nodes.row(ref)
     else:
-        entry.place = forest.points.row(~ref)
+        entry.row = forest.points.row(~ref)
 
 
 @inlined
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
     """Return whether a path of `n` nodes continues after `entry`, its last node."""
-    return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
+    return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.row).dim >= 0
 
 
 @separate
@@ -302,7 +302,7 @@ def path_from(
         n += 1
         if not _goes_on(tree, entry, n):
             return n
-        node = tree.nodes.known(entry.place)
+        node = tree.nodes.known(entry.row)
         ref = node.child(sampling.side_of(forest, tree, node, x))
 
 
@@ -340,11 +340,11 @@ def walk_all(forest: R) -> None:
             entry.fetch(forest)
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
-                node = tree.nodes.known(entry.place)
+                node = tree.nodes.known(entry.row)
                 child = node.child(sampling.side_of(forest, tree, node, x))
                 below = paths[PATH_LENGTH * t + depth + 1]
                 _enter(forest, tree, below, child)
-                rec.prefetch(below.place, forest.node_words if child >= 0 else forest.links_word)
+                rec.prefetch(below.row, forest.node_words if child >= 0 else forest.links_word)
                 walking[still] = t
                 still += 1
         n_walking = still
@@ -364,7 +364,7 @@ def path_of_grown(
     while parent != constants.NONE and n > 0:
         entry = path[n - 1]
         if entry.ref == parent:
-            child = tree.nodes.known(entry.place).child(tree.walk_side)
+            child = tree.nodes.known(entry.row).child(tree.walk_side)
             return path_from(forest, tree, x, path, n, child)
         n -= 1
     return path_to(forest, tree, x, path)
@@ -385,13 +385,13 @@ def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
 def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
     """Predict a sample, unless the current trees have just predicted the sample.
 
-    Returns the result of `predict_anew`.
+    Returns the result of `predict_sample`.
     """
     if forest.predicted.is_current == 0:
-        return forest.predict_anew(inputs)
+        return forest.predict_sample(inputs)
     last = forest.predicted.inputs
     for i in range(forest.n_inputs):
         # Two missing values count as equal.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
-            return forest.predict_anew(inputs)
+            return forest.predict_sample(inputs)
     return DONE

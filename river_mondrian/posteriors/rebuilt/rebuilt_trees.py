@@ -258,7 +258,7 @@ class RebuiltTrees(MondrianTrees[R]):
         while forest.pending.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
             if forest.pending.stage == rebuilt.RESCALED:
-                self._follow(schedule.built_anew(n))
+                self._follow(schedule.rebuilding_all(n))
                 forest.pending.stage = rebuilt.LEARNED
             elif schedule.at_once:
                 while not self._build(schedule.at_once[0], PART):

@@ -169,7 +169,7 @@ class Schedule(NamedTuple):
 
     # The next schedule.
 
-    def built_anew(self, n: int) -> Schedule:
+    def rebuilding_all(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all LONG trees before other work, after `n` samples."""
         at_once = self.of_role(LONG)
         return self._replace(
