@@ -39,9 +39,6 @@ LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
-# The word of a node's row where `cut` begins; `delta` is the next word.
-WAITING_WORD = 3
-
 
 class Point(rec.Record):
     """A stored sample. In a point's row, values and links follow the record."""
@@ -202,6 +199,10 @@ class Node(rec.Record):
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
         """Free a leaf's row in another table, if there is one."""
+
+
+# The word of a node's row where `cut` begins; `delta` is the next word.
+WAITING_WORD = Node.FIELDS["cut"].word
 
 
 class BoxRow(rec.Record):

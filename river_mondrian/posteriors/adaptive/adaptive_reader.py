@@ -20,6 +20,7 @@ from ...partitions.mondrian.reading import (
 )
 from ...records import Float64s, Floats, Ints, Singles
 from ..gains import class_weights, gains_of_classes
+from ..labels.label_reader import effect_of_branching
 from ..rebuilt.forest import LONG, RECENT
 from ..rebuilt.rebuilt_trees import RebuiltReader
 from . import nodes, seen
@@ -181,6 +182,7 @@ class Explanation:
         gamma, n = float(forest.gamma), len(refs)
         here, branches = np.zeros_like(customers), np.zeros_like(customers)
         etas, spans, reach, stays = np.zeros(n), np.full(n, math.inf), np.ones(n), np.ones(n)
+        path = Path(t, refs, etas, spans, reach, stays)
         above, comes = np.full(customers.shape[1], 1.0 / customers.shape[1]), 1.0
         for i, ref in enumerate(refs.tolist()):
             if i < n - 1:
@@ -190,18 +192,15 @@ class Explanation:
                 stays[i] = math.exp(-etas[i] * spans[i])
             comes *= stays[i]
             total, tables = customers[i].sum(), presence[i]
-            leaves = reach[i] * (1.0 - stays[i])
             if not total > 0.0:
                 # The node has no samples, so the prediction has no term for branching off there.
-                here[i], branches[i] = above, -leaves * above
+                here[i], branches[i] = above, -reach[i] * (1.0 - stays[i]) * above
                 continue
             discount = math.exp(-gamma * spans[i])
-            passed = reach[i] * etas[i] / (etas[i] + gamma) * (1.0 - stays[i] * discount)
-            kept, passed = max(leaves - passed, 0.0), passed if etas[i] > 0.0 else 0.0
             own = (customers[i] - discount * tables + discount * tables.sum() * above) / total
-            branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
+            branches[i] = effect_of_branching(path, i, gamma, discount, tables, own, above)
             here[i] = above = own
-        return here, Path(t, refs, etas, spans, reach, stays), branches
+        return here, path, branches
 
 
 @dataclass

@@ -28,6 +28,24 @@ class LabelView(NodeView):
         return self.weight
 
 
+def effect_of_branching(
+    path: Path, i: int, gamma: float, discount: float, tables: Floats, own: Floats, above: Floats
+) -> Floats:
+    """Return the change in a prediction because the sample may branch off at step `i` of a path.
+
+    `own` and `above` are the distributions of the node and of its parent. After branching off, the
+    prediction is a mixture of the distribution above and the node's tables (see `hnsp.branching`).
+    """
+    eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
+    if not eta > 0.0:
+        return np.zeros_like(own)
+    # The probability of branching off times the expected discount.
+    passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
+    kept = max(reach * (1.0 - stays) - passed, 0.0)
+    effect: Floats = kept * (tables / tables.sum() - own) + passed * (above - own)
+    return effect
+
+
 class LabelReader(Explainer):
     """A reader of `LabelTrees`."""
 
@@ -79,12 +97,7 @@ class LabelReader(Explainer):
         here, branches = np.zeros((2, len(path.refs), n_classes))
         for i, ref in enumerate(path.refs.tolist()):
             own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
-            eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
-            if eta > 0.0:
-                # The probability of branching off times the expected discount.
-                passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-                kept = max(reach * (1.0 - stays) - passed, 0.0)
-                branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
+            branches[i] = effect_of_branching(path, i, gamma, discount, tables, own, above)
             here[i] = above = own
         return here, branches
 
