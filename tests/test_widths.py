@@ -466,6 +466,19 @@ def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
     assert 3.0 < model.widths["a"] / factor < 10.0
 
 
+@pytest.mark.parametrize("start, step", [(1.7e9, 60.0), (1.7e9, 219_000.0), (1e12, 2.0**-12)])
+@pytest.mark.parametrize("window", [None, 1440])
+def test_times_that_differ_have_values_that_differ(window, start, step):
+    """A day of minutes, ten years, and a large offset with a small range."""
+    model = rm.MondrianForestClassifier(2, window=window, seed=0)
+    for i in range(4000):
+        model.learn_one({"t": start + step * i}, i % 7 == 0)
+    times = model._trees.column("points", "inputs")[:, 0]
+    for t in range(2):
+        values = values_of(model, t)[np.argsort(times), 0]
+        assert (np.diff(values) > 0.0).all()
+
+
 @pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
 def test_a_category_may_come_at_any_time(since):
     """A category that comes during a renewal does not change the renewal."""
