@@ -240,7 +240,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             trees = self._trees
             if trees is None:
                 return False
-            if status == WAITS and trees.make_room():
+            if status == WAITS and trees.reserve_next():
                 status = prepared.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
                 # Meanwhile, another thread's call was interrupted.

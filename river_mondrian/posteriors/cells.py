@@ -224,7 +224,7 @@ class CellTrees(MondrianTrees[CellForest]):
 
     # Learning.
 
-    def make_room(self) -> None:
+    def reserve_next(self) -> None:
         """Reserve memory for the point and the columns of the next sample."""
         self.close()
         self._reserve_points(self.n_points + 1)
@@ -466,7 +466,7 @@ class MondrianMap(CompiledMap):
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
-            self.trees.make_room()
+            self.trees.reserve_next()
             status = learn(self.record, sample, self.outputs)
         if status >= 0:
             return self._complete_walks()

@@ -290,8 +290,8 @@ def _add_trees(forest: A) -> None:
     with the means over recent trees. Both means have the same weight. Without recent trees, the
     next experts equal the first.
     """
-    sums, room, predicted = forest.posterior.sums, forest.n_sums(), forest.experts.predicted
-    for k in range(2 * room):
+    sums, n_sums, predicted = forest.posterior.sums, forest.n_sums(), forest.experts.predicted
+    for k in range(2 * n_sums):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
     for t in range(forest.n_trees):
@@ -299,7 +299,7 @@ def _add_trees(forest: A) -> None:
         n = tree.path_length
         if n > 0:
             is_recent = tree.role == RECENT
-            out = sums.part(room if is_recent else 0, room)
+            out = sums.part(n_sums if is_recent else 0, n_sums)
             x = forest.row.part(tree.first_value, forest.dim_capacity)
             predict_tree(forest, tree, x, forest.path_of(t), n, out)
             n_recent += 1 if is_recent else 0
@@ -308,11 +308,11 @@ def _add_trees(forest: A) -> None:
         of_long = 1.0 / n_long if n_long > 0 else 0.0
         forest.average_many(forest, of_long, 1.0 / n_recent if n_recent > 0 else 0.0)
         return
-    for k in range(room):
+    for k in range(n_sums):
         long = sums[k] / n_long if n_long > 0 else 0.0
         predicted[k] = long
-        recent = sums[room + k] / n_recent if n_recent > 0 else long
-        predicted[room + k] = 0.5 * (long + recent)
+        recent = sums[n_sums + k] / n_recent if n_recent > 0 else long
+        predicted[n_sums + k] = 0.5 * (long + recent)
 
 
 @separate

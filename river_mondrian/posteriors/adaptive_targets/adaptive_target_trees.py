@@ -152,8 +152,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         own("accepted.targets", np.zeros(means.N_TARGETS))
         own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
         self.shared.own_records("leaf.sides", self.n_candidates)
-        room, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
-        self.ridges.reserve(room, self.n_inputs, predicted, self.category_places)
+        capacity, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
+        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_places)
         forest.ridges, forest.law = self.ridges.record, self.laws.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
         own("accepted.remembered", np.zeros(len(self.mixture.to_recall) + 2))

@@ -169,7 +169,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         now = self.version if version is None else version
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
-    def make_room(self) -> bool:
+    def reserve_next(self) -> bool:
         """Reserve memory for the next sample's point; return False if more steps are needed."""
         if self.is_changing or self.doubles:
             return False

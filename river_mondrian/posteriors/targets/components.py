@@ -291,13 +291,13 @@ def components_of(forest: TargetForest) -> tuple[int, Floats]:
 
     Each component has a row with its weight, mean and variance.
     """
-    room = FIRST_COMPONENTS * forest.n_trees * (N_SCALES if forest.scale_mixture else 1)
+    capacity = FIRST_COMPONENTS * forest.n_trees * (N_SCALES if forest.scale_mixture else 1)
     while True:
-        numbers = np.empty((room, 3))
+        numbers = np.empty((capacity, 3))
         found = Memory(ComponentsPrediction)
-        found[0].capacity = room
+        found[0].capacity = capacity
         found[0].components = Array.over(Component, numbers)
         bad, n = predict_mixture(forest, found[0]), found[0].n
-        if bad >= 0 or n <= room:
+        if bad >= 0 or n <= capacity:
             return bad, numbers[:n]
-        room = n
+        capacity = n
