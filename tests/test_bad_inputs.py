@@ -92,6 +92,8 @@ TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegr
 CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
+# NumPy turns these times into whole numbers.
+TIMES = [np.arange(20).astype(kind) for kind in ("M8[ns]", "m8[ns]", "m8[as]", "m8")]
 
 # Calls and the messages of their errors, by type of the error. ARGUMENTS and tests/test_contract.py
 # test constructors. tests/test_contract.py and tests/test_configurations.py test calls with one
@@ -123,6 +125,10 @@ TYPE_ERRORS = [
     (call(ADAPTIVE_TARGET, "learn_many", X, lambda: 0), "targets must be a series"),
     (call(RIDGE, "learn_many", X, ["a"] * 20), "target must be a number.* in row 0"),
     (path(X, None, 1.0), "targets must be a series.* got None"),
+    *[(learn(X, LABELS, w=times), "weight must be a number.* in row 0") for times in TIMES],
+    *[(learn(times[:, None], LABELS), "feature 0 must be a number") for times in TIMES],
+    *[(path(X, times, 1.0), "target must be a number.* in row 0") for times in TIMES],
+    *[(sharded(X, LABELS, times), "weight must be a number.* in row 0") for times in TIMES],
     # Functions and files.
     (lambda: KeyedModels(lambda: "a", pipeline()), r"called by key\(x\), got .*: too many posit"),
     (lambda: rm.save(3, "model"), "save takes an estimator or a feature map"),

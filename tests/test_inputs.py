@@ -59,6 +59,21 @@ def model(request):
     return made
 
 
+@pytest.mark.parametrize("kind", ["M8[ns]", "m8[ns]", "m8[as]", "m8"])
+def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
+    """They are refused if other values are numbers, too, and as arrays without axes."""
+    time = np.array(5, dtype=kind)
+    before = pickle.dumps(model)
+    for x in ({"a": time[()], "b": 0.5}, {"a": 1, "b": time[()]}, {"b": time}, {"a": time, "b": 0}):
+        raises(
+            TypeError,
+            "must be a number, got",
+            lambda x=x: learn(model, x),
+            lambda x=x: answer(model, x),
+        )
+    assert pickle.dumps(model) == before
+
+
 def row_of_a_database():
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row

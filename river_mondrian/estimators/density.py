@@ -215,10 +215,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             raise ValueError("window and max_nodes need trees without an origin")
         if self.method == "kernel" and directions is not None:
             raise ValueError('method "kernel" needs cuts along the axes, got directions')
-        self._features = FeatureIndex()
         self._trees: PivotTrees | None = None
         self._grows = lifetime is None or is_function or (is_auto and not self._is_auto)
-        self._features.add(declared(directions, origin)[0])
+        self._features = FeatureIndex().with_more(declared(directions, origin)[0])
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
@@ -257,9 +256,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         """Complete an interrupted call, and remove features that the trees do not have."""
         trees = self._trees
         if trees is None:
-            self._features.keep_first(len(declared(self.directions, self.origin)[0]))
+            n_declared = len(declared(self.directions, self.origin)[0])
+            self._features = self._features.first(n_declared)
         elif trees.is_unfinished[0]:
-            self._features.keep_first(trees.n_inputs)
+            self._features = self._features.first(trees.n_inputs)
             trees.settle()
 
     # Learning.
@@ -436,7 +436,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         else:
             made = trees.renewed() if renews else trees.copied()
             trees.close()
-        index.add(new)
+        self._features = index = index.with_more(new)
         if self.directions is None:
             values = frames.mapping_of(names, columns[0])
             for name in new:
