@@ -9,12 +9,12 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from threading import Thread
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import threads
 from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...records import ChunkedRows, Float32s, Float64s, Floats, Memory, Record
@@ -45,17 +45,6 @@ AnyView = TypeVar("AnyView", bound=NodeView)
 # Arguments of `_learn_rows`.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
-
-
-def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
-    """Run a job unless it has been cancelled, and set its result or exception."""
-    if job.set_running_or_notify_cancel():
-        try:
-            work(first, last)
-        except BaseException as error:
-            job.set_exception(error)
-        else:
-            job.set_result(None)
 
 
 class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
@@ -362,8 +351,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         # All jobs are stored before the first job starts, so that `enter` can wait for them after
         # an interrupt.
         self._jobs = [Future() for _ in bounds[1:]]
-        for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
-            Thread(target=_run, args=(job, work, first, last)).start()
+        threads.begin(self._jobs, work, bounds)
 
     def _end_jobs(self) -> None:
         """Wait until all jobs are done."""
