@@ -6,6 +6,7 @@ as loading all kernels from disk. Single samples do not need the import.
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
 from collections import Counter
@@ -17,9 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import inputs
+from .arguments import told
 from .inputs import FeatureIndex, Floats, Row, check_names, read_value, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 from .values import Level, is_missing
+
+# Types of which a column of polars or pyarrow holds one.
+_TYPED = {str, bool, int, float, bytes, datetime.date, datetime.datetime, datetime.timedelta}
 
 # An array, or a narwhals frame.
 Native: TypeAlias = Any
@@ -155,12 +160,18 @@ def _check_frame(X: Any) -> None:
     name = type(X).__name__
     found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
     if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
-        raise TypeError(f"X is a lazy frame, which has no rows yet: give X.collect() ({name})")
+        raise TypeError(f"X is a lazy frame, which has no rows yet: give X{_eager(X)} ({name})")
     if nw.dependencies.is_into_series(X):
         raise TypeError(f"X {found}, which is one column: give X.to_frame()")
     if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
         raise TypeError(f"X {found}: give pandas.DataFrame(X), or use learn_one and predict_one")
     raise TypeError(f"X {found}")
+
+
+def _eager(frame: Any) -> str:
+    """Return the call that makes a lazy frame of pyspark, duckdb, dask, ibis or polars eager."""
+    names = ("toPandas", "df", "compute", "execute", "collect")
+    return next((f".{name}()" for name in names if hasattr(type(frame), name)), "")
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
@@ -254,8 +265,8 @@ def _check_list(values: Any, what: str) -> None:
     name = type(values).__name__
     names = getattr(values, "columns", None)
     if names is not None and not callable(names):
-        if hasattr(values, "collect"):
-            raise TypeError(f"{said}, got a {name}: give one column of y.collect()")
+        if _eager(values):
+            raise TypeError(f"{said}, got a {name}: give one column of y{_eager(values)}")
         listed = [str(name) for name in getattr(values, "column_names", names)]
         raise TypeError(f"{said}, got a {name} with the columns {listed}: give one of these")
     shape = getattr(values, "shape", (0,))
@@ -405,6 +416,11 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
 
+        check_labels(values, like)
+        if like.implementation.is_polars() and _are_objects(values):
+            import polars
+
+            return polars.Series(name, values, dtype=polars.Object)
         return dataframe.to_native_series(values, name=name, like=like)
     if isinstance(values, np.ndarray):
         return values
@@ -416,6 +432,28 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
             return made
     return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _are_objects(values: Any) -> bool:
+    """Return whether a typed column of polars or pyarrow would refuse or change the values."""
+    if isinstance(values, np.ndarray):
+        return False
+    kinds = {type(value.item() if isinstance(value, np.generic) else value) for value in values}
+    kinds.discard(type(None))
+    is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
+    return len(kinds) > 1 or is_large or not kinds <= _TYPED
+
+
+def check_labels(labels: Any, X: Any) -> None:
+    """Refuse labels that no column of pyarrow holds, if `X` is a table of pyarrow."""
+    import narwhals.stable.v2 as nw
+
+    table = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_pyarrow_table(table) and _are_objects(labels):
+        raise TypeError(
+            f"a column of pyarrow cannot hold the labels {told(list(labels))}: give a frame of "
+            "pandas or polars, or an array"
+        )
 
 
 @dataclass(frozen=True)

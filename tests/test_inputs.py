@@ -74,6 +74,37 @@ def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
     assert pickle.dumps(model) == before
 
 
+DENSITIES = {
+    "fixed": rm.DensityForest(5, 2.0, seed=1),
+    "kernel": rm.DensityForest(5, method="kernel", seed=1),
+    "window": rm.DensityForest(5, window=20, seed=1),
+    "growing": rm.DensityForest(5, None, seed=1),
+    "random directions": rm.DensityForest(5, 2.0, directions=3, seed=1),
+    "given directions": rm.DensityForest(5, 2.0, directions=[{"a": 1.0}, {"b": 1.0}], seed=1),
+}
+
+
+@pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
+@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
+def test_samples_without_values_come_at_any_time(name, by_frames):
+    """Sensors may start late, and may stop; predictions are possible at all times."""
+    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
+    gap, values = [{}] * 260, [{"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13} for i in range(30)]
+    for samples in (gap[:16], gap, values, gap[:20], values):
+        if by_frames and hasattr(model, "learn_many"):
+            frame, kind = pd.DataFrame(samples, columns=["a", "b"], dtype=float), kind_of(model)
+            model.learn_many(frame, *([] if kind is None else [[kind(1)] * len(samples)]))
+        else:
+            for x in samples:
+                learn(model, x)
+        for x in ({}, values[0]):
+            assert all(map(math.isfinite, numbers_of(answer(model, x))))
+
+
+def numbers_of(found):
+    return [one for one in found.values() if isinstance(one, float)]
+
+
 def row_of_a_database():
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row

@@ -203,7 +203,7 @@ class Alarms(Model, base.AnomalyDetector):
         ------
         TypeError, ValueError
             If the detector refuses the sample, or if the first sample lacks a feature in
-            `calendar`. Then nothing has changed.
+            `calendar`, or if a detector's score is not from 0 to 1. Then nothing has changed.
 
         """
         with self._lock:
@@ -276,7 +276,11 @@ class Alarms(Model, base.AnomalyDetector):
         """Write a sample to the table; return the table and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
-            table.given[i] = view.score_one(x)
+            score = float(view.score_one(x))
+            if not 0.0 <= score <= 1.0:
+                name = type(final_of(view)).__name__
+                raise ValueError(f"scores of {name} must be from 0 to 1, got {score!r}")
+            table.given[i] = score
         course = table.course
         bad = look(course)
         if bad != DONE:
