@@ -170,7 +170,7 @@ def _check_frame(X: Any) -> None:
 
 def _eager(frame: Any) -> str:
     """Return the call that makes a lazy frame of pyspark, duckdb, dask, ibis or polars eager."""
-    names = ("toPandas", "df", "compute", "execute", "collect")
+    names = ("toPandas", "df", "compute", "collect", "execute")
     return next((f".{name}()" for name in names if hasattr(type(frame), name)), "")
 
 
@@ -263,10 +263,10 @@ def _check_list(values: Any, what: str) -> None:
     """Refuse anything but an ordered, one-dimensional collection."""
     said = f"{what} must be a series, a list or an array of one dimension"
     name = type(values).__name__
+    if _eager(values):
+        raise TypeError(f"{said}, got a {name}: give one column of y{_eager(values)}")
     names = getattr(values, "columns", None)
     if names is not None and not callable(names):
-        if _eager(values):
-            raise TypeError(f"{said}, got a {name}: give one column of y{_eager(values)}")
         listed = [str(name) for name in getattr(values, "column_names", names)]
         raise TypeError(f"{said}, got a {name} with the columns {listed}: give one of these")
     shape = getattr(values, "shape", (0,))
