@@ -188,7 +188,7 @@ VALUE_ERRORS = [
     (path(X, TARGETS, "x"), "lifetime_max must be a finite"),
     (
         call(DENSITY, "learn_one", dict.fromkeys(range(2049), 0.5)),
-        "at most 2048 features, got 2051",
+        "2048 features, got 2051",
     ),
     (call(DENSITY, "learn_many", np.zeros((1, 2049))), "at most 2048 features"),
     (path(np.array([[0.0, 1.0], [1.0, math.nan]]), [0.0, 1.0], 1.0), "feature 1 of X.*nan.*row 1"),

@@ -14,7 +14,7 @@ from river import base, compose
 
 from ..arguments import check_integer, check_positive, told
 from ..checks import refuse
-from ..frames import rows_of
+from ..frames import read_frame, rows_of
 from ..inputs import as_dict, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
@@ -246,7 +246,8 @@ class Alarms(Model, base.AnomalyDetector):
 
         """
         with self._lock:
-            # Detectors get the user's values, not codes of levels.
+            # All rows are checked first. Detectors get the user's values, not codes of levels.
+            read_frame(X, self._table.features)
             _, rows = rows_of(X)
         for part in pieces(len(rows), progress):
             for x in rows[part]:
