@@ -304,7 +304,9 @@ def test_other_classes_get_the_values_of_frames():
         def learn_one(self, x):
             seen.append(x)
 
-        score_one = learn_one
+        def score_one(self, x):
+            seen.append(x)
+            return 0.5
 
     rows = [{"a": 0.5, "b": "red", "c": True}, {"b": "blue"}, {"a": 1.0, "c": False}]
     frame = pd.DataFrame(rows).astype({"b": "category", "c": "boolean"})
