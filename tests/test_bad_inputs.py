@@ -95,7 +95,7 @@ CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
 # NumPy turns these times into whole numbers.
-TIMES = [np.arange(20).astype(kind) for kind in ("M8[ns]", "m8[ns]", "m8[as]", "m8")]
+TIMES = [np.arange(20).astype(kind) for kind in ("M8[ns]", "m8[ns]", "m8[as]")]
 
 # Calls and the messages of their errors, by type of the error. ARGUMENTS and tests/test_contract.py
 # test constructors. tests/test_contract.py and tests/test_configurations.py test calls with one
