@@ -23,7 +23,7 @@ from .inputs import FeatureIndex, Floats, Row, check_names, read_value, too_larg
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 from .values import Level, is_missing
 
-# Types of which a column of polars or pyarrow holds one.
+# A column of polars or pyarrow holds values of one of these types.
 _TYPED = {str, bool, int, float, bytes, datetime.date, datetime.datetime, datetime.timedelta}
 
 # An array, or a narwhals frame.

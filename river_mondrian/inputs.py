@@ -266,23 +266,27 @@ class FeatureIndex:
     # Number of samples with new features (see `warn_of_words`); pickles and deep copies start at 0.
     n_growths = 0
 
-    def __init__(self, missing: Any = "unknown") -> None:
+    def __init__(
+        self,
+        missing: Any = "unknown",
+        names: Sequence[Hashable] = (),
+        gaps: Floats | None = None,
+        categories: frozenset[Hashable] = frozenset(),
+    ) -> None:
         self.missing = missing if isinstance(missing, str) else dict(missing)
-        self._use([], np.empty(0), frozenset())
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def _use(self, names: list[Hashable], gaps: Floats, categories: frozenset[Hashable]) -> None:
-        """Set the features, and the value that each has in samples without it: 0 or NaN."""
-        self.names, self.gaps, self.categories = names, gaps, categories
+        self.names, self.categories = list(names), categories
         self.places: dict[Hashable, int] = {name: place for place, name in enumerate(names)}
+        # The value that each feature has in samples without the feature: 0 or NaN.
+        self.gaps = np.array([gap_of(name, missing) for name in names]) if gaps is None else gaps
         numbers = struct.Struct(f"{len(names)}d")
         # Function that packs a mapping with a value of each feature into bytes; it returns False if
         # the values must be checked first.
         self.pack: Callable[[Any], Any] = self._filler(numbers.pack)
         self._pack_into = numbers.pack_into
         self._vector: Any = None
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def _filler(self, put: Callable[..., Any]) -> Callable[[Any], Any]:
         """Return a function that calls `put` with a mapping's values, in the order of features.
@@ -332,7 +336,6 @@ class FeatureIndex:
         missing = rest[0] if rest else "unknown"
         if not isinstance(missing, (str, dict)):
             refuse(self, "missing", missing, "but it should be a word or a mapping")
-        self.missing = missing
         if type(names) is not list:
             refuse(self, "names", names, "but it should be a list")
         if len(set(names)) != len(names):
@@ -340,8 +343,7 @@ class FeatureIndex:
         are_places = type(places) is list and all(type(place) is int for place in places)
         if not are_places or not set(places) <= set(range(len(names))):
             refuse(self, "categories", places, f"but there are {len(names)} features")
-        gaps = np.array([gap_of(name, missing) for name in names], dtype=np.float64)
-        self._use(names, gaps, frozenset(names[place] for place in places))
+        FeatureIndex.__init__(self, missing, names, None, frozenset(names[k] for k in places))
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
         """Return an index with more features; first values, if given, determine the categories."""
@@ -355,16 +357,14 @@ class FeatureIndex:
 
     def first(self, n: int) -> FeatureIndex:
         """Return an index of the first `n` features."""
-        if n >= len(self):
-            return self
         names = self.names[:n]
-        return self._with(names, self.gaps[:n], self.categories.intersection(names))
+        known = self.categories.intersection(names)
+        return self if n >= len(self) else self._with(names, self.gaps[:n], known)
 
     def _with(
         self, names: list[Hashable], gaps: Floats, categories: frozenset[Hashable]
     ) -> FeatureIndex:
-        made = FeatureIndex(self.missing)
-        made._use(names, gaps, categories)
+        made = FeatureIndex(self.missing, names, gaps, categories)
         made.n_growths = self.n_growths
         return made
 
@@ -390,13 +390,10 @@ class FeatureIndex:
         else:
             values, typed = {}, x.categories if type(x) is Row else ()
             for name, value in x.items():
-                if name in self.places:
-                    values[name] = read_value(name, value, name in self.categories)
-                elif name in typed:
-                    # A plain float, since the text of a column with a type needs no warning.
-                    values[name] = float(check_level(name, value))
-                else:
-                    values[name] = read_value(name, value, None)
+                known = name in self.categories if name in self.places else name in typed or None
+                found = read_value(name, value, known)
+                # A column with a type needs no warning of its text, so its levels are plain floats.
+                values[name] = float(found) if name in typed else found
         return {name: value for name, value in values.items() if value == value}
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:

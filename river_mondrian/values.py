@@ -39,8 +39,8 @@ def number_of(value: Any) -> float | None:
     if is_missing(value):
         return math.nan
     # NumPy converts some time spans to integers, and some arrays to numbers.
-    has_axes = getattr(value, "ndim", 0) != 0
-    if has_axes or is_time_of_numpy(value):
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if getattr(value, "ndim", 0) != 0 or kind in ("M", "m"):
         return None
     try:
         # Unlike `float`, packing does not parse text.
@@ -58,11 +58,6 @@ def are_numbers(values: Iterable[Any]) -> bool:
     """
     total = sum(values, 0.0)
     return type(total) is float or isinstance(total, np.floating)
-
-
-def is_time_of_numpy(value: Any) -> bool:
-    """Return whether a value is a date or a span of NumPy, which `float` reads as an integer."""
-    return getattr(getattr(value, "dtype", None), "kind", "") in ("M", "m")
 
 
 def is_missing(value: Any) -> bool:

@@ -410,7 +410,7 @@ class PivotTrees(rec.OwnsArrays):
         return made
 
     def add_inputs(self, values: rec.Floats) -> None:
-        """Add features, each of which has the same value in all earlier samples."""
+        """Add features; each has one value in all earlier samples."""
         forest, more = self.forest, np.ones(len(values))
         n_inputs = forest.n_inputs
         self.means = np.append(self.means, values)
