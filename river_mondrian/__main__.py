@@ -16,7 +16,7 @@ from .compiling.cache import CACHE
 from .compiling.first_calls import WATCH
 from .compiling.kernels import COMPILES
 from .model import Model
-from .progress import EVERY, EVERY_IN_A_LOG
+from .progress import EVERY, EVERY_IN_A_LOG, is_terminal, show
 
 
 def estimators() -> list[str]:
@@ -57,14 +57,14 @@ def warmup(names: list[str], n_jobs: int = 1) -> None:
         with ThreadPoolExecutor(n_jobs) as pool:
             waiting = [pool.submit(_warmup_apart, name) for name in names]
             _show_progress(waiting, folder)
-    print(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB")
+    show(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB", file=sys.stdout)
 
 
 def _warmup_here(name: str) -> None:
     n_before, start = len(WATCH.names), time.perf_counter()
     getattr(river_mondrian, name).warmup()
     n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
-    print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
+    show(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", file=sys.stdout)
 
 
 def _warmup_apart(name: str) -> str:
@@ -80,20 +80,19 @@ def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
     """Print the output of each ended process; show the number of compiled functions on stderr."""
     before, start = set(folder.glob("*.nbc")), time.perf_counter()
     n_classes, shown_at = len(waiting), start
-    every = EVERY if sys.stderr.isatty() else EVERY_IN_A_LOG
+    every = EVERY if is_terminal() else EVERY_IN_A_LOG
     while waiting:
         done, _ = wait(waiting, every, FIRST_COMPLETED)
         waiting = [one for one in waiting if one not in done]
         for one in done:
-            print(one.result(), flush=True)
+            show(one.result(), file=sys.stdout)
         if time.perf_counter() - shown_at >= every:
             shown_at = time.perf_counter()
             n = len(set(folder.glob("*.nbc")) - before)
             text = f"{n} functions compiled in {shown_at - start:.0f} s, "
             text += f"{len(waiting)} of {n_classes} classes left"
-            is_terminal = sys.stderr.isatty()
-            ends = ("\r\033[K", "\r") if is_terminal else ("", "\n")
-            print(ends[0] + text, end=ends[1], file=sys.stderr, flush=True)
+            ends = ("\r\033[K", "\r") if is_terminal() else ("", "\n")
+            show(ends[0] + text, ends[1])
 
 
 def size_of_code(folder: Path) -> int:

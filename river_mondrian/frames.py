@@ -6,6 +6,7 @@ as loading all kernels from disk. Single samples do not need the import.
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
 from collections import Counter
@@ -17,8 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import inputs
-from .inputs import FeatureIndex, Floats, Level, check_names, is_missing, of_kind, too_large
+from .arguments import told
+from .inputs import FeatureIndex, Floats, Row, check_names, read_value, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
+from .values import Level, is_missing
+
+# A column of polars or pyarrow holds values of one of these types.
+_TYPED = {str, bool, int, float, bytes, datetime.date, datetime.datetime, datetime.timedelta}
 
 # An array, or a narwhals frame.
 Native: TypeAlias = Any
@@ -52,8 +58,29 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
         two-dimensional.
 
     """
+    frame, names = _named(X)
+    kinds = () if isinstance(frame, np.ndarray) else set(frame.schema.values())
+    if all(kind.is_numeric() and not _lacks_numpy_type(kind) for kind in kinds) and len(kinds) < 2:
+        array = frame if isinstance(frame, np.ndarray) else frame.to_numpy()
+        at_once = _numbers(array, names, features)
+        if at_once is not None:
+            return frame, names, at_once
+    values = np.empty((len(frame), len(names)))
+    for place, name in enumerate(names):
+        is_array = isinstance(frame, np.ndarray)
+        column = frame[:, place] if is_array else frame.get_column(name)
+        values[:, place] = _read_column(column, name, features)
+    _check_sizes(names, values)
+    return frame, names, values
+
+
+def _named(X: Any) -> tuple[Native, list[Hashable]]:
+    """Return a narwhals frame or the array itself, and the names of the columns."""
     if isinstance(X, np.ndarray):
-        return X, *_read_array(X, features)
+        if X.ndim != 2:
+            raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
+        # A column of an `np.matrix` has two dimensions.
+        return np.asarray(X) if isinstance(X, np.matrix) else X, list(range(X.shape[1]))
     _check_frame(X)
     from river.utils.dataframe import into_frame
 
@@ -64,18 +91,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
             if n > 1:
                 raise ValueError(f"column {name!r} occurs more than once")
     frame = into_frame(X)
-    names: list[Hashable] = list(frame.columns)
-    check_names(names)
-    kinds = set(frame.schema.values())
-    if len(kinds) == 1 and (kind := kinds.pop()).is_numeric() and not _lacks_numpy_type(kind):
-        at_once = _numbers(frame.to_numpy(), names, features)
-        if at_once is not None:
-            return frame, names, at_once
-    values = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
-        values[:, place] = _read_column(frame, name, features)
-    _check_sizes(names, values)
-    return frame, names, values
+    check_names(frame.columns)
+    return frame, list(frame.columns)
 
 
 def _lacks_numpy_type(kind: Any) -> bool:
@@ -105,17 +122,33 @@ def _numbers(
 
 
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
-    """Return a narwhals frame or the array itself, and the rows as dicts without missing values."""
-    if isinstance(X, np.ndarray):
-        frame: Native = X
-        rows: Iterable[Any] = map(dict, map(enumerate, X.tolist()))
-    else:
-        _check_frame(X)
-        from river.utils.dataframe import into_frame
+    """Return a narwhals frame or the array itself, and the rows with the user's values.
 
-        frame = into_frame(X)
+    Missing values are left out. The rows are `Row`s if columns have a type for levels.
+    """
+    frame, names = _named(X)
+    if isinstance(frame, np.ndarray):
+        rows: Iterable[Any] = (dict(enumerate(_items(row))) for row in frame)
+        typed: list[Hashable] = []
+    else:
         rows = frame.iter_rows(named=True)
-    return frame, [{k: v for k, v in x.items() if not is_missing(v)} for x in rows]
+        typed = [name for name in names if _has_levels(frame.schema[name])]
+    found = [Row((k, v) for k, v in x.items() if not is_missing(v)) for x in rows]
+    for row in found:
+        row.categories = typed
+    return frame, [*found] if typed else [*map(dict, found)]
+
+
+def _items(array: NDArray[Any]) -> list[Any]:
+    """Return an array's elements; `tolist` would turn times in nanoseconds into integers."""
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
+
+
+def _has_levels(dtype: Any) -> bool:
+    """Return whether a column's type is a type for levels, such as a categorical type."""
+    import narwhals.stable.v2 as nw
+
+    return dtype in (nw.Boolean, nw.Categorical, nw.Enum)
 
 
 def _check_frame(X: Any) -> None:
@@ -127,7 +160,7 @@ def _check_frame(X: Any) -> None:
     name = type(X).__name__
     found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
     if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
-        raise TypeError(f"X is a lazy frame, which has no rows yet: give X.collect() ({name})")
+        raise TypeError(f"X is a lazy frame, which has no rows yet: give X{_eager(X)} ({name})")
     if nw.dependencies.is_into_series(X):
         raise TypeError(f"X {found}, which is one column: give X.to_frame()")
     if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
@@ -135,30 +168,10 @@ def _check_frame(X: Any) -> None:
     raise TypeError(f"X {found}")
 
 
-def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Hashable], Floats]:
-    """Return the names of an array's columns, and the array's values."""
-    if isinstance(X, np.matrix):
-        # A column of an `np.matrix` has two dimensions.
-        X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
-    names: list[Hashable] = list(range(X.shape[1]))
-    at_once = _numbers(X, names, features)
-    if at_once is not None:
-        return names, at_once
-    values = np.empty(X.shape)
-    for place, name in enumerate(names):
-        kind, column = X.dtype.kind, X[:, place]
-        are_numbers, is_category, check = _kinds(name, features, kind == "b")
-        if kind in "biuf" and are_numbers:
-            given = np.ma.filled(column.astype(np.float64), math.nan)
-            values[:, place] = _plain(name, given)
-        else:
-            # `tolist` may turn dates into plain integers.
-            found: list[Any] = list(column) if kind in "mM" else column.tolist()
-            values[:, place] = _one_by_one(name, found, is_category, check)
-    _check_sizes(names, values)
-    return names, values
+def _eager(frame: Any) -> str:
+    """Return the call that makes a lazy frame of pyspark, duckdb, dask, ibis or polars eager."""
+    names = ("toPandas", "df", "compute", "collect", "execute")
+    return next((f".{name}()" for name in names if hasattr(type(frame), name)), "")
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
@@ -179,41 +192,28 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
     }
 
 
-def _kinds(
-    name: Any, features: FeatureIndex | None, may_be: bool
-) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether to read numbers as an array, whether the column is a category, and a check.
-
-    For an unknown feature, the second result is None, and the first value determines the kind. The
-    third result is a function that checks a value. `may_be` is True if the column has a type for
-    levels, such as a categorical type. If a known feature is not a category, truth values are read
-    as numbers.
-    """
-    if features is None:
-        return True, False, inputs.check_value
-    is_category = name in features.categories if name in features.places else None
-    if may_be and is_category is not False:
-        return False, is_category, inputs.check_level
-    return is_category is not True, is_category, inputs.check_value_or_level
-
-
-def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Floats:
+def _read_column(column: Any, name: Hashable, features: FeatureIndex | None) -> Floats:
+    """Return the checked values of a column of a frame or of an array."""
     import narwhals.stable.v2 as nw
 
-    column = frame.get_column(name)
-    dtype = column.dtype
-    may_be = dtype in (nw.Boolean, nw.Categorical, nw.Enum)
-    are_numbers, is_category, check = _kinds(name, features, may_be)
-    if are_numbers and (dtype.is_numeric() or dtype == nw.Boolean):
-        if column.null_count() > 0 or _lacks_numpy_type(dtype):
+    is_array, dtype = isinstance(column, np.ndarray), column.dtype
+    has_levels = dtype.kind == "b" if is_array else _has_levels(dtype)
+    if features is None:
+        is_category: bool | None = False
+    else:
+        # Unless the column has a type for levels, the first value of a feature decides.
+        is_category = name in features.categories if name in features.places else has_levels or None
+    are_numbers = dtype.kind in "biuf" if is_array else dtype.is_numeric() or dtype == nw.Boolean
+    if are_numbers and not is_category:
+        if not is_array and (column.null_count() > 0 or _lacks_numpy_type(dtype)):
             column = column.cast(nw.Float64)
-        array = column.to_numpy()
+        array = column if is_array else column.to_numpy()
         if array.dtype != object:
-            return _plain(name, array.astype(np.float64))
-    there = ~column.is_null().to_numpy()
-    pairs = zip(column.to_list(), there.tolist(), strict=True)
-    given = [value if is_there else None for value, is_there in pairs]
-    return _one_by_one(name, given, is_category, check)
+            return _plain(name, np.ma.filled(array.astype(np.float64), math.nan))
+    if is_array:
+        return _one_by_one(name, _items(column), is_category)
+    pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+    return _one_by_one(name, [None if is_null else v for v, is_null in pairs], is_category)
 
 
 def _plain(name: Hashable, values: Floats) -> Floats:
@@ -223,20 +223,19 @@ def _plain(name: Hashable, values: Floats) -> Floats:
     return values
 
 
-def _one_by_one(
-    name: Hashable, given: list[Any], is_category: bool | None, check: Callable[[Any, Any], float]
-) -> Floats:
+def _one_by_one(name: Hashable, given: list[Any], is_category: bool | None) -> Floats:
     """Return a column's checked values, which are all numbers or all levels; None becomes NaN."""
     values = np.full(len(given), math.nan)
     for row, item in enumerate(given):
-        value = math.nan if item is None else check(name, item)
+        try:
+            value = read_value(name, item, is_category)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error} in row {row}") from None
         if value == value:
             if is_category is None:
                 is_category = type(value) is Level
-                # A column with a categorical type needs no warning: its text is meant as levels.
-                if check is not inputs.check_level:
-                    inputs.warn_of_text(name, item)
-            values[row] = of_kind(name, value, is_category, f" in row {row}")
+                inputs.warn_of_text(name, item)
+            values[row] = value
     return values
 
 
@@ -248,6 +247,8 @@ def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
     _check_list(values, what)
     _check_order(values, what, like)
     found: list[Any] | None = list(values) if isinstance(values, Sequence) else None
+    if isinstance(values, np.ndarray):
+        found = _items(values)
     for method in ("tolist", "to_list", "to_pylist"):
         if found is None and hasattr(values, method):
             found = list(getattr(values, method)())
@@ -262,10 +263,10 @@ def _check_list(values: Any, what: str) -> None:
     """Refuse anything but an ordered, one-dimensional collection."""
     said = f"{what} must be a series, a list or an array of one dimension"
     name = type(values).__name__
+    if _eager(values):
+        raise TypeError(f"{said}, got a {name}: give one column of y{_eager(values)}")
     names = getattr(values, "columns", None)
     if names is not None and not callable(names):
-        if hasattr(values, "collect"):
-            raise TypeError(f"{said}, got a {name}: give one column of y.collect()")
         listed = [str(name) for name in getattr(values, "column_names", names)]
         raise TypeError(f"{said}, got a {name} with the columns {listed}: give one of these")
     shape = getattr(values, "shape", (0,))
@@ -415,6 +416,11 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
 
+        check_labels(values, like)
+        if like.implementation.is_polars() and _are_objects(values):
+            import polars
+
+            return polars.Series(name, values, dtype=polars.Object)
         return dataframe.to_native_series(values, name=name, like=like)
     if isinstance(values, np.ndarray):
         return values
@@ -426,6 +432,28 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
             return made
     return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _are_objects(values: Any) -> bool:
+    """Return whether a typed column of polars or pyarrow would refuse or change the values."""
+    if isinstance(values, np.ndarray):
+        return False
+    kinds = {type(value.item() if isinstance(value, np.generic) else value) for value in values}
+    kinds.discard(type(None))
+    is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
+    return len(kinds) > 1 or is_large or not kinds <= _TYPED
+
+
+def check_labels(labels: Any, X: Any) -> None:
+    """Refuse labels that no column of pyarrow holds, if `X` is a table of pyarrow."""
+    import narwhals.stable.v2 as nw
+
+    table = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_pyarrow_table(table) and _are_objects(labels):
+        raise TypeError(
+            f"a column of pyarrow cannot hold the labels {told(list(labels))}: give a frame of "
+            "pandas or polars, or an array"
+        )
 
 
 @dataclass(frozen=True)

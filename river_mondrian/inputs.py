@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import math
-import numbers
 import operator
 import struct
 import sys
@@ -20,57 +18,13 @@ from numpy.typing import NDArray
 from .arguments import told
 from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
+from .values import Level, level_of, number_of
 
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# Types of levels that `FeatureIndex.read_known` reads (see `coded`).
-PLAIN = frozenset({str, bool})
-
-# Number of levels whose codes are cached; other levels are hashed again.
-MOST_CACHED = 1 << 16
-
-_CODES = 2**52
-
-
-class Level(float):
-    """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
-
-    Values of numeric features are smaller, so a code is recognized by its size, even in arrays.
-    Since codes are hashes, no table of levels is needed, and the number of levels is not limited.
-    Among 100,000 levels, two levels share a code with probability 1e-6.
-    """
-
-    __slots__ = ("level",)
-
-    level: Any
-
-    def __new__(cls, code: float, level: Any) -> Level:
-        """Return a level with its code and the value that the user gave."""
-        made = super().__new__(cls, code)
-        made.level = level
-        return made
-
-
-@functools.lru_cache(MOST_CACHED, typed=True)
-def level_of(value: Any) -> Level:
-    """Return the level for a string, a truth value or a number."""
-    # Equal values of NumPy and Python are one level. A member of a string enum and its string are
-    # one level.
-    value = value.item() if isinstance(value, np.generic) else value
-    text = str.__str__(value) if isinstance(value, str) else repr(value)
-    kind = "str" if isinstance(value, str) else type(value).__name__
-    tagged = f"{kind} {text}".encode(errors="surrogatepass")
-    digest = hashlib.blake2b(tagged, digest_size=8).digest()
-    fraction = int.from_bytes(digest, "little") % _CODES / _CODES
-    return Level(LEAST_LEVEL * (1.0 + fraction), value)
-
-
-# `TRUTH_VALUES` maps the codes of False and True to 0 and 1. `TRUTH_LEVELS` maps 0 and 1 to these
-# codes.
-TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
-TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
-
+# The codes of False and True; where truth values turn out to be numbers, they are 0 and 1.
+_TRUTHS = {float(level_of(value)): float(value) for value in (False, True)}
 
 # After MANY_GROWTHS samples with new features, a sample that has a smaller share of the known
 # features than FEW_KNOWN is considered a bag of words.
@@ -112,33 +66,6 @@ def check_value(name: Hashable, value: Any) -> float:
     return number
 
 
-def number_of(value: Any) -> float | None:
-    """Return a value as a float: NaN if it is missing, None if it is not a number."""
-    if is_missing(value):
-        return math.nan
-    # NumPy converts some time spans to integers, and some arrays to numbers.
-    has_axes = getattr(value, "ndim", 0) != 0
-    if has_axes or isinstance(value, (np.datetime64, np.timedelta64)):
-        return None
-    try:
-        # Unlike `float`, packing does not parse text.
-        (number,) = struct.unpack("d", struct.pack("d", value))
-    except (struct.error, OverflowError, TypeError, ValueError):
-        # A real number that cannot be packed is too large.
-        return math.inf if isinstance(value, numbers.Real) else None
-    return float(number)
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN or a missing value of NumPy or pandas."""
-    if value is None or (isinstance(value, float) and value != value):
-        return True
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
-
-
 # Code that turns times into numbers, for error messages.
 _AS_NUMBERS = {
     datetime.datetime: "value.timestamp()",
@@ -159,7 +86,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
         If the sample is not a mapping.
 
     """
-    if type(x) is dict:
+    if type(x) is dict or type(x) is Row:
         return x
     if not hasattr(x, "keys"):
         raise TypeError(f"a sample must be a mapping of features, got {told(x)}")
@@ -186,22 +113,43 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
     return ValueError(f"feature {name!r} must be finite in single precision, got {value!r}{where}")
 
 
-def check_value_or_level(name: Hashable, value: Any) -> float:
-    """Return a feature's value as `check_value` does; text and truth values become levels."""
-    if type(value) is Level:
-        return value
-    if isinstance(value, (str, bool, np.bool_)):
+def check_level(name: Hashable, value: Any) -> float:
+    """Return the level of a category for a value, NaN if the value is missing.
+
+    Raises
+    ------
+    TypeError
+        If the value has a type that levels do not have (see `level_of`).
+
+    """
+    try:
         return level_of(value)
+    except TypeError:
+        raise TypeError(
+            f"feature {name!r} must be a level of a category (text, a number, a date, a time, an "
+            f"interval, or a tuple of these), got {told(value)}"
+        ) from None
+
+
+def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
+    """Return a feature's value as a float: a number, the code of a level, or NaN if missing.
+
+    This is the only reader of values, for mappings and for frames. `is_category` is None if the
+    feature is unknown. Then text and truth values are levels, and other values are numbers.
+
+    Raises
+    ------
+    TypeError
+        If the value is neither a number nor a level, or does not have the feature's type.
+    ValueError
+        If a number is infinite or too large for single precision.
+
+    """
+    if type(value) is Level:
+        return value if is_category is None else of_kind(name, value, is_category)
+    if is_category or (is_category is None and isinstance(value, (str, bool, np.bool_))):
+        return check_level(name, value)
     return check_value(name, value)
-
-
-def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-    """Return a mapping's checked values that are not missing; refuse levels unless `levels`."""
-    check = check_value_or_level if levels else check_value
-    x = as_dict(x)
-    check_names(x)
-    values = {name: check(name, value) for name, value in x.items()}
-    return {name: value for name, value in values.items() if value == value}
 
 
 def _warn(text: str) -> None:
@@ -254,65 +202,28 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
         )
 
 
-def check_level(name: Hashable, value: Any) -> Level:
-    """Return the level of a category for a string, a truth value or a number.
-
-    Raises
-    ------
-    TypeError
-        If the value has another type.
-
-    """
-    if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
-        raise TypeError(f"a level of feature {name!r} must be text or a number, got {value!r}")
-    return level_of(value)  # type: ignore[arg-type]
-
-
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
-    """Return a checked value as a level if its feature is a category, else as a number.
+    """Return a value that was read before its feature was known, as a level or as a number.
 
-    For a category, truth values and the numbers 0 and 1 are levels. For other features, truth
-    values, 0 and 1 are numbers. `where` is the end of the error message.
+    A number of a category is the level of this number. The levels False and True of other features
+    are 0 and 1. `where` is the end of the error message.
 
     Raises
     ------
     TypeError
-        If the value is a number but the feature is a category, or the reverse.
+        If the value is another level, but the feature is not a category.
 
     """
     if (value >= LEAST_LEVEL) is is_category or value != value:
         return value
-    found = TRUTH_LEVELS.get(value) if is_category else TRUTH_VALUES.get(value)
-    if found is not None:
-        return found
-    kind = "a level of a category, as before" if is_category else "a number"
-    given = value.level if isinstance(value, Level) else value
+    if is_category:
+        return level_of(value)
+    if value in _TRUTHS:
+        return _TRUTHS[value]
+    given = value.level if isinstance(value, Level) else None
     # The rows of frames hold the codes of levels, but not the levels.
     shown = "a level of a category" if given is None else told(given)
-    raise TypeError(f"feature {name!r} must be {kind}, got {shown}{where}")
-
-
-def agreed(
-    values: dict[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
-) -> dict[Hashable, float]:
-    """Return checked values; `of_kind` converts the values of features in `known`."""
-    if not categories and max(values.values(), default=0.0) < LEAST_LEVEL:
-        return values
-    return {
-        name: of_kind(name, value, name in categories) if name in known else value
-        for name, value in values.items()
-    }
-
-
-def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
-    """Return values with levels at `places` as codes; None if a level's type is not in `PLAIN`."""
-    found = list(values)
-    for place in places:
-        value = found[place]
-        if type(value) not in PLAIN:
-            return None
-        found[place] = level_of(value)
-    return found
+    raise TypeError(f"feature {name!r} must be a number, got {shown}{where}")
 
 
 def gap_of(name: Hashable, missing: Any) -> float:
@@ -330,11 +241,20 @@ def gap_of(name: Hashable, missing: Any) -> float:
     return gap_of(name, next((missing[key] for key in beginnings if key in missing), "unknown"))
 
 
+class Row(dict[Any, Any]):
+    """A row of a frame as a mapping, with the names of the columns that have a categorical type."""
+
+    __slots__ = ("categories",)
+
+    categories: Container[Hashable]
+
+
 class FeatureIndex:
     """The known features, and the place of each feature in a vector.
 
     A feature becomes known with its first value that is not missing. The feature is a category if
-    this value is a level. New features of one sample are ordered by name.
+    this value is a level. New features of one sample are ordered by name. An index never changes,
+    because threads may share it.
 
     Parameters
     ----------
@@ -346,37 +266,60 @@ class FeatureIndex:
     # Number of samples with new features (see `warn_of_words`); pickles and deep copies start at 0.
     n_growths = 0
 
-    def __init__(self, missing: Any = "unknown") -> None:
+    def __init__(
+        self,
+        missing: Any = "unknown",
+        names: Sequence[Hashable] = (),
+        gaps: Floats | None = None,
+        categories: frozenset[Hashable] = frozenset(),
+    ) -> None:
         self.missing = missing if isinstance(missing, str) else dict(missing)
-        self.names: list[Hashable] = []
-        self.places: dict[Hashable, int] = {}
-        # Each change assigns a new set, because other threads may be reading the old set.
-        self.categories: frozenset[Hashable] = frozenset()
-        # The value that each feature has in samples without the feature: 0 or NaN. Each change
-        # assigns a new array.
-        self.gaps = np.empty(0)
-        self._refresh()
+        self.names, self.categories = list(names), categories
+        self.places: dict[Hashable, int] = {name: place for place, name in enumerate(names)}
+        # The value that each feature has in samples without the feature: 0 or NaN.
+        self.gaps = np.array([gap_of(name, missing) for name in names]) if gaps is None else gaps
+        numbers = struct.Struct(f"{len(names)}d")
+        # Function that packs a mapping with a value of each feature into bytes; it returns False if
+        # the values must be checked first.
+        self.pack: Callable[[Any], Any] = self._filler(numbers.pack)
+        self._pack_into = numbers.pack_into
+        self._vector: Any = None
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def _refresh(self) -> None:
-        names = self.names
-        # The `itemgetter` of a single name does not return a tuple.
-        self._n_fast = len(names) if len(names) > 1 else -1
-        self._has_zeros = not np.isnan(self.gaps).all()
-        self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
-        self._levels_at = self.category_places
-        self._bind(None)
+    def _filler(self, put: Callable[..., Any]) -> Callable[[Any], Any]:
+        """Return a function that calls `put` with a mapping's values, in the order of features.
 
-    def _bind(self, vector: Any) -> None:
-        """Set `_put`, which writes all features' values to the beginning of a vector."""
-        if vector is not None:
-            pack_into = struct.Struct(f"{len(self.names)}d").pack_into
-            # Bound arguments and a `memoryview` of the vector halve the time of a call.
-            self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
-        # `_vector` is set last, so that the next call binds again after an interruption.
-        self._vector = vector
+        The function returns False if the mapping's values must be checked first. Its variables are
+        local, since it runs for each sample.
+        """
+        names, levels_at = self.names, self.category_places
+        n = len(names) or -1
+        has_zeros = not np.isnan(self.gaps).all()
+        # The `itemgetter` of a single name does not return a tuple.
+        get = operator.itemgetter(*names) if n > 1 else lambda x: (x[names[0]],)
+
+        def fill(x: Any) -> Any:
+            if type(x) is not dict:
+                x = as_dict(x)
+            if len(x) != n:
+                return False
+            try:
+                values = get(x)
+                if levels_at:
+                    values = list(values)
+                    for place in levels_at:
+                        values[place] = level_of(values[place])
+                # As in `are_numbers`; besides, a missing value may count as 0.
+                total = sum(values, 0.0)
+                if type(total) is not float and not isinstance(total, np.floating):
+                    return False
+                return False if has_zeros and total != total else put(*values)
+            except (ArithmeticError, KeyError, TypeError, struct.error):
+                return False
+
+        return fill
 
     @property
     def category_places(self) -> list[int]:
@@ -393,87 +336,65 @@ class FeatureIndex:
         missing = rest[0] if rest else "unknown"
         if not isinstance(missing, (str, dict)):
             refuse(self, "missing", missing, "but it should be a word or a mapping")
-        self.missing = missing
         if type(names) is not list:
             refuse(self, "names", names, "but it should be a list")
-        self.names = names
-        self.places = {name: place for place, name in enumerate(names)}
-        if len(self.places) != len(names):
+        if len(set(names)) != len(names):
             refuse(self, "names", names, "but each should occur once")
         are_places = type(places) is list and all(type(place) is int for place in places)
         if not are_places or not set(places) <= set(range(len(names))):
             refuse(self, "categories", places, f"but there are {len(names)} features")
-        self.categories = frozenset(names[place] for place in places)
-        self.gaps = np.array([gap_of(name, missing) for name in names])
-        self._refresh()
+        FeatureIndex.__init__(self, missing, names, None, frozenset(names[k] for k in places))
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
-        """Return a copy with more features (see `add`)."""
-        made = FeatureIndex(self.missing)
-        made.names, made.places, made.gaps = self.names.copy(), self.places.copy(), self.gaps
-        made.categories, made.n_growths = self.categories, self.n_growths
-        made.add(names)
-        return made
+        """Return an index with more features; first values, if given, determine the categories."""
+        first = names if isinstance(names, Mapping) else dict.fromkeys(names, 0.0)
+        for name, value in first.items():
+            if type(value) is Level:
+                warn_of_text(name, value.level)
+        gaps = np.append(self.gaps, [gap_of(name, self.missing) for name in first])
+        categories = {name for name, value in first.items() if value >= LEAST_LEVEL}
+        return self._with([*self.names, *first], gaps, self.categories | categories)
 
-    def add(self, names: Iterable[Hashable]) -> None:
-        """Add features at the next places; first values, if given, determine the categories."""
-        if isinstance(names, Mapping):
-            for name, value in names.items():
-                if type(value) is Level:
-                    warn_of_text(name, value.level)
-        gaps = [gap_of(name, self.missing) for name in names]
-        for name in names:
-            self.names.append(name)
-            self.places[name] = len(self.names) - 1
-        self.gaps = np.append(self.gaps, gaps)
-        if isinstance(names, Mapping):
-            categories = {name for name, value in names.items() if value >= LEAST_LEVEL}
-            self.categories = self.categories.union(categories)
-        self._refresh()
+    def first(self, n: int) -> FeatureIndex:
+        """Return an index of the first `n` features."""
+        names = self.names[:n]
+        known = self.categories.intersection(names)
+        return self if n >= len(self) else self._with(names, self.gaps[:n], known)
+
+    def _with(
+        self, names: list[Hashable], gaps: Floats, categories: frozenset[Hashable]
+    ) -> FeatureIndex:
+        made = FeatureIndex(self.missing, names, gaps, categories)
+        made.n_growths = self.n_growths
+        return made
 
     def new_of(self, values: Mapping[Hashable, float]) -> dict[Hashable, float]:
         """Return a checked sample's new features, in the order of their names."""
         return {name: values[name] for name in ordered(values.keys() - self.places.keys())}
 
-    def keep_first(self, n: int) -> None:
-        """Remove all features but the first `n`, even after an interrupted `add`."""
-        if n < len(self.names):
-            for name in self.names[n:]:
-                self.places.pop(name, None)
-            self.categories = self.categories.intersection(self.names[:n])
-            del self.names[n:]
-            self.gaps = self.gaps[:n]
-            self._refresh()
-
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping to a vector by `pack_into`; return False if this is not possible."""
-        if type(x) is not dict:
-            x = as_dict(x)
-        if len(x) != self._n_fast:
-            return False
+        """Write a mapping's values to a vector; return False if they must be checked first."""
         if vector is not self._vector:
-            self._bind(vector)
-        try:
-            values = self._get(x)
-            if self._levels_at:
-                values = coded(values, self._levels_at)
-                if values is None:
-                    return False
-            if self._has_zeros and math.isnan(sum(values)):
-                # A missing value may have to be written as 0.
-                return False
-            self._put(*values)
-        except (KeyError, TypeError, struct.error, OverflowError):
-            return False
-        return True
+            # Bound arguments and a `memoryview` of the vector halve the time of a call. `_vector`
+            # is set last, so that the next call binds again after an interruption.
+            put = functools.partial(self._pack_into, memoryview(vector), 0)
+            self._put, self._vector = self._filler(put), vector
+        return self._put(x) is not False
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-        """Return a mapping's values that are not missing, checked and converted by `agreed`."""
-        return self.agreed(read_values(x, levels))
-
-    def agreed(self, values: dict[Hashable, float]) -> dict[Hashable, float]:
-        """Return checked values; `of_kind` converts the values of known features."""
-        return agreed(values, self.places, self.categories)
+        """Return a mapping's checked values that are not missing; refuse levels unless `levels`."""
+        x = as_dict(x)
+        check_names(x)
+        if not levels:
+            values = {name: check_value(name, value) for name, value in x.items()}
+        else:
+            values, typed = {}, x.categories if type(x) is Row else ()
+            for name, value in x.items():
+                known = name in self.categories if name in self.places else name in typed or None
+                found = read_value(name, value, known)
+                # A column with a type needs no warning of its text, so its levels are plain floats.
+                values[name] = float(found) if name in typed else found
+        return {name: value for name, value in values.items() if value == value}
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
         """Convert a frame's columns in place to their features' kinds (see `of_kind`).

@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
+import numpy as np
+
 from .arguments import check_arguments, is_distribution
 from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
@@ -185,6 +187,22 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
     return found
 
 
+def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
+    """Return the names of a constructor's parameters, and whether it takes no keywords.
+
+    The parameters `*args` and `**kwargs` are those of the parent class.
+    """
+    found: dict[str, None] = {}
+    rests, ends = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD), []
+    for init in (vars(one)["__init__"] for one in cls.__mro__ if "__init__" in vars(one)):
+        _, *own = inspect.signature(init).parameters.values()
+        found |= dict.fromkeys(one.name for one in own if one.kind not in rests)
+        ends.append([one.kind for one in own if one.kind in rests])
+        if not ends[-1]:
+            break
+    return list(found), ends[0] == [inspect.Parameter.VAR_POSITIONAL]
+
+
 class Model(ClonesWhole):
     """A model that threads may share, and whose copies are independent models.
 
@@ -273,8 +291,17 @@ class Model(ClonesWhole):
 
     def _arguments(self) -> dict[str, Any]:
         """Return the constructor's arguments, from the attributes of the same names."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: self.__dict__[name] for name in names}
+        return {name: self.__dict__[name] for name in _parameters(type(self))[0]}
+
+    def _get_params(self) -> dict[str, Any]:
+        """Return the parameters for River's `clone`, which would drop those of a parent class."""
+        given = self._arguments()
+        if _parameters(type(self))[1]:
+            return {"_POSITIONAL_ARGS": tuple(given.values())}
+        return {
+            name: (type(one), one._get_params()) if hasattr(one, "_get_params") else one
+            for name, one in given.items()
+        }
 
     def __repr__(self) -> str:
         # River's `__repr__` shows the arguments of River's models only.
@@ -287,7 +314,8 @@ class Model(ClonesWhole):
 
     def _made_anew(self) -> Self:
         """Return a new model with the same argument objects."""
-        return type(self)(**self._arguments())
+        given, (_, is_positional) = self._arguments(), _parameters(type(self))
+        return type(self)(*given.values()) if is_positional else type(self)(**given)
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
@@ -371,13 +399,13 @@ class Model(ClonesWhole):
 
 
 def locked(method: C) -> C:
-    """Return a method that holds the model's lock while it runs."""
+    """Return a method that holds the model's lock, whatever a program sets by `numpy.seterr`."""
 
     @functools.wraps(method)
     def call(self: Model, *args: Any, **kwargs: Any) -> Any:
         if self._is_inside:
             return method(self, *args, **kwargs)
-        with self._lock:
+        with self._lock, np.errstate(all="ignore"):
             self._enter()
             found = method(self, *args, **kwargs)
             self._leave()

@@ -84,6 +84,10 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
     return away - apart
 
 
+# Whatever a program sets by `numpy.seterr`, infinite and tiny scales are valid.
+quiet = np.errstate(all="ignore")
+
+
 class PredictiveDistribution:
     """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
@@ -157,16 +161,17 @@ class PredictiveDistribution:
         return self.quantile(0.5)
 
     @property
+    @quiet
     def var(self) -> float:
         """Variance, which is infinite if a component has at most 2 degrees of freedom."""
         used = self.weights > 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = np.where(self.freedoms > 2.0, 1.0 + 2.0 / (self.freedoms - 2.0), np.inf)
-            variances = np.where(self.scales > 0.0, self.scales**2 * factors, 0.0)
+        factors = np.where(self.freedoms > 2.0, 1.0 + 2.0 / (self.freedoms - 2.0), np.inf)
+        variances = np.where(self.scales > 0.0, self.scales**2 * factors, 0.0)
         gaps = self.centres - self.mean
         return float(self.weights[used] @ (variances + gaps * gaps)[used])
 
     @property
+    @quiet
     def mode(self) -> float:
         """The mode: the maximum of the density that an ascent from the most likely centre reaches.
 
@@ -182,7 +187,8 @@ class PredictiveDistribution:
         # Each step moves to a weighted mean of the centres, and increases the density.
         used = self.weights > 0.0
         for _ in range(MOST_STEPS):
-            parts = np.exp(self._log_parts(y) - self.log_pdf(y))[used] / self.scales[used] ** 2
+            logs = (self._log_parts(y) - 2.0 * np.log(self.scales))[used]
+            parts = np.exp(logs - logs.max())
             before, y = y, float(parts @ self.centres[used] / parts.sum())
             if abs(y - before) <= 1e-12 * abs(y - self.centres).max():
                 break
@@ -191,22 +197,22 @@ class PredictiveDistribution:
     def _log_parts(self, y: float) -> Floats:
         """Return the logarithm of each component's density times its weight."""
         v = self.freedoms
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            z = np.where(self.centres == y, 0.0, (y - self.centres) / self.scales)
-            logs = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
-            if not np.isinf(v).all():
-                few, which = np.unique(v, return_inverse=True)
-                at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-                # Use `hypot`, since the square of a large z would overflow.
-                tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
-                of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
-                logs = np.where(np.isinf(v), logs, of_student)
-            found: Floats = logs + np.log(self.weights) - np.log(self.scales)
+        z = np.where(self.centres == y, 0.0, (y - self.centres) / self.scales)
+        logs = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+        if not np.isinf(v).all():
+            few, which = np.unique(v, return_inverse=True)
+            at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
+            # Use `hypot`, since the square of a large z would overflow.
+            tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
+            of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
+            logs = np.where(np.isinf(v), logs, of_student)
+        found: Floats = logs + np.log(self.weights) - np.log(self.scales)
         # A component of scale 0 has no density outside the centre. A component of weight 0 has no
         # density anywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
 
+    @quiet
     def log_pdf(self, y: float) -> float:
         """Return the logarithm of the density at a value.
 
@@ -223,6 +229,7 @@ class PredictiveDistribution:
         """
         return float(scipy.special.logsumexp(self._log_parts(y)))
 
+    @quiet
     def pdf(self, y: float) -> float:
         """Return the density at a value.
 
@@ -236,14 +243,13 @@ class PredictiveDistribution:
         The density, per unit of the target.
 
         """
-        return math.exp(self.log_pdf(y))
+        return float(np.exp(self.log_pdf(y)))
 
     __call__ = pdf
 
     def _tails(self, y: Floats, sign: float) -> Floats:
         """Return P(Y <= y) for each value y, or P(Y > y) if the sign is negative."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = (y[:, None] - self.centres) / self.scales
+        z = (y[:, None] - self.centres) / self.scales
         # A point mass at y counts as a value of at most y.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
@@ -252,6 +258,7 @@ class PredictiveDistribution:
             tails = np.where(np.isinf(self.freedoms), tails, of_student)
         return tails @ self.weights
 
+    @quiet
     def cdf(self, y: float) -> float:
         """Return the cumulative distribution function at a value.
 
@@ -267,6 +274,7 @@ class PredictiveDistribution:
         """
         return float(self._tails(np.array([y]), 1.0)[0])
 
+    @quiet
     def quantile(self, probability: float) -> float:
         """Return the quantile at a probability.
 
@@ -297,8 +305,7 @@ class PredictiveDistribution:
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
         # The quantile of the mixture is between the quantiles of the components.
         used = self.weights > 0.0
-        with np.errstate(invalid="ignore"):
-            ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
+        ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
         low, high = float(ends.min()), float(ends.max())
 
         def excess(y: float) -> float:
@@ -314,6 +321,7 @@ class PredictiveDistribution:
         close = 1e-12 * (high - low)
         return float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-15))
 
+    @quiet
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval with a given probability.
 
@@ -341,6 +349,7 @@ class PredictiveDistribution:
             return low, centre + (centre - low)
         return low, self.quantile(0.5 + level / 2.0)
 
+    @quiet
     def crps(self, y: float) -> float:
         """Return the continuous ranked probability score of a value; lower is better.
 
@@ -372,7 +381,10 @@ class PredictiveDistribution:
         centre = float(self.centres[0])
         away = abs(y - centre)
         scale = float(self.scales[self.weights > 1e-12].max())
-        least = float(self.scales.min())
+        if scale == 0.0:
+            return away
+        # A component of scale 0 needs no steps: its tail is 0 beyond the centre.
+        least = max(float(self.scales[self.scales > 0.0].min()), 1e-200 * max(scale, away))
 
         def integral(end: float, power: int) -> float:
             """Return the integral of P(Y > c + u)^power over u from 0 to least * sinh(end)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,22 @@ PIECE = 1024
 EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
+def is_terminal() -> bool:
+    """Return whether stderr is a terminal; programs may replace stderr by an object without it."""
+    try:
+        return bool(sys.stderr.isatty())
+    except Exception:
+        return False
+
+
+def show(text: str, end: str = "\n", file: Any = None) -> None:
+    """Write text to stderr or a file; a closed or full file or a broken pipe stops no work."""
+    with contextlib.suppress(Exception):
+        print(text, end=end, file=file or sys.stderr, flush=True)
+
+
 class Progress:
-    """Context manager that shows the progress of a call.
+    """Context manager that shows the progress of a call; failing output does not stop the call.
 
     Parameters
     ----------
@@ -54,21 +69,28 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._wanted and self._total is not None:
-            try:
+            # Without tqdm, or if a bar cannot be made, text is shown.
+            with contextlib.suppress(Exception):
                 from tqdm.auto import tqdm
-            except ModuleNotFoundError:
-                return self
-            scale = isinstance(self._total, int)
-            self._bar = tqdm(total=self._total, unit=f" {self._unit}", unit_scale=scale)
+
+                scale = isinstance(self._total, int)
+                self._bar = tqdm(total=self._total, unit=f" {self._unit}", unit_scale=scale)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
-            self._bar.close()
+            self._call_bar(self._bar.close)
         elif self._wanted and (self._total is not None or self.done):
-            self._write(sys.stderr.isatty())
+            self._write(is_terminal())
             if self._has_line:
-                print(file=sys.stderr, flush=True)
+                show("")
+
+    def _call_bar(self, method: Callable[..., object], *given: Any, **more: Any) -> None:
+        try:
+            method(*given, **more)
+        except Exception:
+            # The bar would fail again, at last when it is deleted.
+            self._wanted, self._bar.disable = False, True
 
     def reach(self, done: float, note: str = "") -> None:
         """Set the number of units done, and show it at intervals.
@@ -86,23 +108,23 @@ class Progress:
         step, self.done = done - self.done, done
         if self._bar is not None:
             if note:
-                self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(step)
+                self._call_bar(self._bar.set_postfix_str, note, refresh=False)
+            self._call_bar(self._bar.update, step)
             return
-        is_terminal = sys.stderr.isatty()
-        if time.perf_counter() - self._shown_at >= (EVERY if is_terminal else EVERY_IN_A_LOG):
-            self._write(is_terminal, note)
+        on_terminal = is_terminal()
+        if time.perf_counter() - self._shown_at >= (EVERY if on_terminal else EVERY_IN_A_LOG):
+            self._write(on_terminal, note)
 
-    def _write(self, is_terminal: bool, note: str = "") -> None:
+    def _write(self, on_terminal: bool, note: str = "") -> None:
         self._shown_at = time.perf_counter()
         text = f"{self.done:,.4g}" if isinstance(self._total, float) else f"{self.done:,.0f}"
         text += "" if self._total is None else f" of {self._total:,}"
         text += f" {self._unit}{', ' if note else ''}{note}"
         text += f", {self._shown_at - self._began:.0f} s"
-        self._has_line = is_terminal
+        self._has_line = on_terminal
         # On a terminal, the next line overwrites this line.
-        start, end = ("\r\033[K", "") if is_terminal else ("", "\n")
-        print(start + text, end=end, file=sys.stderr, flush=True)
+        start, end = ("\r\033[K", "") if on_terminal else ("", "\n")
+        show(start + text, end)
 
 
 def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:

@@ -15,6 +15,7 @@ from .inputs import FeatureIndex, Floats, as_dict, check_names, check_value, ord
 from .limits import FAR, LARGEST, MANY_FEATURES
 from .maps.record import Sample
 from .records import Float64s, Int32s, Ints, Memory, Singles
+from .values import are_numbers
 
 
 class _Entries(NamedTuple):
@@ -126,7 +127,10 @@ class SampleReader:
             room = self._entries = _Entries.of(2 * n)
         try:
             struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
-        except (struct.error, OverflowError):
+            is_read = are_numbers(x.values())
+        except (ArithmeticError, TypeError, struct.error):
+            is_read = False
+        if not is_read:
             room.values[:n] = [check_value(name, value) for name, value in x.items()]
         find = (self.index.places if places is None else places).get
         found = list(map(find, x, itertools.repeat(-1)))

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import traceback
+import warnings
 from typing import get_type_hints
 
 import numpy as np
@@ -166,7 +167,10 @@ def run(*arguments, inherited=os.environ, **environ):
 
 def forked(call):
     """Fork a child process that makes a call and exits with the result; return its id."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Later versions of Python warn that other threads may hold locks, which tests check.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child:
         return child
     try:

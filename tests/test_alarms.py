@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from attack.judging import Judge
-from common import raises
+from common import fed, raises
 from naive.alarms import NaiveAlarms
 from river import anomaly, base, compose, preprocessing
 
@@ -177,3 +177,25 @@ def test_a_value_that_no_detector_sees_is_checked():
         with pytest.raises(ValueError, match="feature 'b' must be finite"):
             alarms.learn_one({"a": 1.0, "b": wild})
     assert alarms.n_samples == 1
+
+
+@pytest.mark.parametrize("score", [1.5, -0.1, math.nan])
+def test_detectors_have_scores_from_0_to_1(score):
+    """Ranks of other scores would be wrong; nothing has changed when they are refused."""
+
+    class Odd(base.AnomalyDetector):
+        def learn_one(self, x):
+            learned.append(x)
+
+        def score_one(self, x):
+            return score if len(learned) == 2 else 0.5
+
+    learned = []
+    alarms = Alarms([NearestNeighborDetector(seed=1), preprocessing.StandardScaler() | Odd()])
+    fed(alarms, [{"a": 1.0}] * 2)
+    before = pickle.dumps(alarms._views[0])
+    for call in (alarms.learn_one, alarms.score_one):
+        with pytest.raises(ValueError, match="scores of Odd must be from 0 to 1, got"):
+            call({"a": 2.0})
+    assert len(learned) == alarms.n_samples == 2
+    assert pickle.dumps(alarms._views[0]) == before

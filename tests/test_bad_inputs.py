@@ -6,18 +6,20 @@ import importlib
 import math
 from functools import partial
 
+import narwhals.stable.v2 as narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from common import raises
-from river import drift, optim, preprocessing
+from river import drift, metrics, optim, preprocessing
 from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian import checks, plot
 from river_mondrian.distributed import KeyedModels, ShardedForest
+from river_mondrian.frames import read_frame
 
 X = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0)[::-1] % 7})
 LABELS = pd.Series(["u", "v"] * 10)
@@ -92,6 +94,8 @@ TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegr
 CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
+# NumPy turns these times into whole numbers.
+TIMES = [np.arange(20).astype(kind) for kind in ("M8[ns]", "m8[ns]", "m8[as]")]
 
 # Calls and the messages of their errors, by type of the error. ARGUMENTS and tests/test_contract.py
 # test constructors. tests/test_contract.py and tests/test_configurations.py test calls with one
@@ -123,6 +127,10 @@ TYPE_ERRORS = [
     (call(ADAPTIVE_TARGET, "learn_many", X, lambda: 0), "targets must be a series"),
     (call(RIDGE, "learn_many", X, ["a"] * 20), "target must be a number.* in row 0"),
     (path(X, None, 1.0), "targets must be a series.* got None"),
+    *[(learn(X, LABELS, w=times), "weight must be a number.* in row 0") for times in TIMES],
+    *[(learn(times[:, None], LABELS), "feature 0 must be a number") for times in TIMES],
+    *[(path(X, times, 1.0), "target must be a number.* in row 0") for times in TIMES],
+    *[(sharded(X, LABELS, times), "weight must be a number.* in row 0") for times in TIMES],
     # Functions and files.
     (lambda: KeyedModels(lambda: "a", pipeline()), r"called by key\(x\), got .*: too many posit"),
     (lambda: rm.save(3, "model"), "save takes an estimator or a feature map"),
@@ -142,6 +150,10 @@ TYPE_ERRORS = [
     (draw_of("weights", ADAPTIVE), "history must be a list or another"),
     (draw("progressive", {"a": 3}), "the curve of 'a' must be a list or another"),
     (draw("progressive", {"a": [(1, 0.5)]}, drifts=3), r"drifts must be .* got 3 \(int\)"),
+    (
+        draw("progressive", {"a": [{"Step": 1, "R": metrics.ClassificationReport()}]}),
+        "the metric of 'a' has no single score, got a R",
+    ),
     (draw("intervals", [], [], levels=0.9), r"levels must be a list .* got 0.9 \("),
     (draw("intervals", ["a"], [None]), r"targets must be numbers, got 'a' \(str\)"),
     (draw("intervals", [1.0], None), "distributions must be a list .* got N"),
@@ -174,6 +186,11 @@ VALUE_ERRORS = [
     (call(CELLS, "draw_partition", 50), "partition must be in 0..49, got 50"),
     # Functions and distributions.
     (path(X, TARGETS, "x"), "lifetime_max must be a finite"),
+    (
+        call(DENSITY, "learn_one", dict.fromkeys(range(2049), 0.5)),
+        "2048 features, got 2051",
+    ),
+    (call(DENSITY, "learn_many", np.zeros((1, 2049))), "at most 2048 features"),
     (path(np.array([[0.0, 1.0], [1.0, math.nan]]), [0.0, 1.0], 1.0), "feature 1 of X.*nan.*row 1"),
     (path(TARGETS.to_numpy(), TARGETS, 1.0), "must have the shape"),
     (path(X, TARGETS[:9], 1.0), "20 rows.*9 targets"),
@@ -314,3 +331,15 @@ def test_what_is_not_installed_is_named(extra, module, use, monkeypatch):
     assert trained(EXACT).n_samples == 20
     monkeypatch.setattr(checks.importlib, "import_module", missing)
     raises(ModuleNotFoundError, rf"needs {module}.*\[{extra}\]", use)
+
+
+EAGER = {"duckdb": ("df", "execute"), "dask": ("compute",), "pyspark": ("collect", "toPandas")}
+
+
+@pytest.mark.parametrize("library", EAGER)
+def test_errors_of_lazy_frames_name_calls_that_exist(library, monkeypatch):
+    made = type("Lazy", (), dict.fromkeys(EAGER[library]))()
+    lazy = narwhals.from_native(pl.LazyFrame())
+    monkeypatch.setattr(narwhals, "from_native", lambda *args, **more: lazy)
+    name = {"duckdb": "df", "dask": "compute", "pyspark": "toPandas"}[library]
+    raises(TypeError, rf"give X\.{name}\(\)", lambda: read_frame(made))

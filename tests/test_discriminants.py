@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.discriminants import LinearDiscriminantsRecord
 
-from river_mondrian.inputs import level_of
 from river_mondrian.learners import discriminants
 from river_mondrian.records import Float64s
+from river_mondrian.values import level_of
 
 
 class Kernels:

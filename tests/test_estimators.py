@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from unittest import mock
 
 import pytest
@@ -62,3 +63,35 @@ def test_no_check_is_skipped():
     assert names - set(estimators()) == made
     assert set(estimators()) <= names
     assert all(model._unit_test_skips() == set() for model in MODELS.values())
+
+
+class Passing(rm.MondrianForestClassifier):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+
+class Placed(rm.MondrianForestClassifier):
+    def __init__(self, *args):
+        super().__init__(*args)
+
+
+class Tagged(rm.OGDClassifier):
+    def __init__(self, tag, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tag = tag
+
+
+class Later(Passing):
+    pass
+
+
+@pytest.mark.parametrize(
+    "model", [Passing(3, seed=1), Placed(3, 5.0), Tagged("a", loss="hinge", seed=2), Later(2)]
+)
+def test_subclasses_may_pass_arguments_on(model):
+    """Their pickles, copies and clones have the parameters of the parent class."""
+    model.learn_one({"a": 1.0}, 1)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.clone()):
+        assert type(other) is type(model)
+        assert other._arguments() == model._arguments()
+    assert pickle.loads(pickle.dumps(model)).predict_one({"a": 1.0}) == 1

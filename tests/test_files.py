@@ -190,9 +190,23 @@ def test_what_cannot_be_saved_is_named(path):
         ({"deep": [{1: object()}]}, "extra/deep/0/0"),
         ({"objects": np.array([None])}, "arrays of object"),
         ({"set": {Color.RED}}, "Color.RED"),
+        (nested(5000), "nested at most 100 deep"),
     ):
         raises(TypeError, f"cannot save .*{text}", partial(rm.save, model, path, extra=value))
     assert not path.exists()
+
+
+def nested(n):
+    """Return a dict with `n` lists and dicts within each other."""
+    value = {}
+    for i in range(n - 1):
+        value = {"a": value} if i % 2 else [value]
+    return {"a": value}
+
+
+def test_values_may_be_nested(path):
+    rm.save(learned("classifier"), path, extra=nested(60))
+    assert rm.load(path, with_extra=True)[1] == nested(60)
 
 
 class MyLoss(optim.losses.Squared):
@@ -367,7 +381,7 @@ WRONG = {
         seed={"generator": {"dict": [["bit_generator", "BitGenerator"]]}}
     ),
     "scalar": lambda a, m, t: attributes(t["model"]).update(seed={"scalar": "|O", "bytes": ""}),
-    "deep": lambda a, m, t: t | {"extra": json.loads("[" * 900 + "]" * 900)},
+    "deep": lambda a, m, t: t | {"extra": json.loads("[" * 201 + "]" * 201)},
 }
 
 

@@ -14,6 +14,7 @@ import stat
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,68 @@ def model(request):
     for i in range(30):
         learn(made, {"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13}, i % 3)
     return made
+
+
+@pytest.mark.parametrize("kind", ["M8[ns]", "m8[ns]", "m8[as]"])
+def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
+    """They are refused if other values are numbers, too, and as arrays without axes."""
+    time = np.array(5, dtype=kind)
+    before = pickle.dumps(model)
+    for x in ({"a": time[()], "b": 0.5}, {"a": 1, "b": time[()]}, {"b": time}, {"a": time, "b": 0}):
+        raises(
+            TypeError,
+            "must be a number, got",
+            lambda x=x: learn(model, x),
+            lambda x=x: answer(model, x),
+        )
+    assert pickle.dumps(model) == before
+
+
+def test_answers_do_not_depend_on_how_numpy_reports_errors(model):
+    """A program may call `numpy.seterr`, such as for its own sums."""
+    x, names = {"a": 0.3, "b": 1e30}, ["explain_one", "feature_importances", "widths", "debug_one"]
+    names += ["log_density_one", "raw_score_one", "raw_scores_one", "baseline"]
+
+    def answers():
+        found = [getattr(model, name) for name in names if hasattr(model, name)]
+        return str([answer(model, x), *(one(x) if callable(one) else one for one in found)])
+
+    expected = answers()
+    with np.errstate(all="raise"):
+        assert answers() == expected
+        learn(model, {"a": 0.1, "b": None, "c": 1e-30})
+        learn(model, {"a": 0.1, "b": 1e30, "c": 1e-30})
+
+
+DENSITIES = {
+    "fixed": rm.DensityForest(5, 2.0, seed=1),
+    "kernel": rm.DensityForest(5, method="kernel", seed=1),
+    "window": rm.DensityForest(5, window=20, seed=1),
+    "growing": rm.DensityForest(5, None, seed=1),
+    "random directions": rm.DensityForest(5, 2.0, directions=3, seed=1),
+    "given directions": rm.DensityForest(5, 2.0, directions=[{"a": 1.0}, {"b": 1.0}], seed=1),
+}
+
+
+@pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
+@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
+def test_samples_without_values_come_at_any_time(name, by_frames):
+    """Sensors may start late, and may stop; predictions are possible at all times."""
+    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
+    gap, values = [{}] * 260, [{"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13} for i in range(30)]
+    for samples in (gap[:16], gap, values, gap[:20], values):
+        if by_frames and hasattr(model, "learn_many"):
+            frame, kind = pd.DataFrame(samples, columns=["a", "b"], dtype=float), kind_of(model)
+            model.learn_many(frame, *([] if kind is None else [[kind(1)] * len(samples)]))
+        else:
+            for x in samples:
+                learn(model, x)
+        for x in ({}, values[0]):
+            assert all(map(math.isfinite, numbers_of(answer(model, x))))
+
+
+def numbers_of(found):
+    return [one for one in found.values() if isinstance(one, float)]
 
 
 def row_of_a_database():
@@ -376,3 +439,30 @@ def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_fra
     near, far = np.array(found)
     assert np.mean(np.abs(near - far) < 0.05) > 0.9
     assert np.ptp(near) > 0.1
+
+
+ZONED = datetime.datetime(2024, 5, 6, tzinfo=datetime.UTC)
+LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1), (ZONED,)]
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=repr)
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table, pd.DataFrame, None])
+def test_frames_get_their_labels_back(make, labels):
+    """A column holds the labels themselves, or the call is refused before it predicts."""
+    model = rm.MondrianForestClassifier(2, seed=1)
+    rows = {"a": [0.1, 0.9] * 3}
+    for x, y in zip(rows["a"], labels * 6, strict=False):
+        if y is not None:
+            model.learn_one({"a": x}, y)
+    X = np.array(rows["a"])[:, None] if make is None else make(rows)
+    expected = [model.predict_one({"a": x}) for x in rows["a"]] if make else None
+    if make is pa.table and labels not in (("a", "b"), (None,), (ZONED,)):
+        with mock.patch.object(model, "_predict_rows") as predict:
+            raises(TypeError, "pyarrow cannot hold the labels", lambda: model.predict_many(X))
+        assert not predict.called
+        return
+    found = model.predict_many(X)
+    found = found.to_pylist() if make is pa.table else found.to_list() if make else None
+    assert found == expected
+    if make is pl.DataFrame:
+        assert [*map(type, found)] == [*map(type, expected)]

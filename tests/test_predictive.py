@@ -1,5 +1,6 @@
 """Tests of predictive distributions against numerical integrals."""
 
+import itertools
 import math
 import pickle
 
@@ -150,3 +151,51 @@ def test_ridge_regression_predicts_by_the_t_distribution():
             gained = model.log_marginal_likelihood - before
             assert found.log_pdf(y) == pytest.approx(gained, rel=1e-8)
             assert found.freedoms.tolist() == [i - 1.0]
+
+
+ONE, TWO, T = np.ones(1), np.array([0.5, 0.5]), np.array([3.0, math.inf])
+LAWS = {
+    "normal point": rm.PredictiveDistribution(ONE, 3 * ONE, 0 * ONE),
+    "t point": rm.PredictiveDistribution(ONE, 3 * ONE, 0 * ONE, 29 * ONE),
+    "points": rm.PredictiveDistribution(TWO, np.array([3.0, 5.0]), 0 * TWO),
+    "point and t": rm.PredictiveDistribution(TWO, 3 * ONE.repeat(2), np.array([1.0, 0.0]), T),
+    "tiny": rm.PredictiveDistribution(TWO, 3 * ONE.repeat(2), np.array([1e-320, 1.0]), T),
+    "tiny normals": rm.PredictiveDistribution(TWO, np.array([3.0, 5.0]), 1e-310 * TWO),
+    "huge": rm.PredictiveDistribution(TWO, 3 * ONE.repeat(2), np.array([1e200, 1.0]), T),
+    "unknown": rm.PredictiveDistribution(ONE, 3 * ONE, math.inf * ONE),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_points_and_tiny_scales_have_all_methods(name):
+    """No method fails, even if a program makes NumPy raise errors."""
+    law = LAWS[name]
+    with np.errstate(all="raise"):
+        assert not math.isnan(law.mean + law.mode + law.var)
+        for y in (3.0, 4.0, -1e120):
+            assert law.crps(y) >= 0.0
+            assert law.pdf(y) >= 0.0 and not math.isnan(law.log_pdf(y))
+            assert 0.0 <= law.cdf(y) <= 1.0
+        low, high = law.interval(0.9)
+        assert low <= law.median <= high
+    if name.endswith("point"):
+        assert law.crps(4.0) == 1.0 and law.crps(3.0) == 0.0
+        assert (low, high, law.sample()) == (3.0, 3.0, 3.0)
+
+
+def test_the_score_of_a_point_and_a_distribution():
+    """The score is the integral of (F(x) - 1{x >= y})^2, of which the point has a jump."""
+    law, y = LAWS["point and t"], 4.0
+
+    def square(x):
+        return (law.cdf(x) - (x >= y)) ** 2
+
+    ends = (-1e3, -10.0, 3.0, y, 10.0, 1e3)
+    parts = (integrate.quad(square, *both, limit=400)[0] for both in itertools.pairwise(ends))
+    assert law.crps(y) == pytest.approx(sum(parts), rel=1e-4)
+
+
+def test_constant_targets_are_scored():
+    model = rm.RidgeRegressor(rm.RandomFourierFeatures(6, seed=1))
+    fed(model, [({"a": i / 30}, 3.0) for i in range(30)])
+    assert model.predict_one({"a": 0.5}, with_dist=True).crps(4.0) == pytest.approx(1.0)

@@ -13,6 +13,8 @@ from common import raises
 from test_configurations import CONFIGURATIONS, readings
 
 import river_mondrian as rm
+from river_mondrian.__main__ import main
+from river_mondrian.compiling.first_calls import WATCH
 from river_mondrian.distributed import sharded
 
 N = 2 * rm.progress.PIECE + 300
@@ -167,3 +169,45 @@ def test_a_sweep_shows_its_lifetime(bars):
     assert bars[0].notes[-1] == f"{path.n_cells[-1]} cells"
     assert_shown(bars, 2.0)
     assert same.errors["ridge"]["train"].tolist() == path.errors["ridge"]["train"].tolist()
+
+
+class Broken:
+    """A stderr that has no `isatty`, and to which nothing can be written."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, text):
+        raise self.error
+
+    flush = close = lambda self: None
+
+
+ERRORS = [OSError(28, "No space left"), BrokenPipeError(), ValueError("closed"), AttributeError()]
+
+
+@pytest.mark.parametrize("has_bars", [True, False])
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_output_stops_no_work(error, has_bars, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Broken(error))
+    monkeypatch.setattr(rm.progress, "EVERY_IN_A_LOG", 0.0)
+    if not has_bars:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    model = MODELS["classifier"]()
+    model.learn_many(*arguments(model), progress=True)
+    assert model.n_samples == N
+    WATCH.compiles("name", None)
+    with WATCH.expected(progress=True):
+        WATCH.compiles("name", None)
+    main(["warmup", "MondrianFeatures"])
+
+
+def test_a_failing_bar_stops_no_work(bars, monkeypatch):
+    def fail(self, step):
+        raise ValueError("I/O operation on closed file")
+
+    monkeypatch.setattr(Bar, "update", fail)
+    model = MODELS["classifier"]()
+    model.learn_many(*arguments(model), progress=True)
+    assert model.n_samples == N
+    assert bars[0].disable

@@ -298,14 +298,14 @@ def test_a_smaller_window_is_held_as_a_whole(window):
 
 # After four other samples, the trees know the feature, but the stored earlier samples do not have
 # it.
-FIRST = [("red", 2.0, 0), (True, 2.0, 0), (1.0, "red", 0), (1.0, "red", 1), (1.0, "red", 4)]
+FIRST = [("red", b"2", 0), (True, b"2", 0), (1.0, "red", 0), (1.0, "red", 1), (1.0, "red", 4)]
 
 
 @pytest.mark.parametrize("first, bad, n_others", FIRST)
 def test_a_feature_is_of_one_kind_from_its_first_value_on(first, bad, n_others):
     """A refused value has no effect, and a value of the right type is learned afterwards."""
-    kind = "number" if bad == "red" else "level of a category, as before"
-    before, text = [{"a": first}, *[{"b": 1.0}] * n_others], f"'a' must be a {kind}, got {bad!r}"
+    kind = "number" if bad == "red" else "level of a category"
+    before, text = [{"a": first}, *[{"b": 1.0}] * n_others], f"'a' must be a {kind}.*, got {bad!r}"
     model, other = (learned(before, window=40, shingle=3) for _ in range(2))
     for call in (model.learn_one, model.score_one, model.explain_one):
         with pytest.raises(TypeError, match=text):
@@ -325,7 +325,7 @@ def test_columns_are_of_their_features_kinds(frame):
     assert list(one) == list(other)
     before = pickle.dumps(model)
     for bad, text in (
-        ({"a": [1.0, 2.0], "c": [1.0, 2.0]}, "'c' must be a level of a category, as before"),
+        ({"a": [1.0, 2.0], "c": [b"r", b"g"]}, "'c' must be a level of a category"),
         ({"a": ["x", "y"], "c": [*"rg"]}, "'a' must be a number, got 'x'"),
     ):
         for call in (model.score_many, model.learn_many):

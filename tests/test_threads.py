@@ -14,11 +14,12 @@ import time
 from concurrent import futures
 from unittest import mock
 
+import numpy as np
 import pandas as pd
 import pytest
 from attack.detectors import EveryFew
 from attack.tally import note
-from common import HANGS, answer, exit_of, fed, forked, restored, stream
+from common import HANGS, answer, exit_of, fed, forked, restored, run, stream
 from river import base
 from test_contract import SUPERVISED, learned, models
 
@@ -256,6 +257,44 @@ def test_a_fork_has_no_locks_of_other_threads():
             assert exit_of(forked(answer_in_time)) == 0
         finally:
             release.set()
+
+
+AT_THE_END = """
+import atexit, threading, time
+import numpy as np, river_mondrian as rm
+def score():
+    for model in models:
+        print(model.score_many(X).sum() == before[id(model)])
+def late():
+    time.sleep(0.5)
+    score()
+X = np.random.default_rng(1).random((400, 2))
+models = [make(n_jobs=2, seed=1) for make in (rm.NearestNeighborDetector, rm.RandomCutForest)]
+before = {}
+for model in models:
+    model.learn_many(X[:100])
+    before[id(model)] = model.score_many(X).sum()
+atexit.register(score)
+threading.Thread(target=late).start()
+"""
+
+
+def test_threads_can_be_used_at_the_end_of_a_process():
+    """A thread that outlives the main thread, and a function of `atexit`, use several threads."""
+    found, errors = run("-c", AT_THE_END)
+    assert found.split() == ["True"] * 4, errors
+
+
+def test_threads_that_cannot_start_are_not_needed(monkeypatch):
+    X = np.random.default_rng(1).random((40, 2))
+    model = fed(rm.NearestNeighborDetector(n_jobs=3, seed=1), [dict(enumerate(x)) for x in X])
+    expected = model.score_many(X).tolist()
+
+    def refuse(self):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert model.score_many(X).tolist() == expected
 
 
 def test_a_mapping_may_call_the_model():

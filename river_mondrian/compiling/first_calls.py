@@ -104,7 +104,9 @@ class Watch:
                 kept += f". The package's own code is not used: {unused}"
             level = logging.WARNING if shown is None else logging.INFO
             what = "kernels are compiled at their first call, which takes seconds."
-            LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, kept, _COMMAND)
+            # A closed stderr may make the logging raise, which must not stop the compilation.
+            with contextlib.suppress(Exception):
+                LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, kept, _COMMAND)
         LOGGER.debug("compiling %s", name)
 
 

@@ -409,19 +409,20 @@ class PivotTrees(rec.OwnsArrays):
         made.__setstate__(state)
         return made
 
-    def add_input(self, value: float) -> None:
-        """Add a feature that has the same value in all earlier samples."""
-        forest = self.forest
+    def add_inputs(self, values: rec.Floats) -> None:
+        """Add features; each has one value in all earlier samples."""
+        forest, more = self.forest, np.ones(len(values))
         n_inputs = forest.n_inputs
-        self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
-        self.n_values = np.append(self.n_values, float(self.n_samples))
-        self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
+        self.means = np.append(self.means, values)
+        self.constants = np.append(self.constants, values)
+        self.n_values = np.append(self.n_values, float(self.n_samples) * more)
+        self.rates = np.append(self.rates, (0.0 if forest.adapts else 1.0) * more)
         # A value takes two words.
-        start = 2 * n_inputs
-        self.samples = self.samples.resized(start + 4, [(0, 0, start), (start, start + 2, 2)])
+        start, end = 2 * n_inputs, 2 * (n_inputs + len(values))
+        self.samples = self.samples.resized(end + 2, [(0, 0, start), (start, end, 2)])
         for chunk in self.samples.chunks[0]:
-            chunk[:, start : start + 2] = np.array([value]).view(np.int32)
-        forest.n_inputs = forest.n_dims = n_inputs + 1
+            chunk[:, start:end] = values.view(np.int32)
+        forest.n_inputs = forest.n_dims = n_inputs + len(values)
         self._finish()
 
     def renewed(self) -> PivotTrees:
@@ -430,13 +431,15 @@ class PivotTrees(rec.OwnsArrays):
         The rates of the new trees are estimated from the queued samples.
         """
         forest = self.forest
-        rows = np.array(self._queued()).reshape(-1, forest.n_dims)
+        queued = self._queued()
+        # Samples have no values until the first feature comes.
+        rows = np.reshape(queued, (len(queued), forest.n_dims))
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)
         bounds = forest.window, forest.max_nodes
         made = type(self)(None, forest.n_trees, 0, forest.n_dims, False, estimator, *bounds)
         made.trees.words["key"] = self.trees.words["key"]
         made.constants[:] = rows[0]
-        made.rates[:] = [_rate_of(column) for column in rows.T]
+        made.rates[:] = _rates_of(rows)
         later = [n for n in RENEWALS if n > forest.n_learned]
         new = made.forest
         new.renews_at = 0
@@ -506,16 +509,16 @@ class PivotTrees(rec.OwnsArrays):
         check_regions(self)
 
 
-def _rate_of(values: rec.Floats) -> float:
-    """Return the rate of cuts of a feature, which is 1 / width.
+def _rates_of(rows: rec.Floats) -> rec.Floats:
+    """Return each feature's rate of cuts, which is 1 / width.
 
-    The width is the distance between the quantiles `ENDS`. If the two quantiles are equal, values
-    equal to the median are left out, and the width is the mean distance of the other values from
-    the median. The rate is 0 if all values of the feature are equal.
+    The width of a feature is the distance between the quantiles `ENDS`. If the two quantiles are
+    equal, values equal to the median are left out, and the width is the mean distance of the other
+    values from the median. The rate is 0 if all values of the feature are equal.
     """
-    low, high = np.quantile(values, ENDS)
-    width = float(high - low)
-    if width == 0.0:
-        apart = np.abs(values - np.median(values))
-        width = float(apart[apart > 0.0].mean()) if (apart > 0.0).any() else 0.0
-    return 1.0 / max(width, 1e-100) if width > 0.0 else 0.0
+    low, high = np.quantile(rows, ENDS, axis=0)
+    widths = high - low
+    for k in np.flatnonzero(widths == 0.0).tolist():
+        apart = np.abs(rows[:, k] - np.median(rows[:, k]))
+        widths[k] = apart[apart > 0.0].mean() if (apart > 0.0).any() else math.inf
+    return np.asarray(1.0 / np.maximum(widths, 1e-100))

@@ -15,7 +15,7 @@ from ..arguments import lifetimes_after
 from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
 from ..frames import Block, read_frame, read_labels, read_targets, read_weights
-from ..inputs import FeatureIndex, Floats, read_values
+from ..inputs import FeatureIndex, Floats
 from ..posteriors.targets.scale_mixture import learn_law
 
 
@@ -64,19 +64,18 @@ class Known:
     def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Return a narwhals frame or the array itself, and the rows as a block."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
-        self.features.agree(names, columns)
         return frame, Block(names, columns)
 
     def read_one(self, x: Mapping[Any, Any]) -> Block:
         """Read a sample into a block of one row."""
-        values = self.features.agreed(read_values(x, self.model._takes_levels))
+        values = self.features.read(x, self.model._takes_levels)
         return Block(list(values), np.array([list(values.values())]))
 
     def _read_samples(self, samples: Sequence[Mapping[Any, Any]]) -> Block:
         index, found = self.features, []
         for row, x in enumerate(samples):
             try:
-                values = index.agreed(read_values(x, self.model._takes_levels))
+                values = index.read(x, self.model._takes_levels)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} in row {row}") from None
             new = index.new_of(values)

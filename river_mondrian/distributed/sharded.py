@@ -19,7 +19,7 @@ from ..arguments import check_arguments
 from ..estimators import classifier, regressor
 from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
 from ..files.store import save
-from ..frames import Block, native_frame, native_moments, native_series
+from ..frames import Block, check_labels, native_frame, native_moments, native_series
 from ..model import ClonesWhole
 from ..predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
@@ -436,8 +436,9 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
         """
         with self._lock:
-            frame, found = self._predict_rows(X, progress)
             classes = self.classes or [None]
+            check_labels(classes, X)
+            frame, found = self._predict_rows(X, progress)
             best = found.argmax(axis=1) if found.shape[1] else np.zeros(len(found), int)
             return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 

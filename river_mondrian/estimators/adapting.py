@@ -105,13 +105,13 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def _learn_each(self, rows: frames.Block, progress: bool) -> None:
-        """Call `learn_one` on each row of a frame that has been read."""
+        """Learn each row of a frame that has been read, as `learn_one` does."""
         # Another thread may have added a feature after the rows were read.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()
         for part in pieces(len(rows), progress):
             for i in range(part.start, part.stop):
-                self.learn_one(rows.mapping(i), rows.y[i], weights[i])
+                self._learn_row(rows.mapping(i), rows.y[i], weights[i])
 
     @locked
     def resample(self) -> None:

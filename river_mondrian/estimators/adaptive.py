@@ -232,25 +232,27 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
                 label = prepared.labels.get(y)
             except TypeError:
                 label = None
-            if inputs is not None and label is not None and 0.0 < weight <= limits.LARGEST_WEIGHT:
+            if inputs and label is not None and 0.0 < weight <= limits.LARGEST_WEIGHT:
                 with self._lock:
                     if prepared.trees.version_now[0] == prepared.version:
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, weight, False)
                         return
         # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
-        values = self._read(x)
         check_label(y)
-        if check_weight(weight) == 0.0:
-            return
+        weight = check_weight(weight)
         is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
-            is_new = y not in self._labels
+            values, is_new = self._read(x), y not in self._labels
+            if weight == 0.0:
+                return
             add = (lambda _: self._add_label(y)) if is_new else None
             self._learn_new(values, lambda t: self._learn(t, self._labels[y], weight, is_new), add)
             self._prepare(self._trees)
+
+    _learn_row = learn_one
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in `trees.inputs`."""

@@ -239,6 +239,8 @@ class AdaptiveMondrianForestRegressor(
                 return
             self._learn(trees, y, w, remembered)
 
+    _learn_row = learn_one
+
     def _learn(
         self, trees: AdaptiveTargetTrees, y: float, w: float, remembered: bytes | None
     ) -> None:

@@ -14,8 +14,8 @@ from river import base, compose
 
 from ..arguments import check_integer, check_positive, told
 from ..checks import refuse
-from ..frames import mapping_of, read_frame
-from ..inputs import as_dict, ordered, read_values, too_large
+from ..frames import read_frame, rows_of
+from ..inputs import as_dict, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, Course, learn, look
@@ -203,7 +203,7 @@ class Alarms(Model, base.AnomalyDetector):
         ------
         TypeError, ValueError
             If the detector refuses the sample, or if the first sample lacks a feature in
-            `calendar`. Then nothing has changed.
+            `calendar`, or if a detector's score is not from 0 to 1. Then nothing has changed.
 
         """
         with self._lock:
@@ -246,11 +246,13 @@ class Alarms(Model, base.AnomalyDetector):
 
         """
         with self._lock:
-            _, names, columns = read_frame(X, self._table.features)
-        for part in pieces(len(columns), progress):
-            for row in columns[part]:
+            # All rows are checked first. Detectors get the user's values, not codes of levels.
+            read_frame(X, self._table.features)
+            _, rows = rows_of(X)
+        for part in pieces(len(rows), progress):
+            for x in rows[part]:
                 # The lock is taken for each row, so that other threads can call between rows.
-                self.learn_one(mapping_of(names, row))
+                self.learn_one(x)
 
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
@@ -275,7 +277,11 @@ class Alarms(Model, base.AnomalyDetector):
         """Write a sample to the table; return the table and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
-            table.given[i] = view.score_one(x)
+            score = float(view.score_one(x))
+            if not 0.0 <= score <= 1.0:
+                name = type(final_of(view)).__name__
+                raise ValueError(f"scores of {name} must be from 0 to 1, got {score!r}")
+            table.given[i] = score
         course = table.course
         bad = look(course)
         if bad != DONE:
@@ -293,10 +299,10 @@ class Alarms(Model, base.AnomalyDetector):
         """Write a sample to the table, or to a copy with its new features; return the table."""
         table = self._table
         if not table.features.read_known(x, table.inputs):
-            values = read_values(x, levels=True)
-            new = {k: v for k, v in values.items() if k not in table.features.places}
+            values = table.features.read(x, levels=True)
+            new = table.features.new_of(values)
             if new:
-                table = table.widened({name: new[name] for name in ordered(new)})
+                table = table.widened(new)
             table.features.write(values, table.inputs)
         for name in self.calendar or ():
             place = table.features.places.get(name)

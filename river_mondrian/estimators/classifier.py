@@ -215,7 +215,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         weight = w if type(w) is float else check_weight(w)
         prepared = self._prepared
         if prepared is not None:
-            inputs = prepared.pack(x) or prepared.pack_known(self._read(x))
+            inputs = prepared.pack(x) or prepared.pack_known(prepared.read(x))
             try:
                 label = prepared.labels[y]
             except (KeyError, TypeError):
@@ -224,11 +224,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
                 status = prepared.learn(inputs, label, weight)
                 if status == DONE or self._complete(prepared, status, inputs, label, weight):
                     return
-        # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
-        values = self._read(x)
-        check_label(y)
-        if check_weight(weight) > 0.0:
-            self._learn_checked(values, y, weight)
+        self._learn_checked(x, check_label(y), check_weight(weight))
+
+    _learn_row = learn_one
 
     def _complete(
         self, prepared: label_forest.Prepared, status: int, inputs: bytes, label: int, weight: float
@@ -251,8 +249,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             return status != WAITS
 
     @model.locked
-    def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        """Learn a checked sample with a new feature or label, or the first weight other than 1."""
+    def _learn_checked(self, x: Mapping[Any, Any], y: Hashable, weight: float) -> None:
+        """Learn a sample with a new feature or label, or the first weight other than 1."""
+        # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
+        values, is_new_label = self._read(x), y not in self._labels
+        if weight == 0.0:
+            return
         weighs = weight != 1.0 and not self._grown().has_weights
 
         def add(trees: Any) -> None:
@@ -263,8 +265,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         def learn(trees: Any) -> None:
             self._check_input(trees, trees.learn(self._labels[y], weight))
 
-        is_new = weighs or y not in self._labels
-        if not self._learn_new(values, learn, add if is_new else None):
+        if not self._learn_new(values, learn, add if weighs or is_new_label else None):
             self._prepare(self._trees)
 
     # Many samples.

@@ -18,6 +18,10 @@ from ..limits import DONE, WAITS
 from ..progress import PIECE, Progress
 from .density_readings import LEAST_LIFETIME, DensityReadings, check_lifetime_size
 
+# Most features of a sample. A sample takes time for each of them in each tree, and the trees are
+# drawn again from 256 samples at once.
+MOST_FEATURES = 2048
+
 
 def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     """Draw `n` random directions of `d` features for each tree, shape (trees, n, d).
@@ -25,11 +29,9 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     Raises
     ------
     ValueError
-        If `d` is 0 or above 3, or there are fewer directions than features.
+        If `d` is above 3, or there are fewer directions than features.
 
     """
-    if d == 0:
-        raise ValueError("random directions need a feature in the first sample, got none")
     sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
     generator = np.random.default_rng(sequence)
     drawn = [arguments.sphere_directions(n, d, generator) for _ in range(n_trees)]
@@ -215,10 +217,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             raise ValueError("window and max_nodes need trees without an origin")
         if self.method == "kernel" and directions is not None:
             raise ValueError('method "kernel" needs cuts along the axes, got directions')
-        self._features = FeatureIndex()
         self._trees: PivotTrees | None = None
         self._grows = lifetime is None or is_function or (is_auto and not self._is_auto)
-        self._features.add(declared(directions, origin)[0])
+        self._features = FeatureIndex().with_more(declared(directions, origin)[0])
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
@@ -257,9 +258,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         """Complete an interrupted call, and remove features that the trees do not have."""
         trees = self._trees
         if trees is None:
-            self._features.keep_first(len(declared(self.directions, self.origin)[0]))
+            n_declared = len(declared(self.directions, self.origin)[0])
+            self._features = self._features.first(n_declared)
         elif trees.is_unfinished[0]:
-            self._features.keep_first(trees.n_inputs)
+            self._features = self._features.first(trees.n_inputs)
             trees.settle()
 
     # Learning.
@@ -319,9 +321,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a value is not a number.
         ValueError
-            If a value is infinite or too large for single precision, or the lifetime decreases. The
-            same error is raised if there are random directions for more than 3 features, or fewer
-            random directions than features. In all these cases, the forest has not changed.
+            If a value is infinite or too large for single precision, the lifetime decreases, or
+            there are more than 2,048 features. The same error is raised if there are random
+            directions for more than 3 features, or fewer random directions than features. In all
+            these cases, the forest has not changed.
 
         """
         with self._lock:
@@ -399,6 +402,12 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         """Learn checked rows, whose features may be new."""
         with self._lock:
             self._settle()
+            n = len(self._features) + len(self._new_features(names, columns))
+            if n > MOST_FEATURES:
+                raise ValueError(
+                    f"densities are estimated for at most {MOST_FEATURES} features, got {n}: "
+                    "select features, or use a RandomCutForest"
+                )
             n_before, lifetimes = self.n_samples, self._lifetimes(names, columns)
         start = 0
         with Progress(progress, len(columns)) as shown:
@@ -431,16 +440,18 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             return stop
         # New trees, or a copy of the trees, learn the row and then replace the trees. So an
         # interrupted call changes nothing.
+        if trees is None and not new and isinstance(self.directions, int):
+            # Random directions are drawn for the features of the first sample with values.
+            return 1
         if trees is None:
             made = self._begin(new)
         else:
             made = trees.renewed() if renews else trees.copied()
             trees.close()
-        index.add(new)
+        self._features = index = index.with_more(new)
         if self.directions is None:
             values = frames.mapping_of(names, columns[0])
-            for name in new:
-                made.add_input(values[name])
+            made.add_inputs(np.array([values[name] for name in new], dtype=np.float64))
         rows = index.arrange(names, columns[:1], len(index))
         made.learn_many(rows, None if lifetimes is None else lifetimes[:1])
         self._trees = made

@@ -13,7 +13,7 @@ from river import base
 from ..arguments import Missing, check_missing, check_place, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
-from ..inputs import FeatureIndex, Floats, gap_of, read_values, too_large, warn_of_words
+from ..inputs import FeatureIndex, Floats, gap_of, too_large, warn_of_words
 from ..model import locked
 from ..partitions.mondrian import reading, tree_memory
 from ..progress import in_pieces
@@ -33,7 +33,8 @@ class MondrianForest(InspectableForest, base.Estimator):
     seed: int | None
     ranges: Mapping[Any, tuple[float, float]] | None
     rescale: bool
-    learn_one: Callable[..., None]
+    # The class's `learn_one`: rows of frames hold codes, which a subclass's method must not see.
+    _learn_row: Callable[..., None]
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -97,7 +98,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         trees.enter()
         # No sample has been learned yet, or all samples have been removed.
         is_empty = trees.is_empty
-        self._features.keep_first(0 if is_empty else trees.n_inputs)
+        self._features = self._features.first(0 if is_empty else trees.n_inputs)
         if is_empty:
             self._trees = None
 
@@ -163,7 +164,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     def _read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
         """Return a mapping's checked values that are not missing."""
-        return read_values(x, self._takes_levels)
+        return self._features.read(x, self._takes_levels)
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
@@ -175,7 +176,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if new:
             gaps = np.array([gap_of(name, self.missing) for name in new])
             self._grown().add_inputs(list(new), np.array([*new.values()], float), gaps)
-            self._features.add(new)
+            self._features = self._features.with_more(new)
             if self.missing == "unknown":
                 warn_of_words(self._features, len(values))
 
@@ -196,8 +197,6 @@ class MondrianForest(InspectableForest, base.Estimator):
 
         Trees change shape if features are new, or if `add` adds a label or weights.
         """
-        # Another thread may have added a feature after the sample was read.
-        values = self._features.agreed(values)
         trees = self._grown()
         changes = add is not None or not values.keys() <= self._features.places.keys()
         if changes:
@@ -300,7 +299,7 @@ class ExplainedForest(MondrianForest):
         if trees is None:
             return np.empty((0, 0))
         inputs = np.full(trees.n_inputs, np.nan)
-        self._features.write(self._features.read(x, self._takes_levels), inputs)
+        self._features.write(self._read(x), inputs)
         bad, found = trees.reader.explain(inputs)
         if bad >= 0:
             raise self._too_large(bad, inputs[bad])

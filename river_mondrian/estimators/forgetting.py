@@ -37,7 +37,7 @@ class WindowForest(MondrianForest):
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
-        self._features.write(self._features.agreed(dict(values)), trees.vector)
+        self._features.write(values, trees.vector)
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
@@ -120,7 +120,7 @@ class ForgettingForest(WindowForest):
             # During the warm-up, ranges may change with each sample, so rows are learned one by
             # one.
             while start < len(rows) and (self.n_samples < WARM_UP or self._trees.is_warming_up):
-                self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
+                self._learn_row(rows.mapping(start), rows.y[start], float(rows.w[start]))
                 start += 1
             while start < len(rows):
                 shown.reach(start)
@@ -169,6 +169,7 @@ class ForgettingForest(WindowForest):
         Return None if no learned sample can have this label or weight.
         """
 
+    @model.locked
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a learned sample from every tree.
 
@@ -216,8 +217,7 @@ class ForgettingForest(WindowForest):
         Online Random Forests. Advances in Neural Information Processing Systems 27. Section 4.1.
 
         """
-        values = self._read(x)
-        self._forget(values, self._CHECK_Y(y), check_weight(w), x)
+        self._forget(self._read(x), self._CHECK_Y(y), check_weight(w), x)
 
     @model.locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
@@ -274,7 +274,6 @@ class ForgettingForest(WindowForest):
             return None
         return self._putter(trees, y, w)
 
-    @model.locked
     def _forget(
         self, values: Mapping[Hashable, float], y: Any, w: float, x: Mapping[Any, Any]
     ) -> None:

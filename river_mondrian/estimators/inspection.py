@@ -261,8 +261,7 @@ class InspectableForest(Model, abc.ABC):
         feature
             A feature that is a category.
         levels
-            Levels, learned or not: strings, truth values, or numbers. Levels in categorical columns
-            of frames may be numbers.
+            Levels, learned or not.
         tree
             Number of the tree, from 0 on.
 
@@ -273,7 +272,7 @@ class InspectableForest(Model, abc.ABC):
         Raises
         ------
         TypeError
-            If a level is not a string, a truth value or a number.
+            If a level is missing, or has a type that levels do not have.
         ValueError
             If the feature is not a category.
 
@@ -282,7 +281,11 @@ class InspectableForest(Model, abc.ABC):
             raise ValueError(f"feature {feature!r} is not a learned category")
         arguments.check_place("tree", tree, self._n_readable)
         reader, dim = self._grown().reader, self.feature_names.index(feature)
-        return {one: reader.level_place(tree, dim, check_level(feature, one)) for one in levels}
+        codes = {one: check_level(feature, one) for one in levels}
+        for one, code in codes.items():
+            if code != code:
+                raise TypeError(f"a level of feature {feature!r} must not be missing, got {one!r}")
+        return {one: reader.level_place(tree, dim, code) for one, code in codes.items()}
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:

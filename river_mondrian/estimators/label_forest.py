@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
-import operator
 import struct
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from river import base
 
 from .. import checks, limits, model
-from ..inputs import FeatureIndex, agreed, as_dict, coded, too_large, warn_of_numbers
+from ..inputs import FeatureIndex, too_large, warn_of_numbers
 from ..partitions.mondrian.reading import Shades
 from .forest import ExplainedForest
 from .labels import ClassifiesRows
@@ -43,10 +42,14 @@ class Prepared:
         The trees of the forest.
     features, labels
         The index of the features, and a mapping from label to its number.
+    levels
+        Whether features may be categories.
 
     """
 
-    def __init__(self, trees: Any, features: FeatureIndex, labels: dict[Hashable, int]) -> None:
+    def __init__(
+        self, trees: Any, features: FeatureIndex, labels: dict[Hashable, int], levels: bool
+    ) -> None:
         self.trees, self.version = trees, trees.version
         self.features = features
         self.labels, self.names = labels, list(labels)
@@ -56,49 +59,17 @@ class Prepared:
         self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
-        names = features.names
-        self._n = len(names) or -1
-        self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
-        if len(names) == 1:
-            # `itemgetter` with one name returns a value, not a tuple.
-            self._get = lambda x: (x[names[0]],)
-        self._pack = struct.Struct(f"{len(names)}d").pack
-        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]
-        # The places are copied, because other threads may add features meanwhile.
-        self._places = features.places.copy()
-        self._categories, self._gaps = features.categories, features.gaps
-        self._has_zeros = not np.isnan(features.gaps).all()
-        self._levels_at = features.category_places
-
-    def pack(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack the values of a mapping; return None if the values must be checked first."""
-        if type(x) is not dict:
-            x = as_dict(x)
-        if len(x) != self._n:
-            return None
-        try:
-            values = self._get(x)
-            if self._levels_at:
-                values = coded(values, self._levels_at)
-                if values is None:
-                    return None
-            if self._has_zeros and math.isnan(sum(values)):
-                return None
-            return self._pack(*values)
-        except (KeyError, TypeError, struct.error, OverflowError):
-            return None
+        self.pack, self.read = features.pack, functools.partial(features.read, levels=levels)
+        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
     def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
         """Pack checked values; return None if a feature is unknown."""
-        return self.pack_values(values) if values.keys() <= self._places.keys() else None
+        return self.pack_values(values) if values.keys() <= self.features.places.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
-        """Pack checked values, converted to their features' types; omit unknown features."""
-        row = self._gaps.copy()
-        for name, value in agreed(values, self._places, self._categories).items():
-            place = self._places.get(name)
-            if place is not None:
-                row[place] = value
+        """Pack checked values; omit unknown features."""
+        row = self.features.gaps.copy()
+        self.features.write(values, row)
         return row.tobytes()
 
     def too_large(self, place: int, inputs: bytes) -> ValueError:
@@ -149,7 +120,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         """Return the data for calls on one sample; renew the data if the trees have changed."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
-            prepared = Prepared(trees, self._features, self._labels)
+            prepared = Prepared(trees, self._features, self._labels, self._takes_levels)
             # Without a global interpreter lock, the data are not kept, so that each call takes the
             # model's lock.
             if getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -160,18 +131,16 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         """Return the prepared data, the number of the best label, and packed probabilities."""
         prepared = self._prepared
         if prepared is not None:
-            inputs = prepared.pack(x) or prepared.pack_values(self._read(x))
+            inputs = prepared.pack(x) or prepared.pack_values(prepared.read(x))
             out = bytearray(prepared.n_bytes)
             best = prepared.predict(inputs, out)
             if best >= 0:
                 return prepared, best, out
-        return self._predict_checked(self._read(x))
+        return self._predict_checked(x)
 
     @model.locked
-    def _predict_checked(
-        self, values: dict[Hashable, float]
-    ) -> tuple[Prepared, int, bytearray] | None:
-        trees = self._trees
+    def _predict_checked(self, x: Mapping[Any, Any]) -> tuple[Prepared, int, bytearray] | None:
+        values, trees = self._read(x), self._trees
         if trees is None or not self._labels:
             return None
         prepared = self._prepare(trees)

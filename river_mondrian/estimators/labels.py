@@ -97,9 +97,16 @@ class ClassifiesRows(NumbersLabels):
         Returns
         -------
         The labels: a series of the same library as `X`, or an array if `X` is an array. A pandas
-        series has the index of `X`. Before the first sample, each label is None.
+        series has the index of `X`. Before the first sample, each label is None. A series of polars
+        holds objects if the labels have several types, or a type that polars lacks.
+
+        Raises
+        ------
+        TypeError
+            If `X` is a pyarrow table, and no column of pyarrow can hold the labels.
 
         """
-        frame, best = self._best(X, progress)
         labels = self.classes or [None]
+        frames.check_labels(labels, X)
+        frame, best = self._best(X, progress)
         return frames.native_series([labels[k] for k in best.tolist()], name=None, like=frame)

@@ -189,6 +189,8 @@ class NearestNeighborDetector(ScoringDetector):
             table.learn()
             self._table = table
 
+    _learn_row = learn_one
+
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
@@ -226,7 +228,7 @@ class NearestNeighborDetector(ScoringDetector):
                 rows = table.features.arrange(names, columns[start:end], len(table.features))
                 table.learn_rows(rows)
             if end < len(columns):
-                self.learn_one(mapping_of(names, columns[end]))
+                self._learn_row(mapping_of(names, columns[end]))
             start = end + 1
 
     def forget_one(self, x: Mapping[Any, Any]) -> None:

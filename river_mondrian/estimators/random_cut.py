@@ -247,6 +247,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
 
+    _learn_row = learn_one
+
     def _learn_written(self, trees: displacement.CutTrees) -> None:
         """Learn the sample in `trees.vector`."""
         self._check_input(trees, trees.learn())
@@ -280,7 +282,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         for part in pieces(len(columns), progress):
             for row in columns[part]:
                 # The lock is taken for each row, so that other threads can call between rows.
-                self.learn_one(mapping_of(names, row))
+                self._learn_row(mapping_of(names, row))
 
     @locked
     def forget_one(self, x: Mapping[Any, Any]) -> None:
@@ -317,24 +319,24 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _kinds(self) -> FeatureIndex:
         """Return the features of single mappings, with their known types."""
         categories, found = self._features.categories, FeatureIndex()
+        if self.shingle == 1:
+            return self._features
         if len(self._features):
             # The past samples are part of the last learned shingle, so they have no other features.
             names: list[Any] = self._features.names
-            found.add({name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names})
-        else:
-            past = self._past_now()
-            found.add({name: value for values in past for name, value in values.items()})
-        return found
+            kinds = {name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names}
+            return found.with_more(kinds)
+        past = self._past_now()
+        return found.with_more({name: value for values in past for name, value in values.items()})
 
     def _read(self, x: Mapping[Any, Any]) -> Values:
         """Return a mapping's checked values; with shingles, converted to their features' types."""
-        values = super()._read(x)
-        return self._kinds().agreed(values) if self.shingle > 1 else values
+        return self._kinds().read(x, levels=True)
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
         """Read a frame, whose columns must have the types of their features."""
-        return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
+        return read_frame(X, self._kinds())
 
     def _past_now(self) -> tuple[Values, ...]:
         """Return the samples before the next sample, latest first."""
@@ -368,7 +370,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             joined = self._joined(self._read(x))
             if trees is None or joined is None:
                 return np.zeros(displacement.N_READINGS)
-            self._features.write(self._features.agreed(joined), trees.vector)
+            self._features.write(joined, trees.vector)
         self._check_input(trees, trees.score())
         return trees.out
 

@@ -292,6 +292,8 @@ class MondrianForestRegressor(
             else:
                 self._learn(trees, y, w, horizons)
 
+    _learn_row = learn_one
+
     def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
         """Learn the sample in `trees.inputs`; `horizons` has the next lifetime, or is None."""
         if horizons is not None:

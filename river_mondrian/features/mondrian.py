@@ -15,7 +15,7 @@ import numpy as np
 from .. import arguments, frames
 from ..arguments import Directions
 from ..checks import check_types, refuse
-from ..inputs import Floats, of_kind
+from ..inputs import Floats
 from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.record import Array, Pool, Sample
 from ..model import locked
@@ -391,11 +391,12 @@ class MondrianFeatures(kinds.CellFeatures):
             raise ValueError(
                 'limit_kernel needs a given lifetime, got "auto", which a loss chooses'
             )
-        first, second = self._read_values(x), self._read_values(y)
+        first, index = self._read_values(x), self._reader.index
+        # A feature that is unknown so far has the same type in both samples.
+        plain = {name: float(value) for name, value in index.new_of(first).items()}
+        second = index.with_more(plain).read(y, self._takes_levels)
         names = [name for name in first if name in second]
         levels = [name for name in names if first[name] >= LEAST_LEVEL]
-        for name in names:
-            second[name] = of_kind(name, second[name], name in levels)
         names = [name for name in names if name not in levels]
         gaps = np.array([[first[name] - second[name] for name in names]])
         n_levels = sum(first[name] != second[name] for name in levels)

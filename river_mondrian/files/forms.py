@@ -148,6 +148,11 @@ class CannotSaveError(TypeError):
         super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or RULE}")
 
 
+# Largest depth of nested values, whatever depth the interpreter allows. A value may become two
+# nested forms.
+MOST_NESTED = 100
+
+
 class Encoder:
     """Converter of a model to a tree of plain values.
 
@@ -163,6 +168,7 @@ class Encoder:
         # The number of each encoded object, and the object itself, by the object's id. The object
         # is kept so that Python does not reuse the id.
         self._met: dict[int, tuple[int, Any]] = {}
+        self._depth = 0
 
     def encode(self, value: Any, path: str) -> Any:
         """Return the form of a value in the tree of plain values.
@@ -170,9 +176,19 @@ class Encoder:
         Raises
         ------
         CannotSaveError
-            If the value has no form.
+            If the value has no form, or is nested too deep.
 
         """
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            # The `repr` of the value may be nested too deep as well.
+            why = f"values may be nested at most {MOST_NESTED} deep"
+            raise CannotSaveError("...", path, why)
+        found = self._form(value, path)
+        self._depth -= 1
+        return found
+
+    def _form(self, value: Any, path: str) -> Any:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -345,15 +361,22 @@ class Decoder:
         self._code = code
         # Decoded objects by number.
         self._met: dict[int, Any] = {}
+        self._depth = 0
 
     def decode(self, tree: Any) -> Any:
         """Return the value that a tree of plain values represents."""
+        self._depth += 1
+        if self._depth > 2 * MOST_NESTED:
+            raise ValueError(f"values are nested more than {MOST_NESTED} deep")
+        found = tree
         if isinstance(tree, dict):
             found = _FORMS[next(iter(tree), "")](self, tree)
             if "number" in tree:
                 self._met[tree["number"]] = found
-            return found
-        return [self.decode(one) for one in tree] if isinstance(tree, list) else tree
+        elif isinstance(tree, list):
+            found = [self.decode(one) for one in tree]
+        self._depth -= 1
+        return found
 
     def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
         return {self.decode(key): self.decode(value) for key, value in pairs}

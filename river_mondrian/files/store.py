@@ -30,9 +30,9 @@ from .classes import name_of
 from .forms import TYPES, Arrays, Decoder, Encoder, code_in
 
 # Format of new files.
-FORMAT = 10
+FORMAT = 11
 # Lower formats are older than the first release.
-FIRST_FORMAT = 10
+FIRST_FORMAT = 11
 
 DOCUMENT = "document"
 

@@ -123,7 +123,13 @@ def _read(
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"
-            pair: Any = item.get("Step"), seen.get() if hasattr(seen, "get") else seen
+            try:
+                pair: Any = item.get("Step"), seen.get() if hasattr(seen, "get") else seen
+            except NotImplementedError:
+                raise TypeError(
+                    f"the metric of {name!r} has no single score, got a {metric}: give another "
+                    "metric, such as metrics.F1()"
+                ) from None
         else:
             pair = item
         try:

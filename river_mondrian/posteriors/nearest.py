@@ -31,12 +31,12 @@ of the sample, then the features of the previous sample, and so on.
 import copy
 import math
 from collections.abc import Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
 
 from .. import records as rec
+from .. import threads
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
@@ -605,12 +605,8 @@ class NeighborTable(Learned[NeighborTableRecord]):
             own, block = self.reader(), rec.Float64s.of(rows[start : stop + n_before])
             score_rows(own[0], block, stop - start, rec.Float64s.of(out[start:stop]))
 
-        ends = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
-        if n_jobs == 1 or n < 2 * n_jobs:
-            part(0, n)
-        else:
-            with ThreadPoolExecutor(n_jobs) as threads:
-                list(threads.map(part, ends[:-1], ends[1:]))
+        ends = np.linspace(0, n, 1 + (n_jobs if n >= 2 * n_jobs else 1)).astype(int).tolist()
+        threads.share(part, ends)
         return out
 
     def explained(self) -> rec.Floats:

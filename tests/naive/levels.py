@@ -1,5 +1,6 @@
 """The position of a categorical level in a tree, computed by its definition with integers."""
 
+import fractions
 import hashlib
 
 import numpy as np
@@ -10,9 +11,11 @@ STEP = 0x9E3779B97F4A7C15
 
 def code(level):
     """Return the 52 bits that represent a level."""
-    kind = "bool" if isinstance(level, bool) else type(level).__name__
-    shown = level if isinstance(level, (str, bool)) else repr(level)
-    digest = hashlib.blake2b(f"{kind} {shown}".encode(), digest_size=8).digest()
+    if isinstance(level, str):
+        text = f"str {level}"
+    else:
+        text = "number {:x}/{:x}".format(*fractions.Fraction(level).as_integer_ratio())
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") % 2**52
 
 

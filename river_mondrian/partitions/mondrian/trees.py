@@ -9,11 +9,11 @@ import functools
 import math
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ... import threads
 from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...records import Float32s, Float64s, Floats, Memory, Record
@@ -42,17 +42,6 @@ BATCH_LANES = 4
 # Arguments of `_learn_rows`.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
-
-
-def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
-    """Run a job unless it has been cancelled, and set its result or exception."""
-    if job.set_running_or_notify_cancel():
-        try:
-            work(first, last)
-        except BaseException as error:
-            job.set_exception(error)
-        else:
-            job.set_result(None)
 
 
 class MondrianTrees(widths.FollowingTrees[AnyForest]):
@@ -348,8 +337,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         # All jobs are stored before the first job starts, so that `enter` can wait for them after
         # an interrupt.
         self._jobs = [Future() for _ in bounds[1:]]
-        for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
-            Thread(target=_run, args=(job, work, first, last)).start()
+        threads.begin(self._jobs, work, bounds)
 
     def _end_jobs(self) -> None:
         """Wait until all jobs are done."""

@@ -1,0 +1,197 @@
+"""Read single values: numbers, missing values, and levels of categories."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import functools
+import hashlib
+import math
+import numbers
+import operator
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .limits import LEAST_LEVEL
+
+# Types of levels whose codes are cached, the number of these codes, and the largest size of such a
+# level in bytes. Other levels are hashed again.
+CACHED, MOST_CACHED, LARGEST_CACHED = frozenset({str, bool, int, float}), 1 << 14, 256
+
+_CODES = 2**52
+
+# Attoseconds per unit of NumPy's times; years and months have no fixed length.
+_SECOND = 10**18
+_UNITS = {unit: 1000**k for k, unit in enumerate(("as", "fs", "ps", "ns", "us", "ms", "s"))}
+_UNITS |= {"m": 60 * _SECOND, "h": 3600 * _SECOND, "D": 86_400 * _SECOND, "W": 604_800 * _SECOND}
+_EPOCH = datetime.datetime(1970, 1, 1)
+# Largest exponent of a `Decimal` that is a level: its fraction of integers must fit into memory.
+_LARGEST_EXPONENT = 10_000
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value as a float: NaN if it is missing, None if it is not a number."""
+    if is_missing(value):
+        return math.nan
+    # NumPy converts some time spans to integers, and some arrays to numbers.
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if getattr(value, "ndim", 0) != 0 or kind in ("M", "m"):
+        return None
+    try:
+        # Unlike `float`, packing does not parse text.
+        (number,) = struct.unpack("d", struct.pack("d", value))
+    except (struct.error, OverflowError, TypeError, ValueError):
+        # A real number that cannot be packed is too large.
+        return math.inf if isinstance(value, numbers.Real) else None
+    return float(number)
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Return whether packed values are numbers: packing turns some times into whole numbers.
+
+    A sum of numbers and of such times is a time, or raises a TypeError.
+    """
+    total = sum(values, 0.0)
+    return type(total) is float or isinstance(total, np.floating)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or a missing value of NumPy or pandas."""
+    if value is None or (isinstance(value, (float, np.floating)) and value != value):
+        return True
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+
+
+class Level(float):
+    """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
+
+    Values of numeric features are smaller, so a code is recognized by its size, even in arrays.
+    Since codes are hashes, no table of levels is needed, and the number of levels is not limited.
+    Among 100,000 levels, two levels share a code with probability 1e-6.
+    """
+
+    __slots__ = ("level",)
+
+    level: Any
+
+    def __new__(cls, code: float, level: Any) -> Level:
+        """Return a level with its code and the value that the user gave."""
+        made = super().__new__(cls, code)
+        made.level = level
+        return made
+
+
+def level_of(value: Any) -> float:
+    """Return the level for a value of a category; a missing value becomes NaN.
+
+    A level is text, a number, a date, a time, a span, an interval, a member of an enum, or a tuple
+    of these. Equal numbers of all types are one level, as are equal times.
+
+    Raises
+    ------
+    TypeError
+        If the value has another type.
+
+    """
+    kind = type(value)
+    if kind in CACHED:
+        if value != value:
+            return math.nan
+        if sys.getsizeof(value) <= LARGEST_CACHED:
+            return _cached_level(value)
+    elif kind is Level:
+        return value
+    elif is_missing(value):
+        return math.nan
+    return _level(value)
+
+
+def _level(value: Any) -> Level:
+    digest = hashlib.blake2b(_encoded(value), digest_size=8).digest()
+    fraction = int.from_bytes(digest, "little") % _CODES / _CODES
+    return Level(LEAST_LEVEL * (1.0 + fraction), value)
+
+
+_cached_level = functools.lru_cache(MOST_CACHED, typed=True)(_level)
+
+
+def _encoded(value: Any) -> bytes:
+    """Return a level as bytes, which do not depend on the platform and the process."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    pandas = sys.modules.get("pandas")
+    if isinstance(value, str):
+        # A member of a string enum and its string are one level.
+        return b"str " + str.__str__(value).encode(errors="surrogatepass")
+    if isinstance(value, tuple):
+        kind, parts = "tuple", value
+    elif pandas is not None and isinstance(value, pandas.Interval):
+        kind, parts = f"interval {value.closed}", (value.left, value.right)
+    elif (text := _time(value)) is not None:
+        return text.encode()
+    elif isinstance(value, enum.Enum) and not isinstance(value, numbers.Number):
+        kind, parts = "enum", (type(value).__name__, str(value.name))
+    else:
+        return _number(value).encode()
+    items = [_encoded(part) for part in parts]
+    return b" ".join([kind.encode(), *(b"%d %b" % (len(item), item) for item in items)])
+
+
+def _time(value: Any) -> str | None:
+    """Return the text of a date, a time or a span; None for other values.
+
+    A date is the beginning of its day. With a time zone, the text has the time in UTC.
+    """
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        kind = "date" if isinstance(value, np.datetime64) else "span"
+        unit, step = np.datetime_data(value.dtype)
+        if kind == "date" and unit in ("Y", "M"):
+            value, unit, step = value.astype("datetime64[D]"), "D", 1
+        if unit not in _UNITS:
+            raise TypeError(f"{value!r} has no fixed length")
+        return f"{kind} {int(value.astype(np.int64)) * step * _UNITS[unit]}"
+    if isinstance(value, datetime.timedelta):
+        return f"span {_attoseconds(value)}"
+    if isinstance(value, datetime.time):
+        kind, value = "time", datetime.datetime.combine(_EPOCH, value)
+    elif isinstance(value, datetime.date):
+        kind = "date"
+        if not isinstance(value, datetime.datetime):
+            value = datetime.datetime.combine(value, datetime.time())
+    else:
+        return None
+    offset, since = value.utcoffset(), _attoseconds(value.replace(tzinfo=None) - _EPOCH)
+    return f"{kind} {since}" if offset is None else f"{kind} UTC {since - _attoseconds(offset)}"
+
+
+def _attoseconds(span: datetime.timedelta) -> int:
+    microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
+    # Spans of pandas have nanoseconds, too.
+    return (microseconds * 1000 + getattr(span, "nanoseconds", 0)) * _UNITS["ns"]
+
+
+def _number(value: Any) -> str:
+    """Return the text of a number, a fraction of integers; raise TypeError for other values."""
+    if isinstance(value, decimal.Decimal) and abs(value.adjusted()) > _LARGEST_EXPONENT:
+        raise TypeError(f"the exponent of {value!r} is too large")
+    try:
+        return f"number {operator.index(value):x}/1"
+    except TypeError:
+        if not hasattr(value, "as_integer_ratio"):
+            value = number_of(value)
+    try:
+        return "number {:x}/{:x}".format(*value.as_integer_ratio())
+    except OverflowError:
+        return f"number {float(value)}"
+    except (AttributeError, ValueError):
+        raise TypeError(f"{value!r} is not a level") from None
