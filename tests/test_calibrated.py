@@ -233,32 +233,26 @@ def test_labels_in_any_order_and_equal_samples():
     # A message queue would also pass copies of samples.
     fed(model, pickle.loads(pickle.dumps(samples[::-1])))
     assert not model._waiting
+    # A sample that is predicted again has one label.
     for y in range(5):
         model.predict_one({"p": 1.0})
         model.predict_interval_one({"p": 1.0})
         model.learn_one({"t": y}, 0.0)
-    for left in ([5], [4], [3], [2], [1], []):
-        assert [len(records) for records in model._waiting.values()] == left
-        model.learn_one({"p": 1.0}, 1.0)
+    assert len(model._waiting) == 1
+    model.learn_one({"p": 1.0}, 1.0)
+    assert not model._waiting
 
 
 def test_predictions_that_wait_are_bounded():
     model = rm.Calibrated(Point(), max_pending=5)
     for t in range(50):
         model.predict_one({"t": t})
-    assert [key[-1] for key in model._waiting] == [45, 46, 47, 48, 49]
-    for t in range(50):
-        model.learn_one({"t": -t}, 0.0)
+        model.predict_one({"t": t}, id=t)
+    assert [key[-1] for key in model._waiting.by_sample] == [45, 46, 47, 48, 49]
+    assert [*model._waiting.by_id] == [45, 46, 47, 48, 49]
+    for _ in range(50):
         model.predict_one({"p": 1.0})
-    assert max(len(records) for records in model._waiting.values()) == 5
-
-
-def test_samples_that_cannot_be_recognized():
-    model = rm.Calibrated(Point())
-    for x in ({"p": 1.0, "list": [1]}, {"p": 1.0, "array": np.zeros(2)}, {"p": math.nan}):
-        model.predict_one(x)
-        model.learn_one(x | {"p": float(x["p"])}, 2.0)
-        assert not model._waiting
+    assert len(model._waiting.by_sample["p", 1.0]) == 5
 
 
 def series(n, seed=1):
@@ -334,10 +328,13 @@ def test_frames_with_missing_values_and_bad_labels():
     model = rm.Calibrated(Point())
     X = pd.DataFrame({"p": [1.0, math.nan], "b": ["x", None], "c": pd.array([1, None])})
     assert model.predict_many(X).tolist() == [1.0, 0.0]
-    assert list(model._waiting) == [("p", "b", "c", 1.0, "x", 1), ()]
+    for row, y in (({"p": 1.0, "b": "x", "c": 1}, 1.0), ({}, 2.0)):
+        assert model._waiting
+        model.learn_one(row, y)
+    assert not model._waiting
     raises(ValueError, "X has 2 rows but there are 1 tar", lambda: model.learn_many(X, [1.0]))
     raises(TypeError, "a number.* in row 1", lambda: model.learn_many(X, [1.0, "x"]))
-    assert model._n_learned == 0
+    assert model._n_learned == 2
 
 
 # Models.
@@ -431,7 +428,7 @@ def test_predictions_that_are_no_numbers():
 
 
 def states(model):
-    return copy.deepcopy((model._n_learned, model._tracked, model._waiting))
+    return copy.deepcopy((model._n_learned, model._tracked, vars(model._waiting)))
 
 
 def learned(make, n=60):
