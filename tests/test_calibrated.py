@@ -194,7 +194,23 @@ def test_before_the_first_label():
 
 def test_larger_coverages_have_larger_intervals_and_sets():
     model, sets = rm.Calibrated(Point()), rm.Calibrated(Odds())
-    asked = [0.01, 0.2, 0.49, 0.5, 0.51, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99, 1 - 1e-9]
+    asked = [
+        0.01,
+        0.2,
+        0.49,
+        0.5,
+        0.51,
+        0.7,
+        0.8,
+        0.85,
+        0.9,
+        0.93,
+        0.95,
+        0.97,
+        0.99,
+        1 - 1e-9,
+        1 - 2**-53,
+    ]
     for (x, y), (p, label) in zip(numbers(400, 3), labels(400, 3), strict=True):
         ends = [model.predict_interval_one(x, one) for one in asked]
         assert all(c <= a <= b <= d for (a, b), (c, d) in itertools.pairwise(ends))
