@@ -79,11 +79,11 @@ class Calibrated(_Wrapper):
     change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
-    values. `learn_one` then compares the label with the stored prediction. If a sample was not
-    predicted, `learn_one` predicts it first. Equal samples that are predicted between two calls of
-    `learn_one` count as one prediction. If labels come late, `AdaptiveMondrianForestRegressor`
-    updates the weights of its experts with the errors of the stored predictions.
+    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
+    `learn_one` finds the prediction of an equal sample, with the same values of the same features.
+    `learn_one` then compares the label with the stored prediction. If a sample was not predicted,
+    `learn_one` predicts it first. If labels come late, `AdaptiveMondrianForestRegressor` updates
+    the weights of its experts with the errors of the stored predictions.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class Calibrated(_Wrapper):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of different samples that wait for their label. Beyond this number, the
-        oldest samples are dropped.
+        Largest number of ids, and of different samples without ids, that wait for their labels.
+        Beyond this number, the oldest predictions are dropped.
 
     Notes
     -----
@@ -113,6 +113,11 @@ class Calibrated(_Wrapper):
     1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d
     = 25 on. The coverage may exceed the requested coverage if errors or probabilities have few
     different values.
+
+    Equal samples without ids may wait at the same time. A label then belongs to the latest of their
+    predictions that is at least as old as the earliest label so far, counted in predictions. A
+    prediction without an id expires after 1,000 further labels, or after twice the longest delay of
+    a label so far if this is more.
 
     Examples
     --------
