@@ -6,6 +6,9 @@ label so far, counted in predictions. The label belongs to the latest prediction
 or to the oldest prediction if none is old enough. Predictions of the sample that are older have
 lost their labels, and are dropped. This choice is correct if each label has the same delay, whether
 or not labels are missing, and if no two equal samples wait at the same time.
+
+The first label belongs to the first prediction if they have equal samples. Otherwise earlier labels
+are missing, and the first label belongs to the latest prediction of its sample.
 """
 
 from __future__ import annotations
@@ -92,16 +95,16 @@ class WaitingPredictions:
     def __len__(self) -> int:
         return len(self.by_id) + len(self.by_sample)
 
-    def _choose(self, entries: Entries) -> tuple[tuple[int, Any], Entries]:
-        """Return the entry to which the next label belongs, and all entries that are not older.
+    def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
+        """Return the entry to which a label belongs, and all entries that are not older.
 
-        Predictions between the same two labels have the same age.
+        `least` is the smallest number of predictions since. Predictions between the same two labels
+        have the same age.
         """
         chosen = entries[0]
-        if self.least is not None:
-            for entry in entries[1:]:
-                if self.n - 1 - entry[0] >= self.least:
-                    chosen = entry
+        for entry in entries[1:]:
+            if self.n - 1 - entry[0] >= least:
+                chosen = entry
         oldest = chosen[1].n_learned
         return chosen, tuple([entry for entry in entries if entry[1].n_learned >= oldest])
 
@@ -121,7 +124,9 @@ class WaitingPredictions:
         is_latest = entries and entries[-1][0] == number - 1 and entries[-1][1] is predicted
         if is_latest and call not in self.calls:
             number, calls, entries = number - 1, calls | self.calls, entries[:-1]
-        kept = self._choose(entries)[1] if entries else ()
+        kept = entries
+        if entries and self.least is not None:
+            kept = self._choose(entries, self.least)[1]
         kept = (*[entry for entry in kept if entry[0] > number - most], (number, predicted))
 
         def add() -> None:
@@ -149,7 +154,11 @@ class WaitingPredictions:
         entries = self.by_sample.get(key)
         if not entries:
             return None, lambda: self._expire(n_learned + 1)
-        (number, predicted), entries = self._choose(entries)
+        least = self.least
+        if least is None:
+            is_first = entries[0][0] == 0 and entries[0][1].n_learned == n_learned
+            least = self.n if is_first else 0
+        (number, predicted), entries = self._choose(entries, least)
         rest = tuple([entry for entry in entries if entry[0] != number])
         gap = self.n - 1 - number
         least = gap if self.least is None else min(gap, self.least)
