@@ -25,6 +25,9 @@ LONGEST = 1000
 # find their predictions.
 MANY_UNCLAIMED = 100
 
+# Types of numbers that Python compares.
+NUMBERS = frozenset({float, int, bool})
+
 Entries = tuple[tuple[int, Any], ...]
 Change = Callable[[], None]
 
@@ -32,8 +35,8 @@ Change = Callable[[], None]
 def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     """Return a key that equal samples share: samples with equal features that are not missing.
 
-    Numbers of all types, truth values and 0-dimensional arrays are compared as floats. Other values
-    are compared as levels. The order of features does not matter. A sample may be a text.
+    Numbers of all types, truth values and 0-dimensional arrays are compared as numbers. Other
+    values are compared as levels. The order of features does not matter. A sample may be a text.
 
     Raises
     ------
@@ -43,18 +46,26 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     """
     if isinstance(x, str):
         return float(level_of(x))
-    values = {}
-    for name, value in as_dict(x).items():
-        number = value if type(value) is float else number_of(value)
-        if number is None:
-            try:
-                number = float(level_of(value))
-            except TypeError:
-                raise TypeError(f"feature {name!r} is a {type(value).__name__}") from None
-        if number == number:
-            values[name] = number
-    names = ordered(values)
-    return (*names, *[values[name] for name in names])
+    x = as_dict(x)
+    names = ordered(x)
+    values = [x[name] for name in names]
+    # Usually all values are numbers.
+    if not NUMBERS.issuperset(map(type, values)) or [value for value in values if value != value]:
+        found = {name: _comparable(name, value) for name, value in zip(names, values, strict=True)}
+        names = [name for name, value in found.items() if value == value]
+        values = [found[name] for name in names]
+    return (*names, *values)
+
+
+def _comparable(name: Hashable, value: Any) -> float:
+    """Return a number that equal values share; NaN if the value is missing."""
+    number = None
+    if not isinstance(value, str):
+        number = value if type(value) in NUMBERS else number_of(value)
+    try:
+        return float(level_of(value)) if number is None else number
+    except TypeError:
+        raise TypeError(f"feature {name!r} is a {type(value).__name__}") from None
 
 
 class WaitingPredictions:
@@ -102,6 +113,8 @@ class WaitingPredictions:
         have the same age.
         """
         chosen = entries[0]
+        if len(entries) == 1:
+            return chosen, entries
         for entry in entries[1:]:
             if self.n - 1 - entry[0] >= least:
                 chosen = entry
@@ -127,7 +140,9 @@ class WaitingPredictions:
         kept = entries
         if entries and self.least is not None:
             kept = self._choose(entries, self.least)[1]
-        kept = (*[entry for entry in kept if entry[0] > number - most], (number, predicted))
+        if kept and kept[0][0] <= number - most:
+            kept = tuple([entry for entry in kept if entry[0] > number - most])
+        kept = (*kept, (number, predicted))
 
         def add() -> None:
             self.by_sample.pop(key, None)
