@@ -456,7 +456,7 @@ def test_equal_samples_of_all_types(kind):
 
 def test_a_sample_that_cannot_be_compared_needs_an_id():
     model = rm.Calibrated(Point())
-    with pytest.warns(UserWarning, match="feature 'v' is a list.*pass the same id") as found:
+    with pytest.warns(UserWarning, match=r"is .* \(list\), .*pass the same id") as found:
         for _ in range(2):
             model.predict_one({"v": [1.0]})
             model.learn_one({"v": [1.0]}, 0.0)

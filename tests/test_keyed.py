@@ -137,7 +137,7 @@ def test_predictions_of_a_key_wait_for_their_labels(tmp_path):
         if t == 100:
             keyed.flush()
             keyed = made()
-        for late in [t] if t < 20 else [t - 10] if t >= 30 else []:
+        for late in [t] if t < 60 else [t - 10] if t >= 70 else []:
             x, user = {"a": late / 200}, "ab"[late % 2]
             keyed.learn_one(x | {"user": user}, math.sin(late), id=late)
             alone[user].learn_one(x, math.sin(late), id=late)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from ..arguments import told
 from ..inputs import as_dict, level_of, number_of, ordered
 
 # A prediction without an id expires after this number of labels, or after twice the longest delay
@@ -65,7 +66,7 @@ def _comparable(name: Hashable, value: Any) -> float:
     try:
         return float(level_of(value)) if number is None else number
     except TypeError:
-        raise TypeError(f"feature {name!r} is a {type(value).__name__}") from None
+        raise TypeError(f"feature {name!r} is {told(value)}") from None
 
 
 class WaitingPredictions:
