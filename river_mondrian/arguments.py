@@ -49,6 +49,23 @@ def check_integer(name: str, value: Any, least: int, *others: int | None) -> Non
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
 
 
+def plain_key(key: Any, what: str) -> Any:
+    """Return a key with Python's integers and strings in place of NumPy's.
+
+    Raises
+    ------
+    TypeError
+        If the key is not a string, an integer, or a tuple of strings and integers.
+
+    """
+    key = key.item() if isinstance(key, np.generic) else key
+    if type(key) in (str, int):
+        return key
+    if type(key) is tuple:
+        return tuple([plain_key(one, what) for one in key])
+    raise TypeError(f"{what} must be a string, an integer or a tuple of these, got {told(key)}")
+
+
 def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
     """Refuse a function that cannot be called with the positional arguments `given`."""
     try:

@@ -4,6 +4,9 @@ import copy
 import itertools
 import math
 import pickle
+import random
+from collections import defaultdict
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +15,15 @@ import pytest
 from attack.judging import Judge
 from common import fed, raises, restored
 from naive.calibration import NaiveInterval, NaiveSet, NaiveSetByClass
-from river import base, evaluate, linear_model, metrics, naive_bayes, preprocessing
+from river import (
+    base,
+    evaluate,
+    feature_extraction,
+    linear_model,
+    metrics,
+    naive_bayes,
+    preprocessing,
+)
 
 import river_mondrian as rm
 from river_mondrian.compiling.kernels import COMPILES
@@ -194,7 +205,23 @@ def test_before_the_first_label():
 
 def test_larger_coverages_have_larger_intervals_and_sets():
     model, sets = rm.Calibrated(Point()), rm.Calibrated(Odds())
-    asked = [0.01, 0.2, 0.49, 0.5, 0.51, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99, 1 - 1e-9]
+    asked = [
+        0.01,
+        0.2,
+        0.49,
+        0.5,
+        0.51,
+        0.7,
+        0.8,
+        0.85,
+        0.9,
+        0.93,
+        0.95,
+        0.97,
+        0.99,
+        1 - 1e-9,
+        1 - 2**-53,
+    ]
     for (x, y), (p, label) in zip(numbers(400, 3), labels(400, 3), strict=True):
         ends = [model.predict_interval_one(x, one) for one in asked]
         assert all(c <= a <= b <= d for (a, b), (c, d) in itertools.pairwise(ends))
@@ -233,32 +260,233 @@ def test_labels_in_any_order_and_equal_samples():
     # A message queue would also pass copies of samples.
     fed(model, pickle.loads(pickle.dumps(samples[::-1])))
     assert not model._waiting
+    # A sample that is predicted again has one label.
     for y in range(5):
         model.predict_one({"p": 1.0})
         model.predict_interval_one({"p": 1.0})
         model.learn_one({"t": y}, 0.0)
-    for left in ([5], [4], [3], [2], [1], []):
-        assert [len(records) for records in model._waiting.values()] == left
-        model.learn_one({"p": 1.0}, 1.0)
+    assert len(model._waiting) == 1
+    model.learn_one({"p": 1.0}, 1.0)
+    assert not model._waiting
 
 
 def test_predictions_that_wait_are_bounded():
     model = rm.Calibrated(Point(), max_pending=5)
     for t in range(50):
         model.predict_one({"t": t})
-    assert [key[-1] for key in model._waiting] == [45, 46, 47, 48, 49]
-    for t in range(50):
-        model.learn_one({"t": -t}, 0.0)
+        model.predict_one({"t": t}, id=t)
+    assert [key[-1] for key in model._waiting.by_sample] == [45, 46, 47, 48, 49]
+    assert [*model._waiting.by_id] == [45, 46, 47, 48, 49]
+    for _ in range(50):
         model.predict_one({"p": 1.0})
-    assert max(len(records) for records in model._waiting.values()) == 5
+    assert len(model._waiting.by_sample["p", 1.0]) == 5
 
 
-def test_samples_that_cannot_be_recognized():
+class Latest(base.Regressor):
+    """Regressor that predicts a running mean of all targets."""
+
+    def __init__(self):
+        self.mean = 0.0
+
+    def predict_one(self, x):
+        return self.mean
+
+    def learn_one(self, x, y):
+        self.mean += 0.3 * (y - self.mean)
+
+
+def in_turn(delay=0, share=0.0, first=0):
+    """Predict each sample, and learn it after `delay` others; a share of the labels is missing.
+
+    Labels before the label of sample `first` are missing.
+    """
+    rng = random.Random(1)
+    for t in itertools.count():
+        yield "predict", t
+        if t == delay + first or (t > delay + first and rng.random() >= share):
+            yield "learn", t - delay
+
+
+def in_any_order(delay):
+    """Predict each sample, and learn it after up to `delay` others."""
+    rng = random.Random(1)
+    due = defaultdict(list)
+    for t in itertools.count():
+        yield "predict", t
+        due[t + rng.randrange(delay)].append(t)
+        for i in due.pop(t, ()):
+            yield "learn", i
+
+
+def in_batches(size, share):
+    """Predict `size` samples, and learn them; a share of the labels is missing."""
+    rng = random.Random(1)
+    for start in itertools.count(0, size):
+        yield from (("predict", t) for t in range(start, start + size))
+        for t in range(start, start + size):
+            if rng.random() >= share:
+                yield "learn", t
+
+
+def ahead(horizon):
+    """Predict the next samples, and learn one of them."""
+    for t in itertools.count():
+        yield from (("predict", i) for i in range(t, t + horizon))
+        yield "learn", t
+
+
+# Orders of calls, and the period with which samples repeat; None if samples do not repeat.
+ORDERS = {
+    "no delay, 10 % missing": (in_turn, 168, {"share": 0.1}),
+    "no delay, half missing": (in_turn, 2, {"share": 0.5}),
+    "labels begin later": (in_turn, 24, {"delay": 5, "share": 0.1, "first": 100}),
+    "one sample, 10 % missing": (in_turn, 1, {"share": 0.1}),
+    "one sample, late": (in_turn, 1, {"delay": 20}),
+    "late": (in_turn, 24, {"delay": 24}),
+    "later than the period": (in_turn, 24, {"delay": 50}),
+    "later than the period, 10 % missing": (in_turn, 24, {"delay": 50, "share": 0.1}),
+    "any order": (in_any_order, None, {"delay": 50}),
+    "any order within the period": (in_any_order, 168, {"delay": 50}),
+    "batches": (in_batches, 24, {"size": 48, "share": 0.0}),
+    "batches, 10 % missing": (in_batches, 24, {"size": 48, "share": 0.1}),
+    "the next 24 hours": (ahead, 168, {"horizon": 24}),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_labels_find_their_predictions_without_ids(order):
+    """The intervals equal those of a model that gets ids."""
+    calls, period, arguments = ORDERS[order]
+    with_ids, model = rm.Calibrated(Latest()), rm.Calibrated(Latest())
+    targets, held, most = {}, [], 0
+    rng, level = np.random.default_rng(1), 0.0
+    for call, t in itertools.islice(calls(**arguments), 20_000 if calls is ahead else 6000):
+        x = {"hour": t if period is None else t % period}
+        if call == "predict":
+            if t not in targets:
+                level = 0.98 * level + rng.normal()
+                targets[t] = level
+            assert model.predict_one(x) == with_ids.predict_one(x, id=t)
+            low, high = model.predict_interval_one(x)
+            assert (low, high) == with_ids.predict_interval_one(x, id=t)
+            held.append(low <= targets[t] <= high)
+            most = max(most, sum(map(len, model._waiting.by_sample.values())))
+        else:
+            model.learn_one(x, targets[t])
+            with_ids.learn_one(x, targets[t], id=t)
+    assert most <= (80 if calls is ahead else 250)
+    if calls is not ahead:
+        assert abs(np.mean(held[500:]) - 0.9) < 0.02
+
+
+def test_the_last_prediction_of_an_id_waits_for_its_label(tmp_path):
+    twin, found, known = NaiveInterval(0.9), [], {}
+    model, rng = rm.Calibrated(Point()), random.Random(1)
+    for t, (x, y) in enumerate(numbers(200)):
+        key = ("order", t) if t % 2 else f"order {t}"
+        model.predict_one({"p": 0.0}, id=key)
+        found.append(model.predict_interval_one({"p": x["p"]}, 0.9, id=key))
+        ends, record = twin.predict(x["p"])
+        known[key] = record, x["p"], y
+        assert found[-1] == pytest.approx(ends, rel=1e-12)
+        if t == 100:
+            model = restored(model)
+        if t >= 30:
+            key = rng.choice([*known])
+            record, p, y = known.pop(key)
+            model.learn_one({"p": p}, y, id=key)
+            twin.learn(record, y)
+    assert [*model._waiting.by_id] == [*known]
+    # Files hold the predictions, too.
+    model = rm.Calibrated(rm.MondrianForestClassifier(2, seed=1))
+    for t, (x, y) in enumerate(labels(60)):
+        model.predict_proba_one(x, id=t)
+        model.predict_set_one(x, 0.9, id=t)
+        if t < 40:
+            model.learn_one(x, y, id=t)
+    rm.save(model, tmp_path / "model")
+    same, x = rm.load(tmp_path / "model"), {"a": 0.5}
+    for one in (model, same):
+        for t, (sample, y) in enumerate(labels(60)[40:], 40):
+            one.learn_one(sample, y, id=t)
+        assert not one._waiting
+    assert model.predict_set_one(x, 0.7) == same.predict_set_one(x, 0.7)
+
+
+def test_ids_of_rows():
     model = rm.Calibrated(Point())
-    for x in ({"p": 1.0, "list": [1]}, {"p": 1.0, "array": np.zeros(2)}, {"p": math.nan}):
-        model.predict_one(x)
-        model.learn_one(x | {"p": float(x["p"])}, 2.0)
+    X = pd.DataFrame({"p": [1.0, 1.0, 2.0], "order": ["a", "b", "c"]})
+    assert model.predict_many(X, id="order").tolist() == [1.0, 1.0, 2.0]
+    assert [*model._waiting.by_id] == ["a", "b", "c"]
+    model.learn_many(X[["p"]][::-1], [0.0, 0.0, 0.0], id=["c", "b", "a"])
+    assert not model._waiting
+    model.predict_many(pl.DataFrame({"p": [1.0]}), id=np.array([7]))
+    assert [*model._waiting.by_id] == [7]
+    predict, bad = model.predict_many, pd.DataFrame({"p": [1.0], "order": [1.5]})
+    raises(TypeError, "column 'order' in row 0 must be a str", lambda: predict(bad, id="order"))
+    raises(TypeError, "column 'none' in row 0 must be a", lambda: predict(bad, id="none"))
+    raises(ValueError, "1 rows but there are 2 ids", lambda: predict(bad, id=[1, 2]))
+    raises(TypeError, "id must be a string, an int", lambda: model.learn_one({}, 1.0, id=1.5))
+
+
+SAMPLES = {
+    "mapping": {"a": 1, "b": True, "c": "x"},
+    "another order, missing values": {"c": "x", "d": None, "b": True, "e": math.nan, "a": 1.0},
+    "NumPy": {"a": np.float32(1), "b": np.True_, "c": np.str_("x"), "d": np.datetime64("NaT")},
+    "arrays without dimensions": {"a": np.array(1), "b": 1.0, "c": "x", "d": np.array(math.nan)},
+    "pandas.NA": {"a": Decimal(1), "b": 1, "c": "x", "d": pd.NA, "e": pd.NaT},
+    "row": pd.Series({"a": 1, "b": 1, "c": "x", "d": None}),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_equal_samples_of_all_types(kind):
+    model = rm.Calibrated(Point())
+    for x in SAMPLES.values():
+        model.predict_one(SAMPLES[kind])
+        model.learn_one(x | {"a": "1"} if isinstance(x, dict) else x[["a"]], 0.0)
+        assert len(model._waiting) == 1
+        model.learn_one(x, 0.0)
         assert not model._waiting
+    texts = rm.Calibrated(feature_extraction.BagOfWords() | naive_bayes.MultinomialNB())
+    texts.predict_proba_one("a text")
+    texts.learn_one("a text", "label")
+    assert not texts._waiting
+
+
+def test_a_sample_that_cannot_be_compared_needs_an_id():
+    model = rm.Calibrated(Point())
+    with pytest.warns(UserWarning, match=r"is .* \(list\), .*pass the same id") as found:
+        for _ in range(2):
+            model.predict_one({"v": [1.0]})
+            model.learn_one({"v": [1.0]}, 0.0)
+    assert len(found) == 1
+    assert not model._waiting
+    model.predict_one({"v": [1.0]}, id=1)
+    assert model._waiting
+
+
+@pytest.mark.parametrize("delay", [0, 50])
+def test_predictions_that_no_label_finds_are_a_warning_and_expire(delay):
+    inner = rm.Calibrated(linear_model.LinearRegression())
+    model = preprocessing.StandardScaler() | inner
+    with pytest.warns(UserWarning, match=r"Calibrated\(StandardScaler\(\) \| model\)") as found:
+        follow(model, numbers(1300), lambda model, x: model.predict_one(x), delay)
+    assert len(found) == 1
+    assert len(inner._waiting) <= 1001 + delay
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_missing_labels_do_not_change_a_forest(share):
+    models = RIVERS["adaptive"](), rm.Calibrated(RIVERS["adaptive"]())
+    samples = series(250)
+    for call, t in itertools.islice(in_turn(share=share), 250):
+        x = {"hour": t % 6}
+        if call == "predict":
+            assert len({model.predict_one(x) for model in models}) == 1
+        else:
+            for model in models:
+                model.learn_one(x, samples[t][1])
 
 
 def series(n, seed=1):
@@ -334,10 +562,13 @@ def test_frames_with_missing_values_and_bad_labels():
     model = rm.Calibrated(Point())
     X = pd.DataFrame({"p": [1.0, math.nan], "b": ["x", None], "c": pd.array([1, None])})
     assert model.predict_many(X).tolist() == [1.0, 0.0]
-    assert list(model._waiting) == [("p", "b", "c", 1.0, "x", 1), ()]
+    for row, y in (({"p": 1.0, "b": "x", "c": 1}, 1.0), ({}, 2.0)):
+        assert model._waiting
+        model.learn_one(row, y)
+    assert not model._waiting
     raises(ValueError, "X has 2 rows but there are 1 tar", lambda: model.learn_many(X, [1.0]))
     raises(TypeError, "a number.* in row 1", lambda: model.learn_many(X, [1.0, "x"]))
-    assert model._n_learned == 0
+    assert model._n_learned == 2
 
 
 # Models.
@@ -431,7 +662,7 @@ def test_predictions_that_are_no_numbers():
 
 
 def states(model):
-    return copy.deepcopy((model._n_learned, model._tracked, model._waiting))
+    return copy.deepcopy((model._n_learned, model._tracked, vars(model._waiting)))
 
 
 def learned(make, n=60):
@@ -470,3 +701,8 @@ def test_exceptions_and_failing_allocations(make, other):
     state = pickle.dumps(model)
     assert judge.lines(state, lambda one: one.learn_one(x | other, y)) == {0, 1}
     judge.allocations(state, lambda one: one.learn_one(x | other, y))
+    for key in (None, "id"):
+        assert judge.lines(state, lambda one, id=key: one.predict_one(x | other, id)) == {0, 1}
+    model.predict_one(x, id="id")
+    state = pickle.dumps(model)
+    assert judge.lines(state, lambda one: one.learn_one(x | other, y, "id")) == {0, 1}

@@ -1,6 +1,7 @@
 """Tests of models by key: packed and stored models predict like ready models."""
 
 import copy
+import math
 import random
 
 import pytest
@@ -120,6 +121,42 @@ def test_a_function_is_a_key_and_models_are_river_estimators():
     pipeline = compose.Discard("b") | KeyedModels("user", KINDS["regressor"]())
     evaluate.progressive_val_score(stream(50, 9), pipeline, metrics.MAE())
     assert len(pipeline["KeyedRegressor"]) > 1
+
+
+def test_predictions_of_a_key_wait_for_their_labels(tmp_path):
+    def made():
+        prototype = rm.Calibrated(rm.MondrianForestRegressor(2, seed=1))
+        return KeyedModels("user", prototype, folder=str(tmp_path), max_bytes=1, n_ready=1)
+
+    keyed = made()
+    alone = {user: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)) for user in "ab"}
+    for t in range(200):
+        x, user = {"a": t / 200}, "ab"[t % 2]
+        expected = alone[user].predict_interval_one(x, 0.8, id=t)
+        assert keyed.predict_interval_one(x | {"user": user}, 0.8, id=t) == expected
+        if t == 100:
+            keyed.flush()
+            keyed = made()
+        for late in [t] if t < 60 else [t - 10] if t >= 70 else []:
+            x, user = {"a": late / 200}, "ab"[late % 2]
+            keyed.learn_one(x | {"user": user}, math.sin(late), id=late)
+            alone[user].learn_one(x, math.sin(late), id=late)
+    assert [len(keyed.get(user)._waiting) for user in "ab"] == [5, 5]
+    raises(TypeError, "needs Calibrated", lambda: of_classifiers().predict_set_one({"user": 1}))
+
+
+def test_a_folder_with_models_of_another_kind_is_refused(tmp_path):
+    def made(model):
+        return KeyedModels("user", model, folder=str(tmp_path), trusted=True)
+
+    scaled = preprocessing.StandardScaler() | linear_model.LinearRegression()
+    first = made(scaled)
+    fed(first, [({"user": 1, "a": 1.0}, 1.0)])
+    first.flush()
+    made(preprocessing.StandardScaler() | linear_model.LinearRegression(l2=0.1))
+    other_scaler = preprocessing.MinMaxScaler() | linear_model.LinearRegression()
+    for other in (linear_model.LinearRegression(), other_scaler):
+        raises(ValueError, r"has a Pipeline\(StandardScaler, LinearReg", lambda m=other: made(m))
 
 
 def test_a_file_of_another_key_is_refused(tmp_path):

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from river import base
 
-from ..arguments import check_arguments, check_integer, check_takes, told
+from ..arguments import check_arguments, check_integer, check_takes, plain_key, told
 from ..estimators import calibrated, classifier, density, regressor
 from ..files.classes import name_of
 from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
-from .model_store import ModelStore, digest_of, plain_key, text_of
+from .model_store import ModelStore, digest_of
 
 # A call fails if its worker dies this many times, or is unavailable for longer than this many
 # seconds.
@@ -26,7 +26,22 @@ PAUSE = 0.1
 
 
 @dataclass(eq=False, repr=False)
-class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
+class _Arguments:
+    """Arguments of `KeyedModels`."""
+
+    # `KeyedModels` has no `__init__`, because type checkers would then ignore its `__new__`.
+    key: str | Callable[[Mapping[Any, Any]], Hashable]
+    model: Any
+    max_bytes: int | None = None
+    folder: str | None = None
+    trusted: bool = False
+    n_ready: int = 1000
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+
+
+class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     """One model for each key of a stream, created from a prototype when the key first appears.
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
@@ -46,7 +61,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         folder. The model used last always stays in memory.
     folder
         Folder for models without room in memory. Models that are already in the folder are used, so
-        a stream can be continued after `flush`.
+        a stream can be continued after `flush`. These models must be of the prototype's classes.
     trusted
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
         Loading a pickle executes code from the file. If False, models are saved by `save`.
@@ -77,15 +92,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     """
 
-    key: str | Callable[[Mapping[Any, Any]], Hashable]
-    model: Any
-    max_bytes: int | None = None
-    folder: str | None = None
-    trusted: bool = False
-    n_ready: int = 1000
-
     def __post_init__(self) -> None:
-        check_arguments(self)
+        super().__post_init__()
         key, model, folder = self.key, self.model, self.folder
         if not isinstance(key, str) and not callable(key):
             raise ValueError(f"key must be the name of a feature or a function, got {key!r}")
@@ -102,10 +110,28 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
                 "the file: if only you can write to the folder, pass trusted=True"
             )
         self._lock = new_lock()
-        self._store = ModelStore(self.n_ready, self.max_bytes, folder, self.trusted)
+        self._store = ModelStore(model, self.n_ready, self.max_bytes, folder, self.trusted)
         # The model that predicts for keys that have no model.
         self._blank = model.clone()
+        # Whether predictions change a model, because it stores them.
+        self._stores = isinstance(calibrated.final_of(model), calibrated.Calibrated)
 
+    @overload
+    def __new__(
+        cls, key: Any, model: base.Classifier, *args: Any, **kwargs: Any
+    ) -> KeyedClassifier: ...
+    @overload
+    def __new__(
+        cls, key: Any, model: base.Regressor, *args: Any, **kwargs: Any
+    ) -> KeyedRegressor: ...
+    @overload
+    def __new__(
+        cls, key: Any, model: base.AnomalyDetector, *args: Any, **kwargs: Any
+    ) -> KeyedDetector: ...
+    @overload
+    def __new__(
+        cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any
+    ) -> _KeyedPipelines: ...
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Create a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
@@ -168,9 +194,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             if self.key not in x:
                 raise ValueError(f"feature {self.key!r} is the key, but the sample lacks it")
             found = x[self.key]
-        found = plain_key(found)
-        text_of(found)
-        return found
+        return plain_key(found, "a key")
 
     def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if callable(self.key):
@@ -216,13 +240,25 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
                 self._store.put(key, made)
                 return
             model.learn_one(rest, *target, **given)
-            self._store.learned(key)
+            self._store.changed(key)
 
     def _ask(self, name: str, x: Mapping[Any, Any], **given: Any) -> Any:
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
-            return getattr(self._blank if model is None else model, name)(rest, **given)
+            if model is None:
+                # A model without labels has no errors yet, so its predictions need not be stored.
+                blank = self._blank.clone() if self._stores else self._blank
+                return getattr(blank, name)(rest, **given)
+            found = getattr(model, name)(rest, **given)
+            if self._stores:
+                self._store.changed(key)
+            return found
+
+    def _ask_calibrated(self, name: str, x: Mapping[Any, Any], **given: Any) -> Any:
+        if not hasattr(self.model, name):
+            raise TypeError(f"{name} needs Calibrated(model), but the model is {told(self.model)}")
+        return self._ask(name, x, **given)
 
     def flush(self) -> int:
         """Save all models that have changed since they were saved.
@@ -258,6 +294,15 @@ class KeyedClassifier(KeyedModels, base.Classifier):
         """Predict the label with the model of the sample's key."""
         return self._ask("predict_one", x, **kwargs)
 
+    def predict_set_one(
+        self, x: Mapping[Any, Any], coverage: float = 0.9, **kwargs: Any
+    ) -> set[Hashable]:
+        """Return a set of classes from the sample's model; see `Calibrated.predict_set_one`."""
+        found: set[Hashable] = self._ask_calibrated(
+            "predict_set_one", x, coverage=coverage, **kwargs
+        )
+        return found
+
 
 class KeyedRegressor(KeyedModels, base.Regressor):
     """`KeyedModels` whose prototype is a regressor."""
@@ -270,6 +315,15 @@ class KeyedRegressor(KeyedModels, base.Regressor):
         """Predict the target with the model of the sample's key."""
         return self._ask("predict_one", x, **kwargs)
 
+    def predict_interval_one(
+        self, x: Mapping[Any, Any], coverage: float = 0.9, **kwargs: Any
+    ) -> tuple[float, float]:
+        """Return an interval from the sample's model; see `Calibrated.predict_interval_one`."""
+        found: tuple[float, float] = self._ask_calibrated(
+            "predict_interval_one", x, coverage=coverage, **kwargs
+        )
+        return found
+
 
 class KeyedDetector(KeyedModels, base.AnomalyDetector):
     """`KeyedModels` whose prototype is an anomaly detector."""
@@ -281,6 +335,12 @@ class KeyedDetector(KeyedModels, base.AnomalyDetector):
     def score_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
         """Return the anomaly score from the model of the sample's key."""
         return float(self._ask("score_one", x, **kwargs))
+
+
+if TYPE_CHECKING:
+
+    class _KeyedPipelines(KeyedClassifier, KeyedRegressor, KeyedDetector):
+        """Type of `KeyedModels` whose prototype is a pipeline, with the methods of all classes."""
 
 
 class _KeyedWorker:

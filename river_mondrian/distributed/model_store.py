@@ -12,53 +12,48 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from river import base, compose
 
-from ..arguments import told
+from ..arguments import plain_key
 from ..files.store import load, save
 
 # Size of the store's data for each model besides the model itself, in bytes.
 ENTRY_BYTES = 400
 
 
-def plain_key(key: Any) -> Any:
-    """Return a key with Python's integers and strings in place of NumPy's."""
-    if isinstance(key, np.generic):
-        return key.item()
-    return tuple(map(plain_key, key)) if type(key) is tuple else key
-
-
 def text_of(key: Any) -> str:
-    """Return the text of a key; different keys have different texts.
-
-    Raises
-    ------
-    TypeError
-        If the key is not a string, an integer, or a tuple of strings and integers.
-
-    """
-    key = plain_key(key)
-    if type(key) in (str, int):
-        return f"{type(key).__name__} {key!r}"
+    """Return the text of a key; different keys have different texts."""
     if type(key) is tuple:
         return f"({', '.join(map(text_of, key))})"
-    raise TypeError(f"a key must be a string, an integer or a tuple of these, got {told(key)}")
+    return f"{type(key).__name__} {key!r}"
 
 
 def digest_of(key: Hashable) -> str:
     """Return a 128-bit hash of a key in hexadecimal, which is the same in all processes."""
-    text = text_of(key).encode("utf-8", "surrogatepass")
+    text = text_of(plain_key(key, "a key")).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def kind_of(model: Any) -> str:
+    """Return the names of the classes of a model, of the steps of a pipeline, and of their models.
+
+    Models of the same kind may have different arguments.
+    """
+    parts = list(model.steps.values()) if isinstance(model, compose.Pipeline) else []
+    if isinstance(model, base.Wrapper):
+        parts = [model._wrapped_model]
+    inner = f"({', '.join(map(kind_of, parts))})" if parts else ""
+    return type(model).__name__ + inner
 
 
 class _Ready:
     """A model that is ready for use."""
 
-    __slots__ = ("is_changed", "model", "n_learned", "nbytes")
+    __slots__ = ("is_changed", "model", "n_changes", "nbytes")
 
     def __init__(self, model: Any, is_changed: bool) -> None:
         self.model, self.is_changed = model, is_changed
-        self.n_learned = 0
+        self.n_changes = 0
         self.nbytes = ENTRY_BYTES + model._raw_memory_usage
 
 
@@ -67,21 +62,30 @@ class ModelStore:
 
     Parameters
     ----------
+    prototype
+        A model of the kind that the store holds.
     n_ready
         Largest number of models that are ready for use. Other models are pickled and compressed in
         memory.
     max_bytes
         Largest size of all models in memory, in bytes; None for no bound.
     folder
-        Folder for models without room in memory. Models that are already in the folder are used.
+        Folder for models without room in memory. Models that are already in the folder are used,
+        unless they are of another kind.
     trusted
         Whether models are pickled in the folder, instead of saved by `save`.
 
     """
 
     def __init__(
-        self, n_ready: int, max_bytes: int | None, folder: str | None, trusted: bool
+        self,
+        prototype: Any,
+        n_ready: int,
+        max_bytes: int | None,
+        folder: str | None,
+        trusted: bool,
     ) -> None:
+        self._kind = kind_of(prototype)
         self._n_ready, self._max_bytes = n_ready, max_bytes
         self._folder = None if folder is None else Path(folder)
         self._trusted = trusted
@@ -89,6 +93,11 @@ class ModelStore:
         # For each key: the packed model, and whether the model has changed since it was saved.
         self._packed: OrderedDict[Hashable, tuple[bytes, bool]] = OrderedDict()
         self.nbytes = 0
+        if self._folder is not None:
+            # Any model shows whether the folder is for models of this kind.
+            for path in self._folder.glob("[0-9a-f][0-9a-f]/[0-9a-f]*"):
+                self._load(path)
+                break
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._packed)
@@ -114,7 +123,6 @@ class ModelStore:
 
     def put(self, key: Hashable, model: Any) -> None:
         """Add the model of a new key."""
-        text_of(key)
         self._add(key, model, True)
 
     def _add(self, key: Hashable, model: Any, is_changed: bool) -> None:
@@ -125,12 +133,12 @@ class ModelStore:
         self.nbytes += ready.nbytes - (0 if packed is None else ENTRY_BYTES + len(packed[0]))
         self.shrink()
 
-    def learned(self, key: Hashable) -> None:
+    def changed(self, key: Hashable) -> None:
         """Mark a key's model as changed by a sample, and update its size at intervals."""
         ready = self._ready[key]
         ready.is_changed = True
-        ready.n_learned += 1
-        n = ready.n_learned
+        ready.n_changes += 1
+        n = ready.n_changes
         # Measuring the size takes longer than learning, so the size is measured only at intervals.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
@@ -187,15 +195,22 @@ class ModelStore:
             part.unlink(missing_ok=True)
             raise
 
+    def _load(self, path: Path) -> tuple[Any, Any]:
+        """Return the key and the model in a file."""
+        if self._trusted:
+            key, model = pickle.loads(path.read_bytes())
+        else:
+            model, extra = load(path, with_extra=True)
+            key = extra["key"]
+        if kind_of(model) != self._kind:
+            raise ValueError(f"{path} has a {kind_of(model)}, but the prototype is a {self._kind}")
+        return key, model
+
     def _read(self, key: Hashable) -> Any:
         if self._folder is None or not self.path_of(key).exists():
             return None
         path = self.path_of(key)
-        if self._trusted:
-            known, model = pickle.loads(path.read_bytes())
-        else:
-            model, extra = load(path, with_extra=True)
-            known = extra["key"]
+        known, model = self._load(path)
         if known != key:
             raise ValueError(f"{path} has the model of {known!r} instead of {key!r}")
         return model

@@ -6,13 +6,15 @@ import inspect
 import math
 import pickle
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 from river import base, compose
 
-from ..arguments import check_flag, check_integer, is_real
-from ..frames import native_frame, native_series, read_labels, read_targets, rows_of
+from ..arguments import check_flag, check_integer, is_real, plain_key
+from ..frames import _listed, native_frame, native_series, read_labels, read_targets, rows_of
+from ..inputs import _warn
+from ..learners.late_labels import MANY_UNCLAIMED, Change, WaitingPredictions, key_of
 from ..learners.quantile_tracking import (
     NO_ERRORS,
     Classes,
@@ -28,16 +30,6 @@ from ..model import Model, Steps, new_lock
 from ..predictive import PredictiveDistribution
 
 
-def key_of(x: Mapping[Any, Any]) -> Hashable | None:
-    """Return a hashable key of a sample (NaN becomes None); None if a value is not hashable."""
-    try:
-        key = (*x, *[None if value != value else value for value in x.values()])
-        hash(key)
-    except (AttributeError, TypeError, ValueError):
-        return None
-    return key
-
-
 def check_coverage(coverage: Any) -> None:
     """Refuse a coverage that is not between 0 and 1."""
     if not (is_real(coverage) and 0.0 < coverage < 1.0):
@@ -51,7 +43,34 @@ def final_of(model: Any) -> Any:
     return model
 
 
-class Calibrated(Model, base.Wrapper[Any], base.Estimator):
+class _Wrapper(Model, base.Wrapper[Any], base.Estimator):
+    """Arguments and state of `Calibrated`."""
+
+    # Thresholds before the first label. They are never changed: an update returns new thresholds.
+    _UNTRACKED: ClassVar[Any] = None
+
+    # `Calibrated` has no `__init__`, because type checkers would then ignore its `__new__`.
+    def __init__(self, model: Any, by_class: bool = False, max_pending: int = 10_000) -> None:
+        if not isinstance(final_of(model), (base.Regressor, base.Classifier)):
+            raise TypeError(f"model must be a regressor or a classifier, got {model!r}")
+        check_flag("by_class", by_class)
+        check_integer("max_pending", max_pending, 1)
+        final = final_of(model)
+        self._lock = new_lock()
+        self.model = model
+        self.by_class = by_class
+        self.max_pending = max_pending
+        self._n_learned = 0
+        self._waiting = WaitingPredictions()
+        # Warnings that have been given.
+        self._warned: set[str] = set()
+        self._tracked: Any = self._UNTRACKED
+        self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
+        # Whether `learn_one` of the model accepts an earlier prediction of the sample.
+        self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
+
+
+class Calibrated(_Wrapper):
     """Calibrated intervals or sets of classes, for a regressor or classifier.
 
     The wrapper compares the model's predictions with the labels. It corrects the width of intervals
@@ -60,11 +79,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
-    values. `learn_one` then compares the label with the stored prediction. If a sample was not
-    predicted, `learn_one` predicts it first. Equal samples that are predicted between two calls of
-    `learn_one` count as one prediction. If labels come late, `AdaptiveMondrianForestRegressor`
-    updates the weights of its experts with the errors of the stored predictions.
+    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
+    `learn_one` finds the prediction of an equal sample, with the same values of the same features.
+    `learn_one` then compares the label with the stored prediction. If a sample was not predicted,
+    `learn_one` predicts it first. If labels come late, `AdaptiveMondrianForestRegressor` updates
+    the weights of its experts with the errors of the stored predictions.
 
     Parameters
     ----------
@@ -77,8 +96,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of different samples that wait for their label. Beyond this number, the
-        oldest samples are dropped.
+        Largest number of ids, and of different samples without ids, that wait for their labels.
+        Beyond this number, the oldest predictions are dropped.
 
     Notes
     -----
@@ -94,6 +113,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d
     = 25 on. The coverage may exceed the requested coverage if errors or probabilities have few
     different values.
+
+    Equal samples without ids may wait at the same time. A label then belongs to the latest of their
+    predictions that is at least as old as the earliest label so far, counted in predictions. A
+    prediction without an id expires after 1,000 further labels, or after twice the longest delay of
+    a label so far if this is more.
 
     Examples
     --------
@@ -127,34 +151,26 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     """
 
     _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
-    # Thresholds before the first label. They are never changed: an update returns new thresholds.
-    _UNTRACKED: ClassVar[Any]
 
-    def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Self:
+    @overload
+    def __new__(cls, model: base.Regressor, *args: Any, **kwargs: Any) -> CalibratedRegressor: ...
+    @overload
+    def __new__(cls, model: base.Classifier, *args: Any, **kwargs: Any) -> CalibratedClassifier: ...
+    @overload
+    def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> _CalibratedPipeline: ...
+    def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return a `CalibratedRegressor` or a `CalibratedClassifier`, depending on the model."""
         final = final_of(model)
         for kind, made in cls._KINDS.items() if cls is Calibrated else ():
             if isinstance(final, kind):
-                return object.__new__(made)  # type: ignore[return-value]
+                return object.__new__(made)
         return object.__new__(cls)
 
-    def __init__(self, model: Any, by_class: bool = False, max_pending: int = 10_000) -> None:
-        if not isinstance(final_of(model), tuple(self._KINDS)):
-            raise TypeError(f"model must be a regressor or a classifier, got {model!r}")
-        check_flag("by_class", by_class)
-        check_integer("max_pending", max_pending, 1)
-        final = final_of(model)
-        self._lock = new_lock()
-        self.model = model
-        self.by_class = by_class
-        self.max_pending = max_pending
-        self._n_learned = 0
-        # Predictions of samples that wait for their label, the oldest first.
-        self._waiting: dict[Hashable, tuple[Any, ...]] = {}
-        self._tracked: Any = self._UNTRACKED
-        self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
-        # Whether `learn_one` of the model accepts an earlier prediction of the sample.
-        self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model
+
+        yield {"model": linear_model.LinearRegression()}
 
     @staticmethod
     def _read(y: Any, n: int, like: Any) -> Any:
@@ -178,31 +194,64 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """Return the thresholds, updated with a label that is `delay` samples late."""
         raise NotImplementedError
 
-    def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
+    def _interval(self, x: Mapping[Any, Any], id: Any, coverage: float) -> tuple[float, float]:
         """Return an interval that contains the target with the requested coverage."""
         raise TypeError(f"predict_interval_one needs a regressor, but the model is {self.model!r}")
 
-    def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
+    def _set(self, x: Mapping[Any, Any], id: Any, coverage: float, exact: bool) -> set[Hashable]:
         """Return a set of classes that contains the label with the requested coverage."""
         raise TypeError(f"predict_set_one needs a classifier, but the model is {self.model!r}")
 
-    def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
-        """Return a prediction of a sample, and store it until the sample's label comes."""
-        key, waiting = key_of(x), self._waiting
-        records = waiting.get(key, ())
-        # Repeated predictions of a sample count as one prediction until the next `learn_one`.
-        if records and records[-1].n_learned == self._n_learned:
-            return records[-1]
-        predicted = self._predict(x, point)
-        if key is not None:
-            if records:
-                records = records[-self.max_pending + 1 :] if self.max_pending > 1 else ()
-            elif len(waiting) >= self.max_pending:
-                del waiting[next(iter(waiting))]
-            waiting[key] = (*records, predicted)
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            _warn(text)
+
+    def _change(self, change: Change) -> None:
+        """Make a change; if it is interrupted, the next call completes it."""
+        self._pending = Steps([change])
+        change()
+        self._pending = None
+
+    def _predicted(
+        self, x: Mapping[Any, Any], id: Any, call: str | None = None, point: Any = None
+    ) -> Any:
+        """Return a prediction of a sample, and store it until the sample's label comes.
+
+        `call` is a call that is not repeated for a sample, or None (see `to_add`).
+        """
+        waiting = self._waiting
+        if id is not None:
+            key = plain_key(id, "id")
+            predicted = self._predict(x, point)
+            self._change(waiting.to_add_id(key, predicted, self.max_pending))
+            return predicted
+        try:
+            key = key_of(x)
+        except TypeError as error:
+            predicted = self._predict(x, point)
+            self._warn_once(
+                f"a prediction is not stored until its label comes, because {error}, which cannot "
+                "be compared: pass the same id to the methods that predict and learn the sample"
+            )
+            return predicted
+        predicted = waiting.latest(key, self._n_learned)
+        if predicted is None:
+            predicted = self._predict(x, point)
+        self._change(waiting.to_add(key, predicted, call, self.max_pending))
         return predicted
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
+    def _claimed(self, x: Mapping[Any, Any], id: Any) -> tuple[Any, Change]:
+        """Return the stored prediction of a sample or None, and a function that removes it."""
+        if id is not None:
+            return self._waiting.to_claim_id(plain_key(id, "id"))
+        try:
+            return self._waiting.to_claim(key_of(x), self._n_learned)
+        except TypeError:
+            # The sample cannot be compared.
+            return None, lambda: None
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
         """Update the thresholds and the model with a sample.
 
         Parameters
@@ -211,15 +260,16 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             A sample, with the features and values with which it was predicted.
         y
             The sample's target or label.
+        id
+            The id with which the sample was predicted, if it had an id.
         **kwargs
             Other arguments of the model's `learn_one`, for example a weight.
 
         """
         with self._lock:
             self._enter()
-            key = key_of(x)
-            records = self._waiting.get(key, ())
-            predicted = records[0] if records else self._predict(x)
+            stored, claim = self._claimed(x, id)
+            predicted = self._predict(x) if stored is None else stored
             delay = self._n_learned - predicted.n_learned
             try:
                 tracked = self._judged(predicted, y, delay)
@@ -236,24 +286,33 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             def finish_if_learned() -> None:
                 if is_learned or (n_before is not None and final.n_samples != n_before):
                     self._tracked, self._n_learned = tracked, n_learned
-                    if records[1:]:
-                        self._waiting[key] = records[1:]
-                    elif records:
-                        self._waiting.pop(key, None)
+                    claim()
 
             self._pending = Steps([finish_if_learned])
             self.model.learn_one(x, y, **kwargs)
             is_learned = True
             finish_if_learned()
             self._pending = None
+            if stored is None and self._waiting.are_unclaimed(self._n_learned):
+                self._warn_once(
+                    f"the last {MANY_UNCLAIMED} labels belong to no stored prediction, although "
+                    f"{MANY_UNCLAIMED} predictions wait for labels. A sample must be equal when it "
+                    "is predicted and when it is learned, or have an id. If a transformer changes "
+                    "samples, wrap the pipeline, as in Calibrated(StandardScaler() | model). If "
+                    "predicted samples have no labels, ignore this warning"
+                )
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Mapping[Any, Any], id: Any = None, **kwargs: Any) -> Any:
         """Return the model's prediction.
 
         Parameters
         ----------
         x
             A sample.
+        id
+            An id of the sample, to find this prediction when the label comes: a string, an integer,
+            or a tuple of strings and integers. A new prediction with the same id replaces the
+            prediction.
         **kwargs
             Other arguments of the model's `predict_one`.
 
@@ -265,10 +324,22 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         with self._lock:
             self._enter()
             found = self.model.predict_one(x, **kwargs)
-            self._predicted(x, found)
+            self._predicted(x, id, "predict_one", found)
             return found
 
-    def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
+    @staticmethod
+    def _rows(X: Any, id: Any) -> tuple[Any, list[dict[Any, Any]], list[Any]]:
+        """Return a frame, its rows and their ids; a column of ids is no feature."""
+        frame, rows = rows_of(X)
+        if id is None:
+            return frame, rows, [None] * len(rows)
+        if isinstance(id, (str, int)):
+            what, ids = f"column {id!r}", [row.pop(id, None) for row in rows]
+        else:
+            what, ids = "the id", _listed(id, len(rows), "ids", frame)
+        return frame, rows, [plain_key(one, f"{what} in row {i}") for i, one in enumerate(ids)]
+
+    def learn_many(self, X: Any, y: Any, id: Any = None, **kwargs: Any) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         If the model refuses a row, the rows before it have been learned.
@@ -280,21 +351,25 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             nulls and NaN are missing values.
         y
             The targets or labels of the rows, by position.
+        id
+            The ids with which the rows were predicted: a list, or the name of a column of `X`.
         **kwargs
             Other arguments of the model's `learn_one`, the same for all rows.
 
         """
-        frame, rows = rows_of(X)
-        for x, one in zip(rows, self._read(y, len(rows), frame), strict=True):
-            self.learn_one(x, one, **kwargs)
+        frame, rows, ids = self._rows(X, id)
+        for x, one, key in zip(rows, self._read(y, len(rows), frame), ids, strict=True):
+            self.learn_one(x, one, key, **kwargs)
 
-    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+    def predict_many(self, X: Any, id: Any = None, **kwargs: Any) -> Any:
         """Predict the rows of a frame, with the same results as `predict_one` on each row.
 
         Parameters
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+        id
+            Ids of the rows: a list, or the name of a column of `X`, which is then no feature.
         **kwargs
             Other arguments of the model's `predict_one`.
 
@@ -304,12 +379,12 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         pandas series has the index of `X`.
 
         """
-        frame, rows = rows_of(X)
-        found = [self.predict_one(x, **kwargs) for x in rows]
+        frame, rows, ids = self._rows(X, id)
+        found = [self.predict_one(x, key, **kwargs) for x, key in zip(rows, ids, strict=True)]
         return native_series(found, name=None, like=frame)
 
     def predict_interval_one(
-        self, x: Mapping[Any, Any], coverage: float = 0.9
+        self, x: Mapping[Any, Any], coverage: float = 0.9, id: Any = None
     ) -> tuple[float, float]:
         """Return an interval that contains the target with the requested coverage.
 
@@ -319,6 +394,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             A sample.
         coverage
             The requested share of targets inside their intervals, between 0 and 1.
+        id
+            An id of the sample, as for `predict_one`.
 
         Returns
         -------
@@ -336,10 +413,14 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         check_coverage(coverage)
         with self._lock:
             self._enter()
-            return self._interval(x, coverage)
+            return self._interval(x, id, coverage)
 
     def predict_set_one(
-        self, x: Mapping[Any, Any], coverage: float = 0.9, exact: bool = False
+        self,
+        x: Mapping[Any, Any],
+        coverage: float = 0.9,
+        exact: bool = False,
+        id: Any = None,
     ) -> set[Hashable]:
         """Return a set of probable classes that contains the label with the requested coverage.
 
@@ -353,6 +434,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             Whether a set may be empty. With `exact=False`, every set contains the most probable
             class. The coverage is then at least the model's accuracy, which may exceed the
             requested coverage.
+        id
+            An id of the sample, as for `predict_one`.
 
         Returns
         -------
@@ -370,19 +453,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         check_flag("exact", exact)
         with self._lock:
             self._enter()
-            return self._set(x, coverage, exact)
+            return self._set(x, id, coverage, exact)
 
 
 class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
     """A calibrated regressor: `Calibrated` whose model is a regressor."""
 
     _UNTRACKED: ClassVar[Errors] = NO_ERRORS
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river import linear_model
-
-        yield {"model": linear_model.LinearRegression()}
 
     @staticmethod
     def _read(y: Any, n: int, like: Any) -> Any:
@@ -422,8 +499,8 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
     def _judged(self, predicted: Interval, y: float, delay: int) -> Errors:
         return judge(self._tracked, predicted, float(y), delay)
 
-    def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
-        predicted = self._predicted(x)
+    def _interval(self, x: Mapping[Any, Any], id: Any, coverage: float) -> tuple[float, float]:
+        predicted = self._predicted(x, id)
         if self._tracked.n == 0 or not math.isfinite(predicted.centre):
             return -math.inf, math.inf
         return ends_of(predicted, coverage)
@@ -451,16 +528,18 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         tracked: Mapping[Hashable, Odds] = self._tracked
         return judge_label(tracked, predicted, y, self.by_class, delay)
 
-    def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
-        return set_of(self._predicted(x), coverage, self.by_class, exact)
+    def _set(self, x: Mapping[Any, Any], id: Any, coverage: float, exact: bool) -> set[Hashable]:
+        return set_of(self._predicted(x, id), coverage, self.by_class, exact)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+    def predict_proba_one(self, x: Mapping[Any, Any], id: Any = None, **kwargs: Any) -> Any:
         """Return the model's probabilities of classes.
 
         Parameters
         ----------
         x
             A sample.
+        id
+            An id of the sample, as for `predict_one`.
         **kwargs
             Other arguments of the model's `predict_proba_one`.
 
@@ -471,16 +550,18 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         """
         with self._lock:
             self._enter()
-            found = self._predicted(x).probabilities
+            found = self._predicted(x, id, "predict_proba_one").probabilities
             return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(found)
 
-    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+    def predict_proba_many(self, X: Any, id: Any = None, **kwargs: Any) -> Any:
         """Predict the probability of each class for the rows of a frame.
 
         Parameters
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+        id
+            Ids of the rows, as for `predict_many`.
         **kwargs
             Other arguments of the model's `predict_proba_one`.
 
@@ -490,11 +571,18 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         of probabilities for each class.
 
         """
-        frame, rows = rows_of(X)
-        found = [self.predict_proba_one(x, **kwargs) for x in rows]
+        frame, rows, ids = self._rows(X, id)
+        pairs = zip(rows, ids, strict=True)
+        found = [self.predict_proba_one(x, key, **kwargs) for x, key in pairs]
         labels = dict.fromkeys(label for one in found for label in one)
         columns = {label: [one.get(label, 0.0) for one in found] for label in labels}
         return native_frame(columns, like=frame)
+
+
+if TYPE_CHECKING:
+
+    class _CalibratedPipeline(CalibratedRegressor, CalibratedClassifier):  # type: ignore[misc]
+        """Type of `Calibrated` whose model is a pipeline, with the methods of both classes."""
 
 
 Calibrated._KINDS.update(

@@ -18,6 +18,7 @@ _NAMES = {
     "learners.quantile_tracking": (
         "PredictedClasses:Classes PredictedInterval:Interval TrackedErrors:Errors TrackedOdds:Odds"
     ),
+    "learners.late_labels": "WaitingPredictions",
     "estimators.density": "DensityForest",
     "estimators.dual": "DualOGDClassifier",
     "estimators.classifier": "MondrianForestClassifier",

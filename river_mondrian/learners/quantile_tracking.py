@@ -75,9 +75,14 @@ def log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
+def upper_log_odds(coverage: float) -> float:
+    """Return the log-odds of a coverage's upper quantile, which would be rounded to 1 near 1."""
+    return math.log((1.0 + coverage) / (1.0 - coverage))
+
+
 # Log-odds of the quantiles of coverage 0 and of each level. Between two levels, thresholds are
 # linear in the log-odds.
-PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
+PLACES = tuple(map(upper_log_odds, (0.0, *LEVELS)))
 
 
 @functools.lru_cache
@@ -86,7 +91,7 @@ def place_of(coverage: float) -> tuple[int, float]:
 
     The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0.
     """
-    place = log_odds((1.0 + coverage) / 2.0)
+    place = upper_log_odds(coverage)
     i = min(bisect_right(PLACES, place), len(LEVELS))
     return i, (place - PLACES[i - 1]) / (PLACES[i] - PLACES[i - 1])
 

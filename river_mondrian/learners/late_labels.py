@@ -1,0 +1,211 @@
+"""Predictions that wait for their labels, found by an id or by an equal sample.
+
+Equal samples may wait at the same time, and some labels may never come. Then the label of a sample
+belongs to one of several predictions. It is assumed that no label comes earlier than the earliest
+label so far, counted in predictions. The label belongs to the latest prediction that is old enough,
+or to the oldest prediction if none is old enough. Predictions of the sample that are older have
+lost their labels, and are dropped. This choice is correct if each label has the same delay, whether
+or not labels are missing, and if no two equal samples wait at the same time.
+
+The first label belongs to the first prediction if they have equal samples. Otherwise earlier labels
+are missing, and the first label belongs to the latest prediction of its sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from ..arguments import told
+from ..inputs import as_dict, level_of, number_of, ordered
+
+# A prediction without an id expires after this number of labels, or after twice the longest delay
+# so far if this is more.
+LONGEST = 1000
+# Number of labels without stored predictions, and of waiting samples, that show that labels do not
+# find their predictions.
+MANY_UNCLAIMED = 100
+
+# Types of numbers that Python compares.
+NUMBERS = frozenset({float, int, bool})
+
+Entries = tuple[tuple[int, Any], ...]
+Change = Callable[[], None]
+
+
+def key_of(x: Mapping[Any, Any] | str) -> Hashable:
+    """Return a key that equal samples share: samples with equal features that are not missing.
+
+    Numbers of all types, truth values and 0-dimensional arrays are compared as numbers. Other
+    values are compared as levels. The order of features does not matter. A sample may be a text.
+
+    Raises
+    ------
+    TypeError
+        If the sample or a value cannot be compared.
+
+    """
+    if isinstance(x, str):
+        return float(level_of(x))
+    x = as_dict(x)
+    names = ordered(x)
+    values = [x[name] for name in names]
+    # Usually all values are numbers.
+    if not NUMBERS.issuperset(map(type, values)) or [value for value in values if value != value]:
+        found = {name: _comparable(name, value) for name, value in zip(names, values, strict=True)}
+        names = [name for name, value in found.items() if value == value]
+        values = [found[name] for name in names]
+    return (*names, *values)
+
+
+def _comparable(name: Hashable, value: Any) -> float:
+    """Return a number that equal values share; NaN if the value is missing."""
+    number = None
+    if not isinstance(value, str):
+        number = value if type(value) in NUMBERS else number_of(value)
+    try:
+        return float(level_of(value)) if number is None else number
+    except TypeError:
+        raise TypeError(f"feature {name!r} is {told(value)}") from None
+
+
+class WaitingPredictions:
+    """Predictions that wait for their labels.
+
+    The methods that begin with `to_` return a function that makes a change. Calling the function
+    again has no effect, so an interrupted change can be completed.
+
+    Attributes
+    ----------
+    by_id
+        Predictions by id, the oldest first.
+    by_sample
+        For each sample, numbers and predictions in their order. The samples are in the order of
+        their latest predictions.
+    n
+        Number of predictions without an id.
+    calls
+        Calls that have returned the latest prediction.
+    least
+        Smallest number of predictions between a prediction and its label; None before a label.
+    longest
+        Largest number of labels between a prediction and its label.
+    n_at_claim
+        Number of labels after the last label with a stored prediction.
+
+    """
+
+    def __init__(self) -> None:
+        self.by_id: dict[Hashable, Any] = {}
+        self.by_sample: dict[Hashable, Entries] = {}
+        self.n = 0
+        self.calls: frozenset[str] = frozenset()
+        self.least: int | None = None
+        self.longest = 0
+        self.n_at_claim = 0
+
+    def __len__(self) -> int:
+        return len(self.by_id) + len(self.by_sample)
+
+    def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
+        """Return the entry to which a label belongs, and all entries that are not older.
+
+        `least` is the smallest number of predictions since. Predictions between the same two labels
+        have the same age.
+        """
+        chosen = entries[0]
+        if len(entries) == 1:
+            return chosen, entries
+        for entry in entries[1:]:
+            if self.n - 1 - entry[0] >= least:
+                chosen = entry
+        oldest = chosen[1].n_learned
+        return chosen, tuple([entry for entry in entries if entry[1].n_learned >= oldest])
+
+    def latest(self, key: Hashable, n_learned: int) -> Any:
+        """Return a sample's prediction if there was no label since; else None."""
+        entries = self.by_sample.get(key)
+        return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
+
+    def to_add(self, key: Hashable, predicted: Any, call: str | None, most: int) -> Change:
+        """Add a prediction; beyond `most` samples, drop the sample predicted least recently.
+
+        Successive calls for one sample count as one prediction, unless the same `call` is repeated.
+        If `call` is None, the call may be repeated.
+        """
+        number, entries = self.n, self.by_sample.get(key, ())
+        calls = frozenset(() if call is None else (call,))
+        is_latest = entries and entries[-1][0] == number - 1 and entries[-1][1] is predicted
+        if is_latest and call not in self.calls:
+            number, calls, entries = number - 1, calls | self.calls, entries[:-1]
+        kept = entries
+        if entries and self.least is not None:
+            kept = self._choose(entries, self.least)[1]
+        if kept and kept[0][0] <= number - most:
+            kept = tuple([entry for entry in kept if entry[0] > number - most])
+        kept = (*kept, (number, predicted))
+
+        def add() -> None:
+            self.by_sample.pop(key, None)
+            self.by_sample[key] = kept
+            self.n, self.calls = number + 1, calls
+            while len(self.by_sample) > most:
+                del self.by_sample[next(iter(self.by_sample))]
+
+        return add
+
+    def to_add_id(self, key: Hashable, predicted: Any, most: int) -> Change:
+        """Add or replace the prediction of an id; beyond `most` ids, drop the oldest."""
+
+        def add() -> None:
+            self.by_id.pop(key, None)
+            self.by_id[key] = predicted
+            while len(self.by_id) > most:
+                del self.by_id[next(iter(self.by_id))]
+
+        return add
+
+    def to_claim(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
+        """Return the prediction for a sample's label, and remove it; None if there is none."""
+        entries = self.by_sample.get(key)
+        if not entries:
+            return None, lambda: self._expire(n_learned + 1)
+        least = self.least
+        if least is None:
+            is_first = entries[0][0] == 0 and entries[0][1].n_learned == n_learned
+            least = self.n if is_first else 0
+        (number, predicted), entries = self._choose(entries, least)
+        rest = tuple([entry for entry in entries if entry[0] != number])
+        gap = self.n - 1 - number
+        least = gap if self.least is None else min(gap, self.least)
+        longest = max(self.longest, n_learned - predicted.n_learned)
+
+        def claim() -> None:
+            if rest:
+                self.by_sample[key] = rest
+            else:
+                self.by_sample.pop(key, None)
+            self.least, self.longest, self.n_at_claim = least, longest, n_learned + 1
+            self._expire(n_learned + 1)
+
+        return predicted, claim
+
+    def to_claim_id(self, key: Hashable) -> tuple[Any, Change]:
+        """Return the prediction for the label of an id, and remove it; None if there is none."""
+        return self.by_id.get(key), lambda: self.by_id.pop(key, None)
+
+    def _expire(self, n_learned: int) -> None:
+        """Drop the samples whose latest predictions are too old."""
+        least = n_learned - max(LONGEST, 2 * self.longest)
+        while self.by_sample:
+            key, entries = next(iter(self.by_sample.items()))
+            if entries[-1][1].n_learned >= least:
+                break
+            del self.by_sample[key]
+
+    def are_unclaimed(self, n_learned: int) -> bool:
+        """Return whether many predictions wait and many labels have not found a prediction."""
+        if len(self.by_sample) < MANY_UNCLAIMED:
+            return False
+        first = next(iter(self.by_sample.values()))[0][1].n_learned
+        return n_learned - max(self.n_at_claim, first) >= MANY_UNCLAIMED
