@@ -87,15 +87,15 @@ COUNT_CUTS = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 7.5, 10.5, 15.5, 22.5, 31.5, 45.5, 6
 
 # Bettors: each remembers ranks for some number of samples. A memory is the number of ranks, two
 # sums, and counts of ranks in cells, all discounted.
-KEPT = (1.0 - 1.0 / 64.0, 1.0 - 1.0 / 256.0, 1.0 - 1.0 / 1024.0)
+KEPT = (1.0 - 1.0 / 32.0, 1.0 - 1.0 / 128.0, 1.0 - 1.0 / 1024.0)
 N_MEMORIES, N_BETS = 3, 3
 N_BETTORS = N_MEMORIES * N_BETS
-EDGES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-SIZES = (0.02, 0.08, 0.2, 0.2, 0.2, 0.2, 0.08, 0.02)
+EDGES = [0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.0]
 N_CELLS = 8
+N_EDGES = N_CELLS + 1
 N_NUMBERS = 3 + N_CELLS
 # Number of uniform ranks that a memory holds at first, for the first two bets and for cells.
-PRIOR, CELL_PRIOR = 16.0, 16.0
+PRIOR, CELL_PRIOR = 4.0, 4.0
 # Largest slope of a bet.
 STEEPEST = 0.9
 # One-sided bettors bet on ranks below these.
@@ -155,6 +155,8 @@ class Monitor(Record):
     cuts: Float64s = sized("n_rows", N_CUTS)
     counts: Int32s = sized("n_rows", N_BINS, bounds=Bounds(0))
     thirds: Float64s = sized(2)
+    # Edges of the cells in which ranks are counted, from 0 to 1.
+    edges: Float64s = sized("n_channels", N_EDGES, bounds=Bounds(0.0, 1.0))
     # Whether each feature has been absent.
     is_apart: Int64s = sized("n_inputs", bounds=Bounds(0, 1))
     # The bar of each kind. For each bettor: R, its CUSUM, and the sample at which that began.
@@ -427,8 +429,9 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
     """
     p, one, total = m.ranks[c], m.ones[c], 0.0
     cell = 0
-    for k in range(N_CELLS - 1):
-        cell += 1 if EDGES[k] <= p else 0
+    edges = m.edges.part(N_EDGES * c, N_EDGES)
+    for k in range(1, N_CELLS):
+        cell += 1 if edges[k] <= p else 0
     for r in range(N_MEMORIES):
         memory = m.memories.part(N_NUMBERS * (N_MEMORIES * c + r), N_NUMBERS)
         n = memory[0]
@@ -442,7 +445,7 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
             first, second, third = 2.0 * p - 1.0, 6.0 * p * (p - 1.0) + 1.0, 0.0
             e0 = 1.0 + _slope(memory[1], n, 1.0 / 3.0, -STEEPEST) * first
             e1 = 1.0 + _slope(memory[2], n, 1.0 / 5.0, -STEEPEST) * second
-            size = SIZES[cell]
+            size = edges[cell + 1] - edges[cell]
             e2 = (memory[3 + cell] / size + CELL_PRIOR) / (n + CELL_PRIOR)
         for k in range(N_NUMBERS):
             memory[k] *= KEPT[r]
@@ -734,10 +737,13 @@ class MonitorTable(Learned[Monitor]):
         """Set the cuts, the levels and the bars of all channels."""
         m, known = self.record, self.learned
         known["ones"][:] = 1.0
+        known["edges"][:] = EDGES
         cuts, firsts, is_number = known["cuts"], known["firsts"], known["n_levels"] == 0
         cuts[:] = np.pad(COUNT_CUTS, (0, N_CUTS - len(COUNT_CUTS)), constant_values=np.inf)
         for j, found in enumerate(levels):
             known["levels"][firsts[j] : firsts[j] + len(found)] = found
+            for k, level in enumerate(found):
+                known["edges"][firsts[j] + k] = _edges_of((rows[:, j] == level).mean())
             if is_number[j]:
                 cuts[firsts[j]] = cuts_of(rows[:, j])
         for k, j in enumerate(known["dependent"].tolist()):
@@ -755,6 +761,8 @@ class MonitorTable(Learned[Monitor]):
                 cuts[at + 3 + k] = cuts_of(np.abs(errors[third == k]))
         else:
             known["levels"][y_at:at] = np.arange(at - y_at)
+            for k in range(at - y_at):
+                known["edges"][y_at + k] = _edges_of((y == k).mean())
         sizes = {"inputs": y_at, "labels": at - y_at, "relation": m.n_channels() - at}
         n_kinds = sum(sizes[kind] > 0 for kind in self.kinds)
         for k, kind in enumerate(KINDS):
@@ -763,34 +771,29 @@ class MonitorTable(Learned[Monitor]):
 
     # Reports.
 
-    def evidence(self) -> tuple[Floats, Ints]:
-        """Return the log evidence of each channel, and the sample at which a change began."""
-        found = self.learned["evidence"]
+    def report(self, is_final: bool) -> tuple[Any, ...]:
+        """Return the fields of the report of the latest alarm.
+
+        The log evidence of a report is log(R / t), because the mean of R / t is 1 after t samples
+        without a change.
+        """
+        m, found = self.record, self.learned["evidence"]
+        starts = self.learned["starts"][np.arange(len(found)), found.argmax(axis=1)]
         with np.errstate(divide="ignore"):
             logs = np.log(found.mean(axis=1)) + self.learned["n_scaled"] * math.log(SCALE)
-        return logs, self.learned["starts"][np.arange(len(found)), found.argmax(axis=1)]
-
-    def report(self, is_final: bool) -> tuple[Any, ...]:
-        """Return the fields of the report of the latest alarm."""
-        m, (logs, starts) = self.record, self.evidence()
-        ends = [0, m.y_at(), m.relation_at(), m.n_channels()]
-        tops = {}
+        ends, tops = [0, m.y_at(), m.relation_at(), m.n_channels()], {}
         for k, kind in enumerate(KINDS):
-            excess = logs[ends[k] : ends[k + 1]] - np.log(self.learned["bars"][k])
+            excess = logs[ends[k] : ends[k + 1]] - math.log(self.learned["bars"][k])
             if len(excess):
                 tops[kind] = float(excess.max()), ends[k] + int(excess.argmax())
-        # The evidence may have fallen below all bars since the alarm.
-        least = min(0.0, max(top for top, _ in tops.values()))
-        found = [kind for kind, (top, _) in tops.items() if top >= least]
-        kinds = tuple(sorted(found, key=lambda kind: -tops[kind][0]))
-        names, labels = self._new_names() if is_final else self.strange
-        inputs = self._channels_of_inputs(names) if "inputs" in kinds else []
-        of_labels = []
-        if "labels" in kinds:
-            own = list(self.labels) if m.y_kind == LABEL else ["target"]
-            of_labels = [(name, "values", m.y_at() + k) for k, name in enumerate(own)]
-            of_labels += [(name, "values", m.relation_at() - 1) for name in labels]
-        features, labels = (_strongest(found, logs) for found in (inputs, of_labels))
+        order = sorted(tops, key=lambda kind: -tops[kind][0])
+        # Since the alarm, the evidence may have fallen below all bars. Then the first kind is kept.
+        kinds = tuple(kind for kind in order if tops[kind][0] >= 0.0 or kind == order[0])
+        logs -= math.log(self.learned["counts"][m.y_at() - 2].sum())
+        new, new_labels = self._new_names() if is_final else self.strange
+        inputs = self._channels_of_inputs(new) if "inputs" in kinds else []
+        outputs = self._channels_of_y(new_labels) if "labels" in kinds else []
+        features, labels = (_strongest(channels, logs) for channels in (inputs, outputs))
         return (
             int(m.alarm_at),
             int(starts[tops[kinds[0]][1]]),
@@ -801,6 +804,13 @@ class MonitorTable(Learned[Monitor]):
             {name: float(logs[c]) for name, (_, c) in labels.items()},
             is_final,
         )
+
+    def _channels_of_y(self, new: list[Hashable]) -> list[tuple[Hashable, str, int]]:
+        """Return the labels of the reference and new labels, with the numbers of channels."""
+        m = self.record
+        names = list(self.labels) if m.y_kind == LABEL else ["target"]
+        found = [(name, "values", m.y_at() + k) for k, name in enumerate(names)]
+        return found + [(name, "new", m.relation_at() - 1) for name in new]
 
     def _channels_of_inputs(self, new: list[Hashable]) -> list[tuple[Hashable, str, int]]:
         """Return the features of the reference and new features, with the names of channels."""
@@ -828,6 +838,11 @@ class MonitorTable(Learned[Monitor]):
             name: labels[k] for name, k in self.next_labels.items() if name not in self.labels
         }
         return _most_frequent(features), _most_frequent(new)
+
+
+def _edges_of(share: float) -> Floats:
+    """Return the edges for a level with a share of the samples: ranks of the level are a cell."""
+    return np.array([0.0, 1.0 - min(max(share, 0.005), 0.995)] + [1.0] * (N_CELLS - 1))
 
 
 def _firsts(n_levels: Ints) -> Ints:
