@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +12,8 @@ import numpy as np
 from river import base
 
 from ..arguments import check_integer, told
-from ..checks import refuse
 from ..frames import mapping_of, read_frame, read_labels
-from ..inputs import as_dict, check_label, check_target, too_large
+from ..inputs import check_label, check_target, too_large
 from ..learners.conformal import (
     ALARM,
     FILLING,
@@ -20,7 +21,8 @@ from ..learners.conformal import (
     FULL,
     KINDS,
     LABEL,
-    MOST_FILLED,
+    MOST_FEATURES,
+    MOST_LEVELS,
     NOTHING,
     TARGET,
     UNKNOWN,
@@ -35,7 +37,7 @@ from ..progress import pieces
 LEAST_REFERENCE = 16
 # Number of the latest drifts that are kept.
 KEPT_DRIFTS = 100
-NAMES_OF_KINDS = {LABEL: "a label", TARGET: "a target"}
+KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 
 
 class Drift(NamedTuple):
@@ -93,7 +95,9 @@ class DriftMonitor(Model, base.Estimator):
         check_integer("grace_period", self.grace_period, LEAST_REFERENCE)
         check_kinds(self.kinds)
         kinds = tuple(kind for kind in KINDS if kind in self.kinds)
-        self._table = MonitorTable(self.every, self.spacing, self.grace_period, kinds, self.seed)
+        bar = self.every / self.spacing
+        self._table = MonitorTable(bar, self.spacing, self.grace_period, kinds)
+        self._table.seed(self.seed)
         # The latest `Drift`s, as plain tuples.
         self._log: tuple[tuple[Any, ...], ...] = ()
 
@@ -120,20 +124,18 @@ class DriftMonitor(Model, base.Estimator):
     def learn_one(self, x: Mapping[Any, Any], y: Any = None) -> None:
         with self._lock:
             self._enter()
-            table = self._table
+            table, n_new = self._table, 0
             kind, y = self._read_y(y)
-            if table.record.phase == WATCHING and table.features.read_known(x, table.vector):
-                n_new, filled_y = 0, np.nan
-                table.strange[0].clear()
-            else:
-                table, n_new, filled_y = self._read(x, y, kind)
-            number = y
+            if table.record.phase != WATCHING or not table.features.read_known(x, table.vector):
+                values = table.features.read(x, levels=True)
+                n_new = len(values.keys() - table.features.places.keys())
+                table.features.write(values, table.vector)
+                if table.is_filling:
+                    table = self._fill(values, y if kind == LABEL else None)
+            number = other = y if kind == TARGET else math.nan
             if kind == LABEL:
-                number = float(table.labels.get(y, len(table.labels)))
-                table.strange[1][:] = [y] if y not in table.labels else []
-            elif kind == UNKNOWN:
-                number = np.nan
-            bad = table.learn(kind, number, filled_y, n_new)
+                number, other = (own.get(y, len(own)) for own in (table.labels, table.next_labels))
+            bad = table.learn(kind, number, other, n_new)
             if bad != DONE:
                 raise too_large(table.features.names[bad], table.vector[bad])
             self._table = table
@@ -141,37 +143,28 @@ class DriftMonitor(Model, base.Estimator):
                 self._enter()
 
     def _read_y(self, y: Any) -> tuple[int, Any]:
-        """Return the kind of y, and the target or the label."""
+        """Return the kind of y, and the checked y."""
         if y is None or self._table.kinds == ("inputs",):
             return UNKNOWN, None
-        is_target = isinstance(y, (float, np.floating))
-        y = check_target(y) if is_target else check_label(y)
-        kind, known = TARGET if is_target else LABEL, self._table.record.y_kind
+        kind, known = LABEL, self._table.record.y_kind
+        if isinstance(y, (float, np.floating)):
+            kind, y = TARGET, check_target(y)
         if known not in (UNKNOWN, kind):
-            raise TypeError(f"y must be {NAMES_OF_KINDS[known]}, as before, got {told(y)}")
-        return kind, y
+            raise TypeError(f"y must be {KINDS_OF_Y[known]}, as before, got {told(y)}")
+        return kind, y if kind == TARGET else check_label(y)
 
-    def _read(self, x: Any, y: Any, kind: int) -> tuple[MonitorTable, int, float]:
-        """Write a sample to the table, or to a copy with its new features and label."""
+    def _fill(self, values: dict[Hashable, float], label: Any) -> MonitorTable:
+        """Write values to the next reference, or to a copy with their new features and label."""
         table = self._table
-        index, record = table.next_features, table.record
-        values = index.read(x, levels=True)
-        table.features.write(values, table.vector)
-        unknown = [name for name in values if name not in table.features.places]
-        table.strange[0][:] = unknown
-        is_used = record.n_samples % record.spacing == 0
-        if record.phase == WATCHING or not is_used or record.n_filled == record.capacity:
-            return table, len(unknown), np.nan
-        new = index.new_of(values)
-        new = dict(list(new.items())[: max(MOST_FILLED - len(index), 0)])
-        label = y if kind == LABEL else None
-        if new or (kind == LABEL and label not in table.next_labels):
-            table = table.widened(new, label)
-            table.features.write(values, table.vector)
-        row = table.next_row
-        table.next_features.write(values, row)
-        filled_y = y if kind == TARGET else (table.next_labels[y] if kind == LABEL else np.nan)
-        return table, len(unknown), float(filled_y)
+        index, labels = table.next_features, table.next_labels
+        values = index.agreed(values)
+        new = dict(itertools.islice(index.new_of(values).items(), MOST_FEATURES - len(index)))
+        if label is not None and label not in labels and len(labels) < MOST_LEVELS:
+            labels = {**labels, label: len(labels)}
+        if new or labels is not table.next_labels:
+            table = table.widened(new, labels)
+        table.write_next(values)
+        return table
 
     def learn_many(self, X: Any, y: Any = None, *, progress: bool = False) -> None:
         with self._lock:
