@@ -26,6 +26,8 @@ MODELS = {
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
     "alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=35, seed=1)),
+    "monitor": lambda: rm.DriftMonitor(grace_period=24, seed=1),
+    "conformal drift": lambda: rm.ConformalDrift(seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
     "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
