@@ -98,6 +98,11 @@ def answer(model, x):
         return model.transform_one(x)
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
+    if isinstance(model, rm.DriftMonitor):
+        # A monitor does not predict, so its evidence and its log are compared.
+        known = model._table.learned
+        evidence = dict(enumerate(known["evidence"].sum(axis=1).tolist()))
+        return {"n": model.n_samples, "filled": float(np.nansum(known["filled_y"]))} | evidence
     found = {"score": model.score_one(x)}
     if isinstance(model, rm.NearestNeighborDetector):
         found["raw"] = model.raw_score_one(x)
