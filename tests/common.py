@@ -27,11 +27,13 @@ HANGS = 300.0
 def fed(model, samples):
     """Let a model learn samples (mappings, or tuples with target and weight); return the model.
 
-    An unsupervised model learns only the mappings.
+    An unsupervised model learns only the mappings, and a monitor learns no weights.
     """
     takes_targets = not isinstance(model, base.AnomalyDetector | base.Transformer)
+    is_monitor = isinstance(model, rm.DriftMonitor)
     for sample in samples:
         x, *rest = sample if isinstance(sample, tuple) else (sample,)
+        rest = rest[:1] if is_monitor else rest
         model.learn_one(x, *(rest if takes_targets else ()))
     return model
 
