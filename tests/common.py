@@ -1,5 +1,6 @@
 """Functions for several test modules: samples, models, kernels, errors and child processes."""
 
+import copy
 import inspect
 import os
 import pickle
@@ -28,11 +29,13 @@ HANGS = 300.0
 def fed(model, samples):
     """Let a model learn samples (mappings, or tuples with target and weight); return the model.
 
-    An unsupervised model learns only the mappings.
+    An unsupervised model learns only the mappings, and a monitor learns no weights.
     """
     takes_targets = not isinstance(model, base.AnomalyDetector | base.Transformer)
+    is_monitor = isinstance(model, rm.DriftMonitor)
     for sample in samples:
         x, *rest = sample if isinstance(sample, tuple) else (sample,)
+        rest = rest[:1] if is_monitor else rest
         model.learn_one(x, *(rest if takes_targets else ()))
     return model
 
@@ -99,6 +102,13 @@ def answer(model, x):
         return model.transform_one(x)
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
+    if isinstance(model, rm.DriftMonitor):
+        # A monitor does not predict. The result is the evidence after a copy has learned `x`.
+        made = copy.deepcopy(model)
+        made.learn_one(x)
+        known = made._table.learned
+        found = {"filled": float(np.nansum(known["filled"])), "drifts": float(len(made.log))}
+        return found | {f"{c}": e for c, e in enumerate(known["evidence"].sum(axis=1).tolist())}
     found = {"score": model.score_one(x)}
     if isinstance(model, rm.NearestNeighborDetector):
         found["raw"] = model.raw_score_one(x)

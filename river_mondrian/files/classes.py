@@ -23,6 +23,8 @@ _NAMES = {
     "estimators.dual": "DualOGDClassifier",
     "estimators.classifier": "MondrianForestClassifier",
     "estimators.regressor": "MondrianForestRegressor",
+    "estimators.monitor": "ConformalDrift DriftMonitor",
+    "learners.conformal": "MonitorTable DriftReference:Monitor",
     "estimators.nearest_neighbor": "NearestNeighborDetector",
     "posteriors.nearest": "NeighborTable NeighborTableRecord",
     "estimators.ogd": "OGDClassifier OGDRegressor",
