@@ -235,7 +235,7 @@ class DriftMonitor(Model, base.Estimator):
                 n_new = len(values.keys() - table.features.places.keys())
                 table.features.write(values, table.vector)
                 if table.is_filling:
-                    table = self._fill(values, y if kind == LABEL else None)
+                    table = self._fill(x, y if kind == LABEL else None)
             number = other = y if kind == TARGET else math.nan
             if kind == LABEL:
                 number, other = (own.get(y, len(own)) for own in (table.labels, table.next_labels))
@@ -257,11 +257,11 @@ class DriftMonitor(Model, base.Estimator):
             raise TypeError(f"y must be {KINDS_OF_Y[known]}, as before, got {told(y)}")
         return kind, y if kind == TARGET else check_label(y)
 
-    def _fill(self, values: dict[Hashable, float], label: Any) -> MonitorTable:
-        """Write values to the next reference, or to a copy with their new features and label."""
+    def _fill(self, x: dict[Hashable, Any], label: Any) -> MonitorTable:
+        """Write a sample to the next reference, or to a copy with its new features and label."""
         table = self._table
         index, labels = table.next_features, table.next_labels
-        values = index.agreed(values)
+        values = index.read(x, levels=True)
         new = dict(
             itertools.islice(index.new_of(values).items(), conformal.MOST_FEATURES - len(index))
         )
