@@ -142,7 +142,6 @@ def test_predictions_of_a_key_wait_for_their_labels(tmp_path):
             keyed.learn_one(x | {"user": user}, math.sin(late), id=late)
             alone[user].learn_one(x, math.sin(late), id=late)
     assert [len(keyed.get(user)._waiting) for user in "ab"] == [5, 5]
-    raises(TypeError, "needs Calibrated", lambda: of_classifiers().predict_set_one({"user": 1}))
 
 
 def test_a_folder_with_models_of_another_kind_is_refused(tmp_path):

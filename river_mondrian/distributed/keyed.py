@@ -117,21 +117,15 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         self._stores = isinstance(calibrated.final_of(model), calibrated.Calibrated)
 
     @overload
-    def __new__(
-        cls, key: Any, model: base.Classifier, *args: Any, **kwargs: Any
-    ) -> KeyedClassifier: ...
+    def __new__(cls, key: Any, model: base.Classifier, *_: Any, **__: Any) -> KeyedClassifier: ...
+    @overload
+    def __new__(cls, key: Any, model: base.Regressor, *_: Any, **__: Any) -> KeyedRegressor: ...
     @overload
     def __new__(
-        cls, key: Any, model: base.Regressor, *args: Any, **kwargs: Any
-    ) -> KeyedRegressor: ...
-    @overload
-    def __new__(
-        cls, key: Any, model: base.AnomalyDetector, *args: Any, **kwargs: Any
+        cls, key: Any, model: base.AnomalyDetector, *_: Any, **__: Any
     ) -> KeyedDetector: ...
     @overload
-    def __new__(
-        cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any
-    ) -> _KeyedPipelines: ...
+    def __new__(cls, key: Any = ..., model: Any = ..., *_: Any, **__: Any) -> _KeyedPipelines: ...
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Create a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
@@ -242,23 +236,18 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             model.learn_one(rest, *target, **given)
             self._store.changed(key)
 
-    def _ask(self, name: str, x: Mapping[Any, Any], **given: Any) -> Any:
+    def _ask(self, name: str, x: Mapping[Any, Any], *args: Any, **given: Any) -> Any:
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
             if model is None:
                 # A model without labels has no errors yet, so its predictions need not be stored.
                 blank = self._blank.clone() if self._stores else self._blank
-                return getattr(blank, name)(rest, **given)
-            found = getattr(model, name)(rest, **given)
+                return getattr(blank, name)(rest, *args, **given)
+            found = getattr(model, name)(rest, *args, **given)
             if self._stores:
                 self._store.changed(key)
             return found
-
-    def _ask_calibrated(self, name: str, x: Mapping[Any, Any], **given: Any) -> Any:
-        if not hasattr(self.model, name):
-            raise TypeError(f"{name} needs Calibrated(model), but the model is {told(self.model)}")
-        return self._ask(name, x, **given)
 
     def flush(self) -> int:
         """Save all models that have changed since they were saved.
@@ -294,14 +283,9 @@ class KeyedClassifier(KeyedModels, base.Classifier):
         """Predict the label with the model of the sample's key."""
         return self._ask("predict_one", x, **kwargs)
 
-    def predict_set_one(
-        self, x: Mapping[Any, Any], coverage: float = 0.9, **kwargs: Any
-    ) -> set[Hashable]:
+    def predict_set_one(self, x: Mapping[Any, Any], *args: Any, **kwargs: Any) -> set[Hashable]:
         """Return a set of classes from the sample's model; see `Calibrated.predict_set_one`."""
-        found: set[Hashable] = self._ask_calibrated(
-            "predict_set_one", x, coverage=coverage, **kwargs
-        )
-        return found
+        return self._ask("predict_set_one", x, *args, **kwargs)
 
 
 class KeyedRegressor(KeyedModels, base.Regressor):
@@ -316,13 +300,10 @@ class KeyedRegressor(KeyedModels, base.Regressor):
         return self._ask("predict_one", x, **kwargs)
 
     def predict_interval_one(
-        self, x: Mapping[Any, Any], coverage: float = 0.9, **kwargs: Any
+        self, x: Mapping[Any, Any], *args: Any, **kwargs: Any
     ) -> tuple[float, float]:
         """Return an interval from the sample's model; see `Calibrated.predict_interval_one`."""
-        found: tuple[float, float] = self._ask_calibrated(
-            "predict_interval_one", x, coverage=coverage, **kwargs
-        )
-        return found
+        return self._ask("predict_interval_one", x, *args, **kwargs)
 
 
 class KeyedDetector(KeyedModels, base.AnomalyDetector):

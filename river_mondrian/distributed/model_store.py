@@ -62,7 +62,7 @@ class ModelStore:
 
     Parameters
     ----------
-    prototype
+    model
         A model of the kind that the store holds.
     n_ready
         Largest number of models that are ready for use. Other models are pickled and compressed in
@@ -78,14 +78,9 @@ class ModelStore:
     """
 
     def __init__(
-        self,
-        prototype: Any,
-        n_ready: int,
-        max_bytes: int | None,
-        folder: str | None,
-        trusted: bool,
+        self, model: Any, n_ready: int, max_bytes: int | None, folder: str | None, trusted: bool
     ) -> None:
-        self._kind = kind_of(prototype)
+        self._kind = kind_of(model)
         self._n_ready, self._max_bytes = n_ready, max_bytes
         self._folder = None if folder is None else Path(folder)
         self._trusted = trusted
@@ -95,9 +90,7 @@ class ModelStore:
         self.nbytes = 0
         if self._folder is not None:
             # Any model shows whether the folder is for models of this kind.
-            for path in self._folder.glob("[0-9a-f][0-9a-f]/[0-9a-f]*"):
-                self._load(path)
-                break
+            any(self._load(path) for path in self._folder.glob("[0-9a-f][0-9a-f]/[0-9a-f]*"))
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._packed)

@@ -150,8 +150,6 @@ class Calibrated(_Wrapper):
 
     """
 
-    _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
-
     @overload
     def __new__(cls, model: base.Regressor, *args: Any, **kwargs: Any) -> CalibratedRegressor: ...
     @overload
@@ -160,11 +158,11 @@ class Calibrated(_Wrapper):
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> _CalibratedPipeline: ...
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return a `CalibratedRegressor` or a `CalibratedClassifier`, depending on the model."""
-        final = final_of(model)
-        for kind, made in cls._KINDS.items() if cls is Calibrated else ():
-            if isinstance(final, kind):
-                return object.__new__(made)
-        return object.__new__(cls)
+        made: Any = cls
+        if cls is Calibrated:
+            is_regressor = isinstance(final_of(model), base.Regressor)
+            made = CalibratedRegressor if is_regressor else CalibratedClassifier
+        return object.__new__(made)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -295,11 +293,10 @@ class Calibrated(_Wrapper):
             self._pending = None
             if stored is None and self._waiting.are_unclaimed(self._n_learned):
                 self._warn_once(
-                    f"the last {MANY_UNCLAIMED} labels belong to no stored prediction, although "
-                    f"{MANY_UNCLAIMED} predictions wait for labels. A sample must be equal when it "
-                    "is predicted and when it is learned, or have an id. If a transformer changes "
-                    "samples, wrap the pipeline, as in Calibrated(StandardScaler() | model). If "
-                    "predicted samples have no labels, ignore this warning"
+                    f"the last {MANY_UNCLAIMED} labels belong to no stored prediction. Pass an id "
+                    "to the methods that predict and learn a sample. If a transformer changes the "
+                    "samples, write Calibrated(StandardScaler() | model). If predicted samples "
+                    "have no labels, ignore this warning"
                 )
 
     def predict_one(self, x: Mapping[Any, Any], id: Any = None, **kwargs: Any) -> Any:
@@ -583,8 +580,3 @@ if TYPE_CHECKING:
 
     class _CalibratedPipeline(CalibratedRegressor, CalibratedClassifier):  # type: ignore[misc]
         """Type of `Calibrated` whose model is a pipeline, with the methods of both classes."""
-
-
-Calibrated._KINDS.update(
-    {base.Regressor: CalibratedRegressor, base.Classifier: CalibratedClassifier}
-)

@@ -60,13 +60,21 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
 
 def _comparable(name: Hashable, value: Any) -> float:
     """Return a number that equal values share; NaN if the value is missing."""
-    number = None
-    if not isinstance(value, str):
-        number = value if type(value) in NUMBERS else number_of(value)
+    if type(value) in NUMBERS:
+        return value
+    number = None if isinstance(value, str) else number_of(value)
     try:
         return float(level_of(value)) if number is None else number
     except TypeError:
         raise TypeError(f"feature {name!r} is {told(value)}") from None
+
+
+def _put(stored: dict[Hashable, Any], key: Hashable, value: Any, most: int) -> None:
+    """Add a value or replace the key's value, as the latest; drop the first beyond `most`."""
+    stored.pop(key, None)
+    stored[key] = value
+    while len(stored) > most:
+        del stored[next(iter(stored))]
 
 
 class WaitingPredictions:
@@ -114,8 +122,6 @@ class WaitingPredictions:
         have the same age.
         """
         chosen = entries[0]
-        if len(entries) == 1:
-            return chosen, entries
         for entry in entries[1:]:
             if self.n - 1 - entry[0] >= least:
                 chosen = entry
@@ -138,32 +144,19 @@ class WaitingPredictions:
         is_latest = entries and entries[-1][0] == number - 1 and entries[-1][1] is predicted
         if is_latest and call not in self.calls:
             number, calls, entries = number - 1, calls | self.calls, entries[:-1]
-        kept = entries
         if entries and self.least is not None:
-            kept = self._choose(entries, self.least)[1]
-        if kept and kept[0][0] <= number - most:
-            kept = tuple([entry for entry in kept if entry[0] > number - most])
-        kept = (*kept, (number, predicted))
+            entries = self._choose(entries, self.least)[1]
+        kept = (*[entry for entry in entries if entry[0] > number - most], (number, predicted))
 
         def add() -> None:
-            self.by_sample.pop(key, None)
-            self.by_sample[key] = kept
+            _put(self.by_sample, key, kept, most)
             self.n, self.calls = number + 1, calls
-            while len(self.by_sample) > most:
-                del self.by_sample[next(iter(self.by_sample))]
 
         return add
 
     def to_add_id(self, key: Hashable, predicted: Any, most: int) -> Change:
         """Add or replace the prediction of an id; beyond `most` ids, drop the oldest."""
-
-        def add() -> None:
-            self.by_id.pop(key, None)
-            self.by_id[key] = predicted
-            while len(self.by_id) > most:
-                del self.by_id[next(iter(self.by_id))]
-
-        return add
+        return lambda: _put(self.by_id, key, predicted, most)
 
     def to_claim(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
         """Return the prediction for a sample's label, and remove it; None if there is none."""
@@ -181,10 +174,9 @@ class WaitingPredictions:
         longest = max(self.longest, n_learned - predicted.n_learned)
 
         def claim() -> None:
-            if rest:
-                self.by_sample[key] = rest
-            else:
-                self.by_sample.pop(key, None)
+            self.by_sample[key] = rest
+            if not rest:
+                del self.by_sample[key]
             self.least, self.longest, self.n_at_claim = least, longest, n_learned + 1
             self._expire(n_learned + 1)
 
@@ -197,11 +189,8 @@ class WaitingPredictions:
     def _expire(self, n_learned: int) -> None:
         """Drop the samples whose latest predictions are too old."""
         least = n_learned - max(LONGEST, 2 * self.longest)
-        while self.by_sample:
-            key, entries = next(iter(self.by_sample.items()))
-            if entries[-1][1].n_learned >= least:
-                break
-            del self.by_sample[key]
+        while self.by_sample and next(iter(self.by_sample.values()))[-1][1].n_learned < least:
+            del self.by_sample[next(iter(self.by_sample))]
 
     def are_unclaimed(self, n_learned: int) -> bool:
         """Return whether many predictions wait and many labels have not found a prediction."""
