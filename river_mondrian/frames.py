@@ -239,7 +239,7 @@ def _one_by_one(name: Hashable, given: list[Any], is_category: bool | None) -> F
     return values
 
 
-def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
+def list_values(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
     """Return a series, an array or a sequence of `n` values as a list.
 
     `like` is the frame of the rows, or None if the frame is unknown.
@@ -330,7 +330,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
         If there are not `n` labels, or a label is None or NaN.
 
     """
-    labels = _listed(y, n, "labels", like)
+    labels = list_values(y, n, "labels", like)
     try:
         # Each distinct label is checked once: usually there are many rows and few distinct labels.
         for label in set(labels):
@@ -351,7 +351,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
         If there are not `n` targets, or a target is not finite or exceeds 1e120 in absolute value.
 
     """
-    targets = _listed(y, n, "targets", like)
+    targets = list_values(y, n, "targets", like)
     return _checked_numbers(targets, inputs.check_target, -LARGEST_TARGET, LARGEST_TARGET)
 
 
@@ -369,7 +369,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     # A value that cannot be iterated over is a single weight, or is refused.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, inputs.check_weight(w))
-    listed = _listed(w, n, "weights", like)
+    listed = list_values(w, n, "weights", like)
     return _checked_numbers(listed, inputs.check_weight, 0.0, LARGEST_WEIGHT)
 
 

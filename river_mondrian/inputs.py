@@ -152,7 +152,7 @@ def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
     return check_value(name, value)
 
 
-def _warn(text: str) -> None:
+def warn_user(text: str) -> None:
     """Warn at the user's line of code, the innermost line outside this package and River."""
     level, frame, packages = 1, sys._getframe(), ("river_mondrian", "river")
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
@@ -169,7 +169,7 @@ def warn_of_text(name: Hashable, text: Any) -> None:
             parse(text)
         except ValueError:
             continue
-        _warn(
+        warn_user(
             f"feature {name!r} begins with the text {text!r}, so it is a category. If it is a "
             f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}}) "
             "or, in a frame, by pandas.to_numeric or to_datetime. If it is a category, ignore this "
@@ -183,7 +183,7 @@ def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
     if len(labels) == MANY_LABELS and all(
         isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
     ):
-        _warn(
+        warn_user(
             f"the first {MANY_LABELS} classes are all fractions, such as {next(iter(labels))!r}: "
             "use a regressor if they are numbers to be predicted"
         )
@@ -194,7 +194,7 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
     features.n_growths += 1
     if features.n_growths >= MANY_GROWTHS and n_given < FEW_KNOWN * len(features):
         features.n_growths = -sys.maxsize
-        _warn(
+        warn_user(
             f"{MANY_GROWTHS} samples had new features, and this one lacks most of the "
             f'{len(features)} known features. Use missing="zero" if an absent feature means 0, as '
             'in bags of words. Use a mapping such as missing={"word_": "zero"} if this holds only '

@@ -426,6 +426,9 @@ def test_ids_of_rows():
     raises(TypeError, "column 'order' in row 0 must be a str", lambda: predict(bad, id="order"))
     raises(TypeError, "column 'none' in row 0 must be a", lambda: predict(bad, id="none"))
     raises(ValueError, "1 rows but there are 2 ids", lambda: predict(bad, id=[1, 2]))
+    raises(ValueError, "must have the shape", lambda: predict(np.zeros(3)))
+    twice = pd.DataFrame([[1, 2]], columns=["p", "p"])
+    raises(ValueError, "more than once", lambda: predict(twice))
     raises(TypeError, "id must be a string, an int", lambda: model.learn_one({}, 1.0, id=1.5))
 
 

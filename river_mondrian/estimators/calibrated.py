@@ -12,8 +12,8 @@ import numpy as np
 from river import base, compose
 
 from ..arguments import check_flag, check_integer, is_real, plain_key
-from ..frames import _listed, native_frame, native_series, read_labels, read_targets, rows_of
-from ..inputs import _warn
+from ..frames import list_values, native_frame, native_series, read_labels, read_targets, rows_of
+from ..inputs import warn_user
 from ..learners.late_labels import MANY_UNCLAIMED, Change, WaitingPredictions, key_of
 from ..learners.quantile_tracking import (
     NO_ERRORS,
@@ -203,7 +203,7 @@ class Calibrated(_Wrapper):
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            _warn(text)
+            warn_user(text)
 
     def _change(self, change: Change) -> None:
         """Make a change; if it is interrupted, the next call completes it."""
@@ -333,7 +333,7 @@ class Calibrated(_Wrapper):
         if isinstance(id, (str, int)):
             what, ids = f"column {id!r}", [row.pop(id, None) for row in rows]
         else:
-            what, ids = "the id", _listed(id, len(rows), "ids", frame)
+            what, ids = "the id", list_values(id, len(rows), "ids", frame)
         return frame, rows, [plain_key(one, f"{what} in row {i}") for i, one in enumerate(ids)]
 
     def learn_many(self, X: Any, y: Any, id: Any = None, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -256,7 +256,7 @@ class DriftMonitor(Model, base.Estimator):
             raise TypeError(f"y must be {KINDS_OF_Y[known]}, as before, got {told(y)}")
         return kind, y if kind == TARGET else check_label(y)
 
-    def _fill(self, x: dict[Hashable, Any], label: Any) -> MonitorTable:
+    def _fill(self, x: Mapping[Any, Any], label: Any) -> MonitorTable:
         """Write a sample to the next reference, or to a copy with its new features and label."""
         table = self._table
         index, labels = table.next_features, table.next_labels

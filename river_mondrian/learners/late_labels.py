@@ -17,7 +17,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from ..arguments import told
-from ..inputs import as_dict, level_of, number_of, ordered
+from ..inputs import as_dict, ordered
+from ..values import level_of, number_of
 
 # A prediction without an id expires after this number of labels, or after twice the longest delay
 # so far if this is more.
