@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ..records.numba_types import address_in
+from ...records.numba_types import address_in
 
 BLOCK = 8
 
