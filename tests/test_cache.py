@@ -185,14 +185,6 @@ def test_a_damaged_entry_is_compiled_anew(installed, how):
         assert installed.run() == ([6], 1, [])
 
 
-def test_code_that_calls_a_function_which_is_not_there_is_refused():
-    from numba.core.registry import cpu_target
-
-    cache._ensure_symbols(["memcpy"], cpu_target.target_context)
-    with pytest.raises(LookupError, match="no function there_is_none_of_this_name"):
-        cache._ensure_symbols(["memcpy", "there_is_none_of_this_name"], cpu_target.target_context)
-
-
 def test_what_else_code_depends_on(installed):
     assert installed.run() == ([6], 0, [])
     # A switch of the package, read at import.

@@ -8,8 +8,8 @@ from common import answer, as_kernels, fed, refused, restored
 
 import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.partitions.mondrian import boxes
+from river_mondrian.partitions.mondrian.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.partitions.mondrian.constants import FREE, NONE
 from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import Point

@@ -221,12 +221,12 @@ def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
     assert watch.names == ["one", "two"] * 3
 
 
-def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():
+def test_all_objects_are_searched_for_garbage_again_after_the_last_warmup():
     watch, before = Watch(), gc.get_threshold()
-    with pytest.raises(KeyboardInterrupt), watch.call():
-        with watch.call():
-            assert gc.get_threshold() == before
-            watch.compiles("one", None)
+    watch.compiles("one", None)
+    assert gc.get_threshold() == before
+    with pytest.raises(KeyboardInterrupt), watch.expected():
+        with watch.expected():
             assert gc.get_threshold() == (*before[:2], first_calls._NEVER)
         assert gc.get_threshold() != before
         raise KeyboardInterrupt
@@ -234,27 +234,25 @@ def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_does_not_wait_for_a_thread_that_compiles():
+def test_a_child_does_not_wait_for_a_thread_that_warms_up():
     code = """
 import gc, os, signal, threading
 from river_mondrian.compiling.first_calls import WATCH
 
 before, begun = gc.get_threshold(), threading.Event()
 
-def compile_for_ever():
-    with WATCH.call(), WATCH.expected():
-        WATCH.compiles("one", None)
-        with WATCH._lock:
-            begun.set()
-            threading.Event().wait()
+def warm_up_for_ever():
+    with WATCH.expected(), WATCH._lock:
+        begun.set()
+        threading.Event().wait()
 
-threading.Thread(target=compile_for_ever, daemon=True).start()
+threading.Thread(target=warm_up_for_ever, daemon=True).start()
 begun.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(300)
     is_restored = gc.get_threshold() == before
-    with WATCH.call():
+    with WATCH.expected():
         WATCH.compiles("two", None)
         is_lowered = gc.get_threshold() != before
     os._exit(0 if is_restored and is_lowered and gc.get_threshold() == before else 1)

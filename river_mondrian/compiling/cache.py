@@ -21,13 +21,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
-import llvmlite.binding as llvm
 import numba
-from numba.core import compiler, serialize
-from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
-from numba.core.runtime import nrt
 
+from ..records import private
 from . import folders, packaged, sources
 from .first_calls import WATCH
 from .packaged import Packaged
@@ -35,12 +32,9 @@ from .sources import Sources
 
 D = TypeVar("D")
 
-# Modules and functions of numba that have no annotations.
+# Modules of numba that have no annotations.
 _config: Any = numba.config
-_nrt: Any = nrt
 _cpu_target: Any = cpu_target
-_dumps: Any = serialize.dumps
-_CompileResult: Any = compiler.CompileResult
 
 # Settings of numba that are not part of a key, because they do not change code.
 _NOT_OF_CODE = (
@@ -82,6 +76,8 @@ class CodeCache:
         self._looked = False
         self._folder: Path | None = None
         self._warned = False
+        # The caches of functions, by the ids of their dispatchers, which are kept alive.
+        self._caches: dict[int, tuple[Any, FunctionCache]] = {}
         self.n_unkept = 0
         # Modules read the package's environment variables at import, so code depends on these
         # variables.
@@ -101,11 +97,27 @@ class CodeCache:
         noticed. Closures over values other than numbers and text are not cached either. An object
         that is not a dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is set.
         """
-        if isinstance(dispatcher, Dispatcher):
-            compiled: Any = dispatcher
-            if f"{compiled.py_func.__module__}.".startswith(f"{self._package}."):
-                compiled._cache = FunctionCache(self, compiled, links, is_separate)
+        compiled: Any = dispatcher
+        function = getattr(compiled, "py_func", None)
+        if function and f"{function.__module__}.".startswith(f"{self._package}."):
+            try:
+                found = FunctionCache(self, compiled, links, is_separate)
+                private.set_cache(compiled, found)
+                self._caches[id(compiled)] = compiled, found
+            # Any exception is caught, because another version of numba may fail in any way.
+            except Exception as error:
+                self.fail(error)
         return dispatcher
+
+    def load_packaged(self, dispatcher: Any, types: Any) -> Any:
+        """Return a function's code that comes with the package; None if the package has none."""
+        _, found = self._caches.get(id(dispatcher), (None, None))
+        return found and found.load_packaged(types, _cpu_target.target_context)
+
+    def fail(self, error: BaseException) -> None:
+        """Go on without stored code, since numba has changed."""
+        self.n_unkept += 1
+        private.give_up("stored code", error)
 
     @property
     def folder(self) -> Path | None:
@@ -137,8 +149,7 @@ class CodeCache:
         for path in (known, *self.folder.glob("*.nbc")):
             shutil.copyfile(path, folder / path.name)
         key = self._sources.key(known)
-        target = _cpu_target.target_context.codegen().magic_tuple()
-        packaged.write_index(folder, target, self._made_for, key)
+        packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
         """Return the name of a function's file for types and a target; None if no file is used."""
@@ -182,12 +193,7 @@ class FunctionCache:
         self._package, self._links, self._is_separate = package, links, is_separate
         self._function: FunctionType = dispatcher.py_func
         # A function may have two dispatchers, one of them with exact sums.
-        self._options = repr(
-            sorted(
-                (name, sorted(value) if isinstance(value, set) else value)
-                for name, value in dispatcher.targetoptions.items()
-            )
-        )
+        self._options = private.options_of(dispatcher)
 
     @property
     def cache_path(self) -> str | None:
@@ -202,7 +208,7 @@ class FunctionCache:
         if not self._is_separate:
             found = self.load_packaged(signature, target_context)
         if found is None and self._package.folder is not None:
-            target = target_context.codegen().magic_tuple()
+            target = packaged.own_target()
             found = self._load(self._package.folder, target, signature, target_context)
         if found is None:
             package = self._package
@@ -220,71 +226,56 @@ class FunctionCache:
         if name is None:
             return None
         is_packaged = folder == self._package.packaged.folder
-        # If anything is wrong with a file, the function is compiled again.
+        # If a file is missing or damaged, the function is compiled again.
         try:
             read = Path.read_bytes if is_packaged else folders.read
             content = read(folder / name)
             pickled = content[_CHECKSUM_BYTES:]
             if content[:_CHECKSUM_BYTES] != _checksum(pickled):
                 return None
+        except OSError:
+            return None
+        try:
             of, symbols, linked, reduced = pickle.loads(pickled)
             if of != signature:
                 return None
-            _ensure_symbols(symbols, target_context)
+            private.ensure_functions(symbols, target_context)
             if self._links is not None:
                 self._links.load(linked, is_packaged)
-            return _CompileResult._rebuild(target_context, *reduced)
-        except Exception:
+            return private.rebuilt(reduced, target_context)
+        except LookupError:
+            # Another function that the code calls by name cannot be loaded.
+            return None
+        # Any exception is caught, because another version of numba may fail in any way.
+        except Exception as error:
+            self._package.fail(error)
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Write the code compiled for a signature to a file."""
-        # Code with dynamic globals has addresses that are valid in this process only.
-        if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
-            return
         folder = self._package.folder
-        target = result.codegen.magic_tuple()
+        target = packaged.own_target()
         name = self._package.name_of(self._function, self._options, signature, target)
-        if folder is not None and name is not None:
-            linked = None if self._links is None else self._links.find(result)
+        if folder is None or name is None:
+            return
+        try:
+            called = private.called_by_name(result)
             # The C functions that the code calls.
-            symbols = [
-                function.name
-                for function in result.library._final_module.functions
-                if function.is_declaration and not function.name.startswith(("llvm.", SEPARATE))
-            ]
-            pickled = _dumps((signature, symbols, linked, result._reduce()))
-            self._package.write(folder / name, _checksum(pickled) + pickled)
+            symbols = [symbol for symbol in called if not symbol.startswith(SEPARATE)]
+            linked = None if self._links is None else self._links.find(called)
+            content = private.pickled(result, signature, symbols, linked)
+        # Any exception is caught, because another version of numba may fail in any way.
+        except Exception as error:
+            self._package.fail(error)
+            return
+        if content is not None:
+            self._package.write(folder / name, _checksum(content) + content)
 
     def flush(self) -> None:
         """Remove the function's files, for `Dispatcher.recompile`."""
         if self._package.folder is not None:
             for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
                 path.unlink(missing_ok=True)
-
-
-def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
-    """Make numba provide the C functions that code calls; LLVM aborts if a function is missing.
-
-    Usually the functions exist already. Providing all of numba's functions takes a fifth of a
-    second.
-
-    Raises
-    ------
-    LookupError
-        If a function does not exist, for example in code from another build of numba.
-    """
-    for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
-        if not _missing(symbols):
-            return
-        provide(target_context)
-    missing = _missing(symbols)
-    if missing:
-        raise LookupError(f"there is no function {missing[0]}")
-
-
-def _missing(symbols: list[str]) -> list[str]:
-    return [name for name in symbols if not llvm.address_of_symbol(name)]
 
 
 def _checksum(content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Log compilation, and limit garbage collection during compilation.
+"""Log compilation, and limit garbage collection during `warmup`.
 
 A first call that compiles kernels takes seconds without a visible reason. So the package's logger
 logs the first compilation in a process as a warning, and names the remedy. Python shows the warning
@@ -6,7 +6,7 @@ if no logging is set up. During `warmup`, compilation is expected, so the level 
 compiled function is logged at level DEBUG.
 
 Numba creates many long-lived objects. The garbage collector would search all objects of the process
-several times, which would take a tenth of the compilation time. During compilation, the collector
+several times, which would take a tenth of the compilation time. During `warmup`, the collector
 searches only young objects.
 """
 
@@ -40,35 +40,9 @@ class Watch:
     def __init__(self) -> None:
         self.names: list[str] = []
         self._lock = threading.RLock()
-        self._n_open = 0
-        self._thresholds: tuple[int, int, int] | None = None
+        self._n_warmups = 0
+        self._thresholds = gc.get_threshold()
         self._expected = threading.local()
-
-    @contextlib.contextmanager
-    def call(self) -> Iterator[None]:
-        """Context manager around a call of numba's compiler; some calls merely load stored code."""
-        with self._lock:
-            self._n_open += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                # If the process forks during a call, the call also ends in the child, where no call
-                # is open.
-                self._n_open = max(self._n_open - 1, 0)
-                if not self._n_open:
-                    self._restore()
-
-    def _restore(self) -> None:
-        if self._thresholds is not None:
-            gc.set_threshold(*self._thresholds)
-            self._thresholds = None
-
-    def begin_anew(self) -> None:
-        """Forget the calls of the parent's threads, which do not exist in the child of a fork."""
-        self._lock = threading.RLock()
-        self._n_open = 0
-        self._restore()
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
@@ -76,10 +50,27 @@ class Watch:
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown
+            with self._lock:
+                if not self._n_warmups:
+                    self._thresholds = gc.get_threshold()
+                    gc.set_threshold(*self._thresholds[:2], _NEVER)
+                self._n_warmups += 1
             try:
                 yield
             finally:
                 self._expected.shown = before
+                with self._lock:
+                    self._n_warmups -= 1
+                    if not self._n_warmups:
+                        gc.set_threshold(*self._thresholds)
+
+    def begin_anew(self) -> None:
+        """Forget the warm-ups of the parent's other threads, which a fork does not copy."""
+        self._lock = threading.RLock()
+        is_warming = getattr(self._expected, "shown", None) is not None
+        if self._n_warmups and not is_warming:
+            gc.set_threshold(*self._thresholds)
+        self._n_warmups = int(is_warming)
 
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
         """Log that a function is going to be compiled, and that `folder` will hold the code.
@@ -89,9 +80,6 @@ class Watch:
         with self._lock:
             is_first = not self.names
             self.names.append(name)
-            if self._n_open and self._thresholds is None:
-                self._thresholds = gc.get_threshold()
-                gc.set_threshold(*self._thresholds[:2], _NEVER)
         # Progress is shown outside the lock, so that other threads need not wait for stderr.
         shown = getattr(self._expected, "shown", None)
         if shown is not None:

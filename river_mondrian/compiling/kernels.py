@@ -18,26 +18,24 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import config
-from numba.core.registry import CPUDispatcher
-from numba.core.typing.templates import signature
+from numba.core import cgutils, config
+from numba.core.typing import signature
 from numba.extending import typeof_impl
 
+from ..records import private
 from ..records.arrays import record_of
-from ..records.numba_fields import FASTMATH, call_function
+from ..records.numba_fields import FASTMATH
 from ..records.numba_types import coded, numba_type
 from ..records.pipelines import HelperCompiler, KernelCompiler, RareCompiler
 from . import cache
-from .first_calls import WATCH
+from . import packaged as packaged_code
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,14 +54,13 @@ _FAST = {"fastmath": FASTMATH}
 class _Links:
     """The separate functions that compiled code calls by name."""
 
-    def find(self, compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return the names and types of the separate functions that compiled code calls."""
-        declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
+    def find(self, symbols: list[str]) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return the names and types of the separate functions among the called symbols."""
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
             # The list is a copy, because other threads may add instances.
             for (function, taken, packaged), instance in list(_INSTANCES.items())
-            if not packaged and instance.symbol in declared
+            if not packaged and instance.symbol in symbols
         ]
 
     def load(self, found: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
@@ -73,7 +70,6 @@ class _Links:
 
 
 _LINKS = _Links()
-
 
 _hints: Any = functools.cache(get_type_hints)
 
@@ -89,7 +85,7 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
 
 def rare(function: F) -> F:
     """Mark a function that runs rarely: it is compiled faster, to slower code."""
-    function.is_rare = True  # type: ignore[attr-defined]
+    function.is_rare = True
     return function
 
 
@@ -132,8 +128,7 @@ class Kernel(Generic[P, T]):
         if found is None:
             names = _type_variables(self.function)
             taken = _taken(self.function, dict(zip(names, classes, strict=True)))
-            with WATCH.call():
-                found = self._compiled[classes] = self.dispatcher.compile(taken)
+            found = self._compiled[classes] = self.dispatcher.compile(taken)
         return found
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -149,7 +144,7 @@ class Kernel(Generic[P, T]):
 
 @typeof_impl.register(Kernel)
 def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
-    return types.Dispatcher(value.dispatcher)
+    return numba.typeof(value.dispatcher)
 
 
 @functools.cache
@@ -210,26 +205,20 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
     return Kernel(function, **options) if COMPILES else Plain(function)  # type: ignore[return-value]
 
 
-class _OfKernels(CPUDispatcher):
-    """A function without an entry point for Python: calls from Python raise an error."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise a TypeError, because only kernels may call the function."""
-        raise TypeError(
-            f"only kernels can call {self.py_func.__qualname__}: it has no entry point for Python"
-        )
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile the function once for all constants of a type."""
-        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
-
-
 def _helper(function: F, **options: Any) -> F:
+    """Enable kernels to call a helper; Python still runs the helper as Python."""
     if not COMPILES:
         return function
-    compiled: Any = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
-    compiled.__class__ = _OfKernels
-    return compiled
+    dispatcher = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
+
+    def typer(context: Any, *args: Any) -> Any:
+        return numba.typeof(dispatcher).get_call_type(context, args, {})
+
+    @coded(function, typer)
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.get_function(numba.typeof(dispatcher), sig)(builder, args)
+
+    return function
 
 
 def inlined(function: F) -> F:
@@ -244,7 +233,7 @@ def helper(function: F) -> F:
 
 def merged(function: F) -> F:
     """Compile a helper that one kernel calls once; its lines are merged into the kernel."""
-    return _helper(function, inline="always", **_FAST)
+    return _njit(inline="always")(function) if COMPILES else function
 
 
 def exact_inlined(function: F) -> F:
@@ -255,7 +244,7 @@ def exact_inlined(function: F) -> F:
 
 def exact_method(function: F) -> F:
     """Mark a method of a record; sums in the method keep the order of the source."""
-    function.kernel_options = {"fastmath": False}  # type: ignore[attr-defined]
+    function.kernel_options = {"fastmath": False}
     return function
 
 
@@ -283,17 +272,13 @@ class Instance:
 
     def __init__(self, function: Any, taken: tuple[Any, ...], packaged: bool) -> None:
         dispatcher = _DISPATCHERS[function]
-        context = dispatcher.targetctx
+        target: Any = packaged_code.own_target()
         if packaged:
-            # A function of another package has no compiled code in this package.
-            load = getattr(dispatcher._cache, "load_packaged", None)
-            self.compiled = load(taken, context) if load else None
-            target: Any = cache.CACHE.packaged.target
+            self.compiled = cache.CACHE.load_packaged(dispatcher, taken)
+            target = cache.CACHE.packaged.target
         else:
-            with WATCH.call():
-                dispatcher.compile(taken)
+            dispatcher.compile(taken)
             self.compiled = dispatcher.overloads[taken]
-            target = context.codegen().magic_tuple()
         if self.compiled is None:
             raise LookupError(function.__qualname__)
         given = ", ".join(map(str, taken))
@@ -302,8 +287,7 @@ class Instance:
         name = f"{function.__module__}:{function.__qualname__}({given})"
         self.symbol = f"{cache.SEPARATE}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
-        code, description = operator.attrgetter("library", "fndesc")(self.compiled)
-        self.address = int(code.get_pointer_to_function(description.llvm_func_name))
+        self.address = private.address_of(self.compiled)
         # Code that calls the function finds it by this name until the process ends.
         llvm.add_symbol(self.symbol, self.address)
 
@@ -357,18 +341,16 @@ def _separate(function: F, **options: Any) -> F:
     _DISPATCHERS[function] = _compiled(function, is_separate=True, **options)
     _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
 
-    def typer(*args: Any) -> Any:
+    def typer(context: Any, *args: Any) -> Any:
         taken = tuple(map(_plain, args))
         return signature(instance_of(function, taken).result, *taken)
 
     @coded(function, typer)
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found = instance_of(function, sig.args)
-        function_type = context.call_conv.get_function_type(sig.return_type, sig.args)
-        callee = builder.module.globals.get(found.symbol)
-        if callee is None:
-            callee = ir.Function(builder.module, function_type, found.symbol)
-        return call_function(context, builder, callee, sig.return_type, sig.args, args)
+        typ = private.function_type(context, sig.return_type, sig.args)
+        callee = cgutils.get_or_insert_function(builder.module, typ, found.symbol)
+        return private.call_function(context, builder, callee, sig.return_type, sig.args, args)
 
     return function
 

@@ -6,12 +6,16 @@ processor for which the code was compiled. If a process does not match this inde
 compiled.
 """
 
+import functools
 import json
 import platform
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
+import numba
+
+_config: Any = numba.config
 
 FOLDER = "compiled"
 INDEX = "index.json"
@@ -24,14 +28,23 @@ BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@functools.cache
+def own_target() -> tuple[str, str, str, bool]:
+    """Return the processor for which numba compiles in this process, which is part of keys."""
+    features = _config.CPU_FEATURES
+    if features is None:
+        features = llvm.get_host_cpu_features().flatten()
+    name = _config.CPU_NAME or llvm.get_host_cpu_name()
+    return llvm.get_process_triple(), name, features, bool(_config.ENABLE_AVX)
+
+
 class Packaged:
     """The compiled code in a package's folder.
 
     Attributes
     ----------
     target
-        Numba's description of the processor, which is part of the key of the code; None if the code
-        is not used.
+        The processor for which the code was compiled (`own_target`); None if the code is not used.
     unused
         The reason why existing code is not used; empty if the code is used or does not exist.
 
@@ -39,7 +52,7 @@ class Packaged:
 
     def __init__(self, root: Path, made_for: dict[str, Any], key: str | None) -> None:
         self.folder = root / FOLDER
-        self.target: tuple[str, ...] | None = None
+        self.target: tuple[Any, ...] | None = None
         self.unused = ""
         try:
             index = json.loads((self.folder / INDEX).read_bytes())
@@ -68,7 +81,7 @@ def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None
     return f"this processor lacks {', '.join(missing)}" if missing else ""
 
 
-def write_index(folder: Path, target: tuple[str, ...], made_for: dict[str, Any], key: str) -> None:
+def write_index(folder: Path, target: tuple[Any, ...], made_for: dict[str, Any], key: str) -> None:
     """Write the index of the code in a folder."""
     needs = BASELINES[platform.machine()][1]
     index = {"made_for": made_for, "key": key, "target": target, "needs": needs}

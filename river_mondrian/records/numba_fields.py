@@ -7,19 +7,38 @@ from typing import Any, get_args
 
 import numba
 from numba import types
-from numba.core import cgutils, imputils
-from numba.core.datamodel.registry import register_default
-from numba.core.imputils import lower_builtin
-from numba.core.typing import templates
-from numba.core.typing.templates import AbstractTemplate, signature
-from numba.extending import type_callable
+from numba.core.typing import signature
+from numba.extending import (
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    type_callable,
+)
 
 from . import numba_types, pipelines
 from .arrays import CHUNK_BITS, CHUNK_MASK, Float32s, Float64s, Int32s, Int64s, Table, Words
-from .numba_types import BITS, WIDE, RecordType, SpanType, load_address, make_span, numba_type
+from .numba_types import (
+    BITS,
+    NOTHING,
+    WIDE,
+    RecordType,
+    SpanType,
+    load_address,
+    make_span,
+    numba_type,
+)
+from .private import (
+    AbstractTemplate,
+    AttributeTemplate,
+    BoundFunction,
+    call_function,
+    function_type,
+)
 from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, observe
 
 _njit: Any = numba.njit
+typeof: Any = numba.typeof
 
 # Flags of floating-point arithmetic in kernels and methods of records.
 FASTMATH = {"reassoc", "contract", "nsz"}
@@ -40,39 +59,24 @@ def method_dispatcher(function: Any) -> Any:
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 
 
-class _Method(types.BoundFunction):
-    """A method of a record, compiled for the type on which it is called."""
-
-    def __init__(self, template: Any, this: Any) -> None:
-        self.dispatcher_type = template.dispatcher_type
-        super().__init__(template, this)
-
-    def get_impl_key(self, sig: Any) -> Any:
-        return self.dispatcher_type.get_impl_key(sig.as_function())
-
-    @property
-    def key(self) -> Any:
-        return self.typing_key, self.this
-
-
-@register_default(_Method)
-def _method_model(dmm: Any, method: _Method) -> Any:
-    return dmm[method.this]
-
-
+@functools.cache
 def _method(typ: RecordType, name: str) -> Any:
-    fnty = types.Dispatcher(method_dispatcher(getattr(typ.record, name)))
+    """Return the type of a method of a record, compiled for the type on which it is called."""
+    dispatcher = method_dispatcher(getattr(typ.record, name))
+    lowered = ("method", typ.name, name)
 
     class Method(AbstractTemplate):
-        key = (typ.name, name)
-        dispatcher_type = fnty
+        key = lowered
 
         def generic(self, args: Any, kws: Any) -> Any:
-            # The method is compiled once for all constants of a type.
-            found = fnty.get_call_type(self.context, (typ, *map(types.unliteral, args)), kws)
-            return None if found is None else found.as_method()
+            taken = typeof(dispatcher).get_call_type(self.context, (typ, *args), kws)
+            return signature(taken.return_type, *taken.args[1:], recvr=typ)
 
-    return _Method(Method, typ)
+    @lower_builtin(lowered, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return context.get_function(typeof(dispatcher), sig)(builder, args)
+
+    return BoundFunction(Method, typ)
 
 
 @functools.cache
@@ -93,41 +97,31 @@ def _entry(typ: RecordType, field: Field) -> Any:
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = load_address(builder, builder.add(args[0], BITS(field.offset)))
         numba_types.check_record(context, builder, address, f"{field.name} is not there")
-        function_type = context.call_conv.get_function_type(result, taken)
-        function = builder.inttoptr(address, function_type.as_pointer())
+        pointer = function_type(context, result, taken).as_pointer()
+        function = builder.inttoptr(address, pointer)
         return call_function(context, builder, function, result, taken, args[1:])
 
-    return types.BoundFunction(Entry, typ)
+    return BoundFunction(Entry, typ)
 
 
-def call_function(
-    context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
-) -> Any:
-    """Generate a call of a function by numba's convention, which propagates exceptions."""
-    status, value = context.call_conv.call_function(builder, function, result, taken, args)
-    with cgutils.if_unlikely(builder, status.is_error):
-        context.call_conv.return_status_propagate(builder, status)
-    return value
-
-
-@templates.infer_getattr
-class _RecordAttributes(templates.AttributeTemplate):
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
     key = RecordType
 
-    def generic_resolve(self, typ: RecordType, attr: str) -> Any:  # type: ignore[override]
+    def generic_resolve(self, typ: RecordType, attr: str) -> Any:
         field = typ.record.FIELDS.get(attr)
         if field is not None and isinstance(field.kind, Word):
             return WIDE[field.kind.name]
         if field is not None:
             return _entry(typ, field) if field.is_entry else numba_type(field.kind)
         if issubclass(typ.record, Table) and attr in _TABLE_METHODS:
-            return types.BoundFunction(_TABLE_METHODS[attr], typ)
+            return BoundFunction(_TABLE_METHODS[attr], typ)
         member = getattr(typ.record, attr, None)
         is_method = isinstance(member, FunctionType) and not attr.startswith("__")
         return _method(typ, attr) if is_method else None
 
 
-@imputils.lower_getattr_generic(RecordType)
+@lower_getattr_generic(RecordType)
 def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     field = typ.record.FIELDS.get(attr)
     if field is None or field.is_entry:
@@ -136,7 +130,8 @@ def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     numba_types.check_record(context, builder, value, f"{attr} of no record")
     address = builder.add(value, BITS(field.offset))
     if isinstance(field.kind, Word):
-        return numba_types.load(context, builder, field.kind, address)
+        pointer = numba_types.pointer_to_word(builder, field.kind, address)
+        return numba_types.load(builder, field.kind, pointer)
     if isinstance(numba_type(field.kind), RecordType):
         return address if field.embedded else load_address(builder, address)
     if field.embedded:
@@ -145,14 +140,15 @@ def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     return make_span(builder, load_address(builder, address), length)
 
 
-@imputils.lower_setattr_generic(RecordType)
+@lower_setattr_generic(RecordType)
 def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     field = sig.args[0].record.FIELDS[attr]
     record, value = args
     numba_types.check_record(context, builder, record, f"{attr} of no record")
     address = builder.add(record, BITS(field.offset))
     if isinstance(field.kind, Word):
-        numba_types.store(context, builder, field.kind, address, value, sig.args[1])
+        pointer = numba_types.pointer_to_word(builder, field.kind, address)
+        numba_types.store(builder, field.kind, pointer, value)
     elif isinstance(sig.args[1], RecordType):
         numba_types.store_address(builder, address, value)
     else:
@@ -170,14 +166,14 @@ class _Row(AbstractTemplate):
     key = ("table", "row")
 
     def generic(self, args: Any, kws: Any) -> Any:
-        return signature(RecordType(self.this.row), types.int64, recvr=self.this)  # type: ignore[attr-defined]
+        return signature(RecordType(self.this.row), types.int64, recvr=self.this)
 
 
 class _NoRow(AbstractTemplate):
     key = ("table", "none")
 
     def generic(self, args: Any, kws: Any) -> Any:
-        return signature(RecordType(self.this.row), recvr=self.this)  # type: ignore[attr-defined]
+        return signature(RecordType(self.this.row), recvr=self.this)
 
 
 class Known(AbstractTemplate):
@@ -187,7 +183,7 @@ class Known(AbstractTemplate):
 
     def generic(self, args: Any, kws: Any) -> Any:
         """Return the signature of the method."""
-        this = self.this  # type: ignore[attr-defined]
+        this = self.this
         row: Any = this.row if isinstance(this, RecordType) else this.record
         return signature(RecordType(row), args[0], recvr=this)
 
@@ -227,8 +223,13 @@ def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 # word, length)`.
 
 
-def _is_place(typ: Any) -> bool:
-    return isinstance(typ, RecordType | SpanType | types.Integer)
+def _taken(result: Any, base: Any, *numbers: Any) -> Any:
+    """Return the signature of a constructor; None if the arguments have wrong types."""
+    if isinstance(base, types.Integer):
+        base = types.int64
+    elif not isinstance(base, RecordType | SpanType):
+        return None
+    return signature(result, base, *[types.int64 for _ in numbers])
 
 
 def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -236,12 +237,9 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     base = args[0]
     if isinstance(sig.args[0], SpanType):
         base = numba_types.address_in(builder, base)
-    elif isinstance(sig.args[0], types.Integer):
-        base = context.cast(builder, base, sig.args[0], types.int64)
     if len(args) == 1:
         return base
-    word = context.cast(builder, args[1], sig.args[1], types.int64)
-    return builder.add(base, builder.mul(word, BITS(WORD_BYTES)))
+    return builder.add(base, builder.mul(args[1], BITS(WORD_BYTES)))
 
 
 def _make_callable(cls: type[Record]) -> None:
@@ -250,7 +248,7 @@ def _make_callable(cls: type[Record]) -> None:
     @type_callable(cls)
     def typed(context: Any) -> Any:
         def typer(base: Any, word: Any = None) -> Any:
-            return RecordType(cls) if _is_place(base) else None
+            return _taken(RecordType(cls), base, *([] if word is None else [word]))
 
         return typer
 
@@ -265,14 +263,13 @@ def _make_words_callable(cls: type[Words[Any]]) -> None:
     @type_callable(cls)
     def typed(context: Any) -> Any:
         def typer(base: Any, word: Any, length: Any) -> Any:
-            return SpanType(cls) if _is_place(base) else None
+            return _taken(SpanType(cls), base, word, length)
 
         return typer
 
     @lower_builtin(cls, types.Any, types.Any, types.Any)
     def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        length = context.cast(builder, args[2], sig.args[2], types.int64)
-        return make_span(builder, _behind(context, builder, sig, args[:2]), length)
+        return make_span(builder, _behind(context, builder, sig, args[:2]), args[2])
 
 
 for _words in (Int32s, Int64s, Float32s, Float64s):
@@ -282,21 +279,27 @@ for _words in (Int32s, Int64s, Float32s, Float64s):
 # Elements and parts of arrays.
 
 
-@numba_types.typed(operator.getitem)
-def _typed_element(array: Any, index: Any) -> Any:
-    if isinstance(array, SpanType) and isinstance(index, types.Integer):
+@type_callable(operator.getitem)
+def _typed_element(context: Any) -> Any:
+    def typer(array: Any, index: Any) -> Any:
+        if not (isinstance(array, SpanType) and isinstance(index, types.Integer)):
+            return None
         if array.record is not None:
             return signature(RecordType(array.record), array, types.int64)
         assert array.words is not None
         return signature(WIDE[array.words.WORD.name], array, types.int64)
-    return None
+
+    return typer
 
 
-@numba_types.typed(operator.setitem)
-def _typed_change(array: Any, index: Any, value: Any) -> Any:
-    if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
-        return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
-    return None
+@type_callable(operator.setitem)
+def _typed_change(context: Any) -> Any:
+    def typer(array: Any, index: Any, value: Any) -> Any:
+        if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
+            return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
+        return None
+
+    return typer
 
 
 def _element(builder: Any, typ: Any, value: Any, i: Any) -> Any:
@@ -310,38 +313,34 @@ def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     numba_types.check_index(context, builder, args[0], args[1], typ.name)
     if typ.words is None:
         return _element(builder, typ, *args)
-    memory = numba_types.memory_type(typ.words.WORD)
-    pointer = numba_types.pointer_to(builder, args[0], context.get_data_type(memory))
-    found = builder.load(builder.gep(pointer, [args[1]]), align=WORD_BYTES)
-    return context.cast(builder, found, memory, WIDE[typ.words.WORD.name])
+    pointer = numba_types.pointer_to_word(builder, typ.words.WORD, args[0])
+    return numba_types.load(builder, typ.words.WORD, builder.gep(pointer, [args[1]]))
 
 
 @lower_builtin(operator.setitem, SpanType, types.int64, types.Any)
 def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    typ = sig.args[0]
-    numba_types.check_index(context, builder, args[0], args[1], typ.name)
-    memory = numba_types.memory_type(typ.words.WORD)
-    value = context.cast(builder, args[2], sig.args[2], memory)
-    pointer = numba_types.pointer_to(builder, args[0], context.get_data_type(memory))
-    builder.store(value, builder.gep(pointer, [args[1]]), align=WORD_BYTES)
-    return context.get_dummy_value()
+    typ, (array, index, value) = sig.args[0], args
+    numba_types.check_index(context, builder, array, index, typ.name)
+    pointer = numba_types.pointer_to_word(builder, typ.words.WORD, array)
+    numba_types.store(builder, typ.words.WORD, builder.gep(pointer, [index]), value)
+    return NOTHING
 
 
 class _Part(AbstractTemplate):
     key = ("span", "part")
 
     def generic(self, args: Any, kws: Any) -> Any:
-        return signature(self.this, types.int64, types.int64, recvr=self.this)  # type: ignore[attr-defined]
+        return signature(self.this, types.int64, types.int64, recvr=self.this)
 
 
-@templates.infer_getattr
-class _SpanAttributes(templates.AttributeTemplate):
+@infer_getattr
+class _SpanAttributes(AttributeTemplate):
     key = SpanType
 
-    def generic_resolve(self, typ: SpanType, attr: str) -> Any:  # type: ignore[override]
+    def generic_resolve(self, typ: SpanType, attr: str) -> Any:
         if attr == "known" and typ.record is not None:
-            return types.BoundFunction(Known, typ)
-        return types.BoundFunction(_Part, typ) if attr == "part" else None
+            return BoundFunction(Known, typ)
+        return BoundFunction(_Part, typ) if attr == "part" else None
 
 
 @lower_builtin(("span", "part"), SpanType, types.int64, types.int64)

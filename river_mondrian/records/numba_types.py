@@ -9,43 +9,46 @@ stack of the kernel that calls them. `new_array` and `new_int64s` allocate memor
 `release` frees.
 """
 
-import copy
 import ctypes
 import functools
+import inspect
 import operator
 from collections.abc import Callable
-from types import BuiltinFunctionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, datamodel
-from numba.core.cpu import CPUContext
-from numba.core.imputils import lower_builtin, lower_cast
-from numba.core.runtime.nrt import rtsys
-from numba.core.typeconv.castgraph import Conversion
-from numba.core.typing import enumdecl, mathdecl, npydecl
-from numba.core.typing.context import Context
-from numba.core.typing.templates import AbstractTemplate, RegistryLoader, infer_global, signature
-from numba.extending import NativeValue, box, models, register_model, typeof_impl
+from numba.core import cgutils
+from numba.core.typing import signature
+from numba.extending import (
+    NativeValue,
+    box,
+    lower_builtin,
+    lower_cast,
+    models,
+    register_model,
+    type_callable,
+    typeof_impl,
+)
 from numba.extending import unbox as register_unbox
 
+from . import pipelines
 from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
+from .private import PrimitiveModel
 from .record import CHECKS, WORD_BYTES, Record, Word
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# A module of numba that has no annotations.
-_datamodel: Any = datamodel
 
 BITS = ir.IntType(64)
 WIDE: dict[str, types.Type] = {"int32": types.int64, "int64": types.int64, "uint64": types.uint64}
 WIDE |= dict.fromkeys(("float32", "float64"), types.float64)
 
+# LLVM's types of words in memory.
+_IN_MEMORY = {"int32": ir.IntType(32), "int64": BITS, "uint64": BITS}
+_IN_MEMORY |= {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 
-def memory_type(word: Word) -> Any:
-    """Return numba's type of a word in memory."""
-    return getattr(types, word.name)
+# The value of a call that returns nothing.
+NOTHING = ir.Constant(ir.IntType(8).as_pointer(), None)
 
 
 class RecordType(types.Type):
@@ -56,14 +59,6 @@ class RecordType(types.Type):
         self.row = row
         of = "" if row is None else f"[{row.__module__}.{row.__qualname__}]"
         super().__init__(name=f"{record.__module__}.{record.__qualname__}{of}")
-
-    def can_convert_to(self, typingctx: Any, other: types.Type) -> Any:
-        """Allow numba to convert a record to its address."""
-        return Conversion.safe if other == types.int64 else None
-
-    def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
-        """Allow numba to convert an address to a record."""
-        return Conversion.safe if other == types.int64 else None
 
 
 class BufferType(RecordType):
@@ -111,7 +106,7 @@ def numba_type(hint: Any) -> types.Type:
 
 @register_model(BufferType)
 @register_model(RecordType)
-class _RecordModel(models.PrimitiveModel):
+class _RecordModel(PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, BITS)
 
@@ -168,19 +163,25 @@ def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
 
-def load(context: Any, builder: Any, word: Word, address: Any) -> Any:
-    """Generate code that reads a word at an address and widens it."""
-    memory = memory_type(word)
-    pointer = pointer_to(builder, address, context.get_data_type(memory))
+def pointer_to_word(builder: Any, word: Word, value: Any) -> Any:
+    """Return an LLVM pointer to the words at an address, or to the words of an array."""
+    return pointer_to(builder, value, _IN_MEMORY[word.name])
+
+
+def load(builder: Any, word: Word, pointer: Any) -> Any:
+    """Generate code that reads a word and widens it."""
     found = builder.load(pointer, align=WORD_BYTES)
-    return context.cast(builder, found, memory, WIDE[word.name])
+    if word.name == "int32":
+        return builder.sext(found, BITS)
+    return builder.fpext(found, ir.DoubleType()) if word.name == "float32" else found
 
 
-def store(context: Any, builder: Any, word: Word, address: Any, value: Any, given: Any) -> None:
-    """Generate code that narrows a value of the type `given` and writes it to an address."""
-    memory = memory_type(word)
-    value = context.cast(builder, value, given, memory)
-    pointer = pointer_to(builder, address, context.get_data_type(memory))
+def store(builder: Any, word: Word, pointer: Any, value: Any) -> None:
+    """Generate code that narrows a value of the word's wide type and writes it."""
+    if word.name == "int32":
+        value = builder.trunc(value, ir.IntType(32))
+    elif word.name == "float32":
+        value = builder.fptrunc(value, ir.FloatType())
     builder.store(value, pointer, align=WORD_BYTES)
 
 
@@ -249,6 +250,11 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
     return value
 
 
+@type_callable(bool)
+def _truth(context: Any) -> Any:
+    return lambda value: types.boolean if isinstance(value, RecordType | SpanType) else None
+
+
 # A record is true if its address is not 0.
 @lower_builtin(bool, RecordType)
 def _is_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -260,179 +266,24 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", address_in(builder, args[0]), BITS(0))
 
 
-# Types of calls within kernels.
+def _compare(function: Any, operation: str) -> None:
+    """Enable kernels to compare the addresses of two records."""
 
-# To find the type of a call, numba compares the arguments with all signatures of the function.
-# Compilers of kernels (`pipelines`) first try the rules in `_RULES`, which return the same types
-# faster. The rules are not registered with numba, so users' functions keep numba's types, errors
-# and overloads.
-_RULES: dict[Any, Callable[..., Any]] = {}
+    @type_callable(function)
+    def typed(context: Any) -> Any:
+        def typer(a: Any, b: Any) -> Any:
+            are_records = isinstance(a, RecordType) and isinstance(b, RecordType)
+            return types.boolean if are_records else None
 
-# Functions that numba would compile from Python, and the keys of the LLVM code used instead.
-_OWN_CODE: dict[Any, Any] = {function: ("kernels", function) for function in (max, min, int)}
+        return typer
 
-
-def typed(*functions: Any) -> Callable[[F], F]:
-    """Return a decorator that registers a typing rule for kernels' calls of `functions`.
-
-    The rule gets the types of the arguments. The rule returns the signature, or None if numba must
-    find the signature.
-    """
-
-    def register(rule: F) -> F:
-        _RULES.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
+    @lower_builtin(function, RecordType, RecordType)
+    def compare(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.icmp_unsigned(operation, *args)
 
 
-class _Ruled(types.Function):
-    """The type of a function that has a rule."""
-
-    _impl_keys: dict[Any, Any]
-
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
-        found = _RULES[self.typing_key](*map(types.unliteral, args))
-        if found is None:
-            return super().get_call_type(context, args, kws)
-        self._impl_keys[found.args] = _OWN_CODE.get(self.typing_key, self.typing_key)
-        return found
-
-
-register_model(_Ruled)(models.OpaqueModel)
-
-
-@functools.cache
-def _ruled(known: types.Function) -> _Ruled:
-    return _Ruled(known.templates)
-
-
-class _Declarations(RegistryLoader):
-    """Numba's declarations of types, without attributes and methods that are written in Python.
-
-    Loading these attributes and methods would load all of numba's code and scipy's linear algebra.
-    """
-
-    def new_registrations(self, name: str) -> Any:
-        """Return the declarations that have been added since the last call."""
-        found = super().new_registrations(name)
-        return [one for one in found if not hasattr(one, "_get_target_registry")]
-
-
-class KernelContext(Context):
-    """Numba's typing context with rules for kernels; it has fewer types and loads faster."""
-
-    def load_additional_registries(self) -> None:
-        """Load the types of enumerations, and of functions of `math` and NumPy."""
-        for declared in (enumdecl, mathdecl, npydecl):
-            self.install_registry(declared.registry)
-
-    def install_registry(self, registry: Any) -> None:
-        """Load the types that a registry declares."""
-        self._registries.setdefault(registry, _Declarations(registry))
-        super().install_registry(registry)
-
-    def resolve_value_type(self, val: Any) -> Any:
-        """Return the type of a constant."""
-        return self._find(val) or super().resolve_value_type(val)
-
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call."""
-        return super().resolve_function_type(self._find(func) or func, args, kws)
-
-    def _find(self, value: Any) -> _Ruled | None:
-        is_known = type(value) in (type, BuiltinFunctionType) and value in _RULES
-        return _ruled(self._lookup_global(value)) if is_known else None
-
-
-class KernelTarget(CPUContext):
-    """A copy of numba's target context, which loads only functions that kernels call."""
-
-    types = KernelContext()
-
-    @classmethod
-    def of(cls, context: Any) -> Any:
-        """Return a copy of a context as an object of this class."""
-        found = copy.copy(context)
-        found.__class__, found.typing_context = cls, cls.types
-        return found
-
-    def load_additional_registries(self) -> None:
-        """Load the code of functions of Python, `math` and NumPy."""
-        from numba.cpython import enumimpl, iterators, mathimpl, numbers, rangeobj, tupleobj  # noqa: F401
-        from numba.np import npyimpl
-
-        rtsys.initialize(self)
-        self.install_registry(mathimpl.registry)
-        self.install_registry(npyimpl.registry)
-        self.data_model_manager = _datamodel.default_manager
-
-
-def _wide(*args: Any) -> Any:
-    """Return the common type of two numbers, or None for other arguments."""
-    if len(args) != 2 or not {types.int64, types.float64}.issuperset(args):
-        return None
-    return types.float64 if types.float64 in args else types.int64
-
-
-@typed(operator.add, operator.iadd, operator.sub, operator.isub, operator.mul, operator.imul)
-@typed(max, min)
-def _arithmetic(*args: Any) -> Any:
-    wide = _wide(*args)
-    return wide and signature(wide, wide, wide)
-
-
-@typed(operator.truediv, operator.itruediv)
-def _division(*args: Any) -> Any:
-    wide = _wide(*args)
-    return wide and signature(types.float64, wide, wide)
-
-
-@typed(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
-def _comparison(*args: Any) -> Any:
-    if all(isinstance(arg, RecordType) for arg in args):
-        return signature(types.boolean, *args)
-    wide = _wide(*args)
-    return wide and signature(types.boolean, wide, wide)
-
-
-@typed(bool)
-def _truth(value: Any) -> Any:
-    is_known = isinstance(value, types.Boolean | RecordType | SpanType)
-    return signature(types.boolean, value) if is_known else None
-
-
-@typed(int)
-def _int(number: Any) -> Any:
-    is_known = number in (types.int64, types.float64, types.boolean)
-    return signature(types.int64, number) if is_known else None
-
-
-@lower_builtin(_OWN_CODE[int], types.Any)
-def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return context.cast(builder, args[0], sig.args[0], types.int64)
-
-
-def _lower_extreme(function: Any, passes: Any) -> None:
-    @lower_builtin(_OWN_CODE[function], types.Any, types.Any)
-    def extreme(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        # As in Python, the result is the first argument unless the second argument is more extreme.
-        compare = context.get_function(passes, signature(types.boolean, *sig.args))
-        return builder.select(compare(builder, args[::-1]), *args[::-1])
-
-
-_lower_extreme(max, operator.gt)
-_lower_extreme(min, operator.lt)
-
-
-@lower_builtin(operator.eq, RecordType, RecordType)
-def _equal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.icmp_unsigned("==", *args)
-
-
-@lower_builtin(operator.ne, RecordType, RecordType)
-def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.icmp_unsigned("!=", *args)
+_compare(operator.eq, "==")
+_compare(operator.ne, "!=")
 
 
 # Python functions for which compiled kernels use special LLVM code.
@@ -441,23 +292,26 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def coded(function: Any, typer: Callable[..., Any]) -> Any:
     """Return a decorator that registers the code generator for calls of `function`.
 
-    `typer` returns the signature for the types of the arguments; None refuses the arguments.
+    `typer` gets numba's typing context and the types of the arguments. It returns the signature, or
+    None to refuse the arguments.
     """
+    parameters = inspect.signature(function)
 
-    class Template(AbstractTemplate):
-        key = function
+    @type_callable(function)
+    def typed(context: Any) -> Any:
+        def of_call(*args: Any, **kwargs: Any) -> Any:
+            return typer(context, *parameters.bind(*args, **kwargs).args)
 
-        def generic(self, args: Any, kws: Any) -> Any:
-            return typer(*args)
+        of_call.__signature__ = parameters
+        return of_call
 
-    infer_global(function, types.Function(Template))
     return lower_builtin(function, types.VarArg(types.Any))
 
 
 def compiles(function: Any, result: Callable[..., Any]) -> Any:
     """Return a decorator like `coded`; `result` returns only the type of the result."""
 
-    def typer(*args: Any) -> Any:
+    def typer(context: Any, *args: Any) -> Any:
         found = result(*args)
         taken = [types.int64 if isinstance(arg, types.Integer) else arg for arg in args]
         return None if found is None else signature(found, *taken)
@@ -475,7 +329,7 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
     def register(function: F) -> F:
         hints: Any = functools.cache(get_type_hints)
 
-        def typer(*args: Any) -> Any:
+        def typer(context: Any, *args: Any) -> Any:
             *taken, result = map(numba_type, hints(function).values())
             # A record of a subclass is also a record of its base.
             given = [
@@ -487,7 +341,7 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
         @coded(function, typer)
         def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             found = codegen(context, builder, *args)
-            return context.get_dummy_value() if sig.return_type == types.none else found
+            return NOTHING if sig.return_type == types.none else found
 
         return function
 
@@ -497,7 +351,7 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
 R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words[Any])
 
-_INT64, _INT32 = ir.IntType(64), ir.IntType(32)
+_INT32 = ir.IntType(32)
 # Number of bytes of a cache line, and largest number of bytes of a prefetch.
 _CACHE_LINE = 64
 _MOST_BYTES = 512
@@ -513,8 +367,8 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
 
     @compiles(function, lambda: result)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        words = cgutils.alloca_once(builder, _INT64, size=n_words)
-        return make_span(builder, builder.ptrtoint(words, _INT64), _INT64(length))
+        words = cgutils.alloca_once(builder, BITS, size=n_words)
+        return make_span(builder, builder.ptrtoint(words, BITS), BITS(length))
 
 
 def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
@@ -564,10 +418,16 @@ def new_int64s(length: int) -> Int64s:
 @compiles(new_array, lambda record, length: SpanType(None, record.typing_key))
 @compiles(new_int64s, lambda length: SpanType(Int64s))
 def _allocate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    # `allocate` raises a MemoryError if there is no memory.
-    n_bytes = builder.mul(args[-1], _INT64(sig.return_type.element_size))
-    found = context.nrt.allocate(builder, n_bytes)
-    return make_span(builder, builder.ptrtoint(found, _INT64), args[-1])
+    n_bytes = builder.mul(args[-1], BITS(sig.return_type.element_size))
+    found = builder.call(_numbas(builder, cgutils.voidptr_t, "NRT_Allocate", BITS), [n_bytes])
+    with builder.if_then(cgutils.is_null(builder, found), likely=False):
+        context.call_conv.return_user_exc(builder, MemoryError, ("no memory for an array",))
+    return make_span(builder, builder.ptrtoint(found, BITS), args[-1])
+
+
+def _numbas(builder: Any, result: Any, name: str, *taken: Any) -> Any:
+    """Return a C function of numba's runtime."""
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, taken), name)
 
 
 def release(array: Span) -> None:
@@ -577,8 +437,9 @@ def release(array: Span) -> None:
 
 @compiles(release, lambda array: types.none if isinstance(array, SpanType) else None)
 def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    context.nrt.free(builder, pointer_to(builder, args[0], ir.IntType(8)))
-    return context.get_dummy_value()
+    free = _numbas(builder, ir.VoidType(), "NRT_Free", cgutils.voidptr_t)
+    builder.call(free, [pointer_to(builder, args[0], ir.IntType(8))])
+    return NOTHING
 
 
 def copy_record(source: Record, target: Record) -> None:
@@ -589,9 +450,9 @@ def copy_record(source: Record, target: Record) -> None:
 @compiles(copy_record, lambda source, target: types.none)
 def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     source, target = (builder.inttoptr(a, cgutils.voidptr_t) for a in args)
-    n_bytes = _INT64(sig.args[0].record.SIZE)
-    cgutils.raw_memcpy(builder, target, source, n_bytes, _INT64(1), align=4)
-    return context.get_dummy_value()
+    n_bytes = BITS(sig.args[0].record.SIZE)
+    cgutils.raw_memcpy(builder, target, source, n_bytes, BITS(1), align=4)
+    return NOTHING
 
 
 def prefetch(place: Record | Span, n_words: int) -> None:
@@ -607,14 +468,14 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = address_in(builder, address)
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[_INT32] * 3])
     hint = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-    most = _INT64(_MOST_BYTES)
-    n_bytes = builder.mul(n_words, _INT64(WORD_BYTES))
+    most = BITS(_MOST_BYTES)
+    n_bytes = builder.mul(n_words, BITS(WORD_BYTES))
     shorter = builder.icmp_signed("<", n_bytes, most)
     end = builder.select(shorter, n_bytes, most)
-    with cgutils.for_range_slice(builder, _INT64(0), end, _INT64(_CACHE_LINE)) as (offset, _):
+    with cgutils.for_range_slice(builder, BITS(0), end, BITS(_CACHE_LINE)) as (offset, _):
         line = builder.inttoptr(builder.add(address, offset), cgutils.voidptr_t)
         builder.call(hint, [line, _INT32(0), _INT32(3), _INT32(1)])
-    return context.get_dummy_value()
+    return NOTHING
 
 
 @lowered(lambda context, builder, word: builder.ctpop(word))
@@ -630,12 +491,59 @@ def lowest_bit(word: int) -> int:
 
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
-    number = builder.zext(is_true, _INT64)
+    number = builder.zext(is_true, BITS)
     # An empty instruction hides the value from the optimizer, which might create a branch.
-    return builder.asm(ir.FunctionType(_INT64, [_INT64]), "", "=r,0", [number], False)
+    return builder.asm(ir.FunctionType(BITS, [BITS]), "", "=r,0", [number], False)
 
 
 @lowered(_number)
 def as_number(is_true: bool) -> int:
     """Return 1 or 0 for a truth value without a branch, which would often be mispredicted."""
     return int(is_true)
+
+
+# Numba compiles `max`, `min` and `int` from Python for each type. In kernels, these functions are
+# replaced by functions with LLVM code, which take at most three numbers.
+
+
+def _largest(a: Any, b: Any, c: Any = None) -> Any:
+    return max(a, b) if c is None else max(a, b, c)
+
+
+def _smallest(a: Any, b: Any, c: Any = None) -> Any:
+    return min(a, b) if c is None else min(a, b, c)
+
+
+def _integer(x: Any) -> Any:
+    return int(x)
+
+
+pipelines.BUILTINS.update({max: _largest, min: _smallest, int: _integer})
+
+
+def _code_extreme(function: Any, passes: str) -> None:
+    def typer(context: Any, *args: Any) -> Any:
+        is_float = any(isinstance(arg, types.Float) for arg in args)
+        wide = types.float64 if is_float else types.int64
+        return signature(wide, *[wide for _ in args])
+
+    @coded(function, typer)
+    def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        is_float = sig.return_type == types.float64
+        compare = builder.fcmp_ordered if is_float else builder.icmp_signed
+        found, *others = args
+        # As in Python, the result is the first argument unless another one is more extreme.
+        for other in others:
+            found = builder.select(compare(passes, other, found), other, found)
+        return found
+
+
+_code_extreme(_largest, ">")
+_code_extreme(_smallest, "<")
+
+
+@coded(_integer, lambda context, x: signature(types.int64, x))
+def _code_integer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    if isinstance(sig.args[0], types.Float):
+        return builder.fptosi(args[0], BITS)
+    return builder.zext(args[0], BITS) if args[0].type.width < BITS.width else args[0]

@@ -1,215 +1,74 @@
-"""Pipelines that compile kernels and their helpers faster than numba's defaults.
+"""Compilers of kernels and their helpers, which are faster than numba's defaults.
 
-- Numba optimizes each function and generates its machine code. But a helper is linked into the
-  kernels that call it, and optimized again. So helpers get only a short first optimization, and no
-  machine code.
+- A helper is linked into the kernels that call it, and optimized again. So helpers get only a short
+  first optimization, and no machine code.
 - LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
   time and the size of the code, but kernels would not be faster.
 - Functions that run rarely are optimized less (`rare`). This takes less than half of the time of a
   full optimization.
-- Only the passes that kernels need are run (`_PASSES`), without numba's timers and analyses between
-  passes. Kernels have no objects with reference counts.
-- Types and code of functions that kernels never call are not loaded (`numba_types.KernelTarget`).
+- Only the passes that kernels need are run, without numba's timers and checks between passes.
 
-The pipelines use numba's internals, which may change. The internals are tested once, before the
-first function is compiled. If the internals have changed, functions are compiled by numba's passes,
-and first calls take longer. The contexts of `numba_types` are used in both cases.
+The passes use names that numba's documentation does not name (`private`). A trial compiles and runs
+a small kernel before the first function is compiled. If the trial fails, functions are compiled by
+numba's passes, and first calls take longer.
 """
 
-import functools
-import logging
+from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
-import llvmlite.binding as _llvm
 import numba
-from numba import types
-from numba.core import compiler, errors
+from numba.core import compiler, compiler_machinery, ir, untyped_passes
 
-from .numba_types import KernelTarget
-
-LOG = logging.getLogger("river_mondrian")
+from . import private
+from .record import Float32, Int64, Record, entry
 
 # Modules and functions of numba that have no annotations.
-_Compiler: Any = compiler.Compiler
+_CompilerBase: Any = compiler.CompilerBase
+_PassBuilder: Any = compiler.DefaultPassBuilder
+_FunctionPass: Any = compiler_machinery.FunctionPass
+_register_pass: Any = compiler_machinery.register_pass
+_IRProcessing: Any = untyped_passes.IRProcessing
+_ir: Any = ir
 _njit: Any = numba.njit
-llvm: Any = _llvm
 
-_NO_ADDRESS = 0
-
-# The passes before the lowering pass. Kernels do not need numba's other passes. These passes handle
-# closures, NumPy's overloads, array expressions, branches on constants, and objects with reference
-# counts.
-_PASSES = (
-    *("TranslateByteCode", "FixupArgs", "IRProcessing", "GenericRewrites", "InlineInlinables"),
-    *("ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis"),
-)
-
-# Optimization level of helpers and of functions that run rarely. The latter are not vectorized.
-# Numba's level is 3.
-_LOW_LEVEL = 1
-
-Pipelines = list[Any]
+# Functions that numba compiles from Python for each type, and functions that replace them.
+BUILTINS: dict[Any, Any] = {}
+_BUILTIN_TYPES = type, BuiltinFunctionType
 
 
-@functools.cache
-def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return the class that runs passes, and the lowering pass for each kind of function."""
-    import numba._dynfunc
-    from numba.core import cgutils, codegen, compiler_machinery, config, lowering, typed_passes
+@_register_pass(mutates_CFG=False, analysis_only=False)
+class OwnBuiltins(_FunctionPass):  # type: ignore[misc]
+    """Pass that replaces the functions in `BUILTINS`."""
 
-    dynfunc: Any = numba._dynfunc
-    library: Any = codegen.JITCodeLibrary
-    lowering_pass: Any = typed_passes.NativeLowering
-    lower: Any = lowering.Lower
-    pass_manager: Any = compiler_machinery.PassManager
-    register_pass: Any = compiler_machinery.register_pass
-    settings: Any = config
-    alloca_once: Any = cgutils.alloca_once
+    _name = "own_builtins"
 
-    class Manager(pass_manager):  # type: ignore[misc]
-        """A manager that runs passes without numba's timers, events and analyses."""
+    def __init__(self) -> None:
+        super().__init__()
 
-        def _runPass(self, index: int, one: Any, state: Any) -> None:
-            one.analysis = self._analysis
-            one.run_pass(state)
-
-    class Lower(lower):  # type: ignore[misc]
-        """Code generator without reference counts, because records and arrays are addresses."""
-
-        def lower(self) -> None:
-            """Generate the code; refuse types with objects that would not be freed."""
-            for typ in set(self.fndesc.typemap.values()):
-                is_constant = isinstance(typ, types.Array) and not typ.mutable
-                if self.context.data_model_manager[typ].contains_nrt_meminfo() and not is_constant:
-                    raise errors.LoweringError(f"kernels cannot hold {typ}: it is not freed")
-            super().lower()
-
-        def incref(self, typ: Any, value: Any) -> None:
-            """Do nothing."""
-
-        decref = incref
-
-        def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
-            """Allocate a variable without information for debuggers."""
-            return alloca_once(self.builder, lltype, name=name)
-
-    class KernelLibrary(library):  # type: ignore[misc]
-        """A library in which only loops of constant length are unrolled."""
-
-        level = 3
-        has_vectors = True
-
-        def _builder(self, unrolls: bool) -> Any:
-            options = llvm.create_pipeline_tuning_options(min(self.level, settings.OPT))
-            options.loop_vectorization = self.has_vectors
-            options.slp_vectorization = False
-            options.loop_unrolling = unrolls
-            return llvm.create_pass_builder(self._codegen._tm, options)
-
-        def _optimize_functions(self, module: Any) -> None:
-            module.data_layout = self._codegen._data_layout
-            builder = self._builder(unrolls=True)
-            manager = builder.getFunctionPassManager()
-            for function in module.functions:
-                if not function.is_declaration:
-                    manager.run(function, builder)
-
-        def _optimize_final_module(self) -> None:
-            builder = self._builder(unrolls=False)
-            builder.getModulePassManager().run(self._final_module, builder)
-
-    class HelperLibrary(KernelLibrary):
-        """A library that is linked into other libraries."""
-
-        level = _LOW_LEVEL
-
-        def _optimize_final_module(self) -> None:
-            """Do nothing: the libraries that link this library optimize it."""
-
-        def _finalize_final_module(self) -> None:
-            """Generate no machine code."""
-            self._finalized = True
-
-    class RareLibrary(KernelLibrary):
-        """A library of code that runs rarely."""
-
-        level = _LOW_LEVEL
-        has_vectors = False
-
-    @register_pass(mutates_CFG=True, analysis_only=False)
-    class HelperLowering(lowering_pass):  # type: ignore[misc]
-        """Pass that generates code without an entry point for Python."""
-
-        _name = "helper_lowering"
-        lowering_class = Lower
-
-        def run_pass(self, state: Any) -> bool:
-            """Run the pass."""
-            name = state.func_id.func_qualname
-            state.library = HelperLibrary(state.targetctx.codegen(), name)
-            state.flags.no_compile = True
-            super().run_pass(state)
-            # Callers link the compiled function by this key.
-            module = state.cr.fndesc.lookup_module()
-            key = dynfunc.make_function(
-                module, name, "a helper of kernels", _NO_ADDRESS, state.cr.env, (state.library,)
-            )
-            state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
-            state["cr"] = state.cr._replace(cfunc=key)
-            return True
-
-    @register_pass(mutates_CFG=True, analysis_only=False)
-    class KernelLowering(lowering_pass):  # type: ignore[misc]
-        """Pass that generates machine code with fewer unrolled loops."""
-
-        _name = "kernel_lowering"
-        lowering_class = Lower
-        library = KernelLibrary
-
-        def run_pass(self, state: Any) -> bool:
-            """Run the pass."""
-            state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
-            state.library.enable_object_caching()
-            return super().run_pass(state)
-
-    @register_pass(mutates_CFG=True, analysis_only=False)
-    class RareLowering(KernelLowering):
-        """Pass that generates slower machine code in less time."""
-
-        _name = "rare_lowering"
-        library = RareLibrary
-
-    own = {"kernel": KernelLowering, "helper": HelperLowering, "rare": RareLowering}
-    return Manager, own
+    def run_pass(self, state: Any) -> bool:
+        """Run the pass."""
+        is_changed = False
+        for block in state.func_ir.blocks.values():
+            for assign in block.find_insts(_ir.Assign):
+                found = assign.value
+                if isinstance(found, _ir.Global) and type(found.value) in _BUILTIN_TYPES:
+                    found.value = BUILTINS.get(found.value, found.value)
+                    is_changed = True
+        return is_changed
 
 
-@functools.cache
-def _pipelines(kind: str) -> Pipelines:
-    """Return the passes for a kind of function: "kernel", "helper" or "rare"."""
-    manager, own = _lowerings()
-    pipeline = manager("kernel")
-    for name in (*_PASSES, kind, "NoPythonBackend"):
-        pipeline.add_pass(own.get(name) or getattr(compiler, name))
-    pipeline.finalize()
-    return [pipeline]
+def _compiler(kind: str) -> Any:
+    """Return a compiler for `njit(pipeline_class=...)` with the passes for a kind of function."""
 
-
-def _compiler(kind: str, is_tried: bool = False) -> Any:
-    """Return a compiler for `njit(pipeline_class=...)` with the passes for a kind of function.
-
-    The compiler uses numba's passes if numba's internals are not as expected, except in a trial
-    (`is_tried`).
-    """
-
-    class Compiler(_Compiler):  # type: ignore[misc]
-        def __init__(self, context: Any, target: Any, *args: Any) -> None:
-            # Both contexts are copies, because the package must not change users' functions.
-            super().__init__(KernelTarget.types, KernelTarget.of(target), *args)
-
-        def define_pipelines(self) -> Pipelines:
-            is_changed = is_tried or is_numba_known()
-            pipelines: Pipelines = _pipelines(kind) if is_changed else super().define_pipelines()
-            return pipelines
+    class Compiler(_CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            if TRIAL.has_passed():
+                return [private.pipeline(kind, OwnBuiltins)]
+            passes = _PassBuilder.define_nopython_pipeline(self.state)
+            passes.add_pass_after(OwnBuiltins, _IRProcessing)
+            passes.finalize()
+            return [passes]
 
     return Compiler
 
@@ -218,22 +77,67 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
 HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel", "rare"))
 
 
-@functools.cache
-def is_numba_known() -> bool:
-    """Compile and run a test kernel; return whether numba's internals are as expected."""
-    try:
+class Trial:
+    """The trial of the passes in this process."""
 
-        def double(x: float) -> float:
-            return x + x
+    def __init__(self) -> None:
+        self._has_passed: bool | None = None
 
-        tried = _compiler("helper", is_tried=True)
-        helper = _njit(pipeline_class=tried, no_cpython_wrapper=True)(double)
+    def has_passed(self) -> bool:
+        """Compile and run a kernel over a record, once; return whether the result is right."""
+        if self._has_passed is None:
+            # The trial itself is compiled by the passes.
+            self._has_passed = True
+            try:
+                _try()
+            # Any exception is caught, because another version of numba may fail in any way.
+            except Exception as error:
+                self._has_passed = False
+                private.give_up("fast compilation", error)
+        return self._has_passed
 
-        def call(x: float) -> float:
-            return helper(x)
 
-        return _njit(pipeline_class=_compiler("rare", is_tried=True))(call)(1.5) == 3.0
-    # Any exception is caught, because another version of numba may fail in any way.
-    except Exception as error:
-        LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
-        return False
+TRIAL = Trial()
+
+
+def _try() -> None:
+    """Compile a kernel over a record with a table and an entry.
+
+    Raises
+    ------
+    Exception
+        If the kernel cannot be compiled, or its result is wrong.
+    """
+    from . import numba_fields  # noqa: F401
+    from .arrays import Table
+    from .memory import ChunkedRows, Memory
+    from .numba_types import numba_type
+
+    class Row(Record):
+        number: Int64
+
+        def twice(self) -> int:
+            return self.number + self.number
+
+    class Holder(Record):
+        share: Float32
+        rows: Table[Row]
+        entered: Callable[[int], float] = entry()
+
+    def half(number: int) -> float:
+        return 0.5 * number
+
+    def total(holder: Holder, j: int) -> float:
+        return holder.share + holder.entered(holder.rows.row(j).twice())
+
+    called = _njit(pipeline_class=RareCompiler, no_cpython_wrapper=True)(half)
+    called.compile((numba.types.int64,))
+    holder, rows = Memory(Holder)[0], ChunkedRows(1, Row.WORDS)
+    rows.show(0, holder.rows)
+    rows.grow(0, holder.rows, 2)
+    holder.share, holder.rows.row(1).number = 0.25, 7
+    holder.entered = private.address_of(called.overloads[(numba.types.int64,)])  # type: ignore[assignment]
+    kernel = _njit(pipeline_class=KernelCompiler, no_cfunc_wrapper=True)(total)
+    found = kernel.compile((numba_type(Holder), numba.types.int64))(holder, 1)
+    if found != 7.25:
+        raise ValueError(f"a kernel returned {found}")

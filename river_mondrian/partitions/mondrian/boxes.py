@@ -1,6 +1,6 @@
 """Distances of samples from boxes, and growth of boxes to contain samples.
 
-From `BLOCK` dimensions on, dimensions are processed in blocks (see `compiling.box_vectors`).
+From `BLOCK` dimensions on, dimensions are processed in blocks (see `box_vectors`).
 """
 
 import math
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiling import box_vectors
-from ...compiling.box_vectors import BLOCK
 from ...compiling.kernels import helper, inlined, kernel, separate
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
 from ...records.numba_types import lowered, room_of_array, room_of_words
+from . import box_vectors
+from .box_vectors import BLOCK
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 from .transforms import scaled

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from ... import checks
 from ...checks import LARGEST_RATE, LARGEST_SIZE, check_array, check_number, refuse
-from ...compiling.box_vectors import BLOCK, MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref, check_shapes
 from ...restored import Edges, Rows, check_numbers, check_references
 from . import constants, transforms
+from .box_vectors import BLOCK, MOST_PARTS
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import IN_USE, F, Forest, Node, Tree
 

@@ -8,11 +8,11 @@ and calls again.
 
 import math
 
-from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
 from ...limits import DONE, TOO_LARGE
 from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from . import forgetting, sampling
+from .box_vectors import MOST_PARTS
 from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NEVER, NONE, PAUSED, RIGHT, START, UNLIMITED
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of

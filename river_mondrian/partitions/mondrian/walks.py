@@ -10,10 +10,10 @@ import math
 from typing import TypeVar
 
 from ... import records as rec
-from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
 from ...records.numba_types import new_int64s
 from . import boxes, scaling
+from .box_vectors import MOST_PARTS
 from .constants import LEFT, RIGHT
 from .records import F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below

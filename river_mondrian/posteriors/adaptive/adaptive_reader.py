@@ -69,12 +69,12 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
             else:
                 known = seen.numbers_of(forest, tree, statistics, k)
                 alpha = nodes.PRIORS[nodes.MIXED]
-                of_all = statistics.estimate(known, alpha, n_classes)
-                late = statistics.late_estimate(known, nodes.LATE, alpha, n_classes)
-                latest = statistics.late_estimate(known, nodes.LATEST, alpha, n_classes)
+                of_all = statistics.estimate(known, alpha, n_classes, 1.0)
+                late = statistics.late_estimate(known, nodes.LATE, alpha, n_classes, 1.0)
+                latest = statistics.late_estimate(known, nodes.LATEST, alpha, n_classes, 1.0)
                 shares = statistics.shares
                 mixed = shares[0] * of_all + shares[1] * late + shares[2] * latest
-                noisy = statistics.estimate(known, nodes.PRIORS[nodes.NOISY], n_classes)
+                noisy = statistics.estimate(known, nodes.PRIORS[nodes.NOISY], n_classes, 1.0)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])

@@ -173,9 +173,7 @@ class Statistics(rec.Record):
             sides[label // CLASSES_OF_WORD] = word | bit
             self.n_sides = self.n_sides + 1
 
-    def estimate(
-        self, numbers: ClassNumbers, alpha: float, n_classes: int, factor: float = 1.0
-    ) -> float:
+    def estimate(self, numbers: ClassNumbers, alpha: float, n_classes: int, factor: float) -> float:
         """Return a factor times the Dirichlet estimate of a class from the first count.
 
         The product is computed before the quotient, so that the compiler cannot change the
@@ -184,7 +182,7 @@ class Statistics(rec.Record):
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
     def late_estimate(
-        self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
+        self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float
     ) -> float:
         """Return a factor times the Dirichlet estimate of a class from a discounted count."""
         seen = numbers.words[(1 + m) * numbers.step]

@@ -354,7 +354,7 @@ def update_weights(
         third = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes, shares[2])
         together = _share(shares, first, second, third)
         if i == n - 1:
-            noisy = statistics.estimate(numbers, of_noisy, n_classes)
+            noisy = statistics.estimate(numbers, of_noisy, n_classes, 1.0)
             mixed = together
             continue
         stopped = statistics.estimate(numbers, of_noisy, n_classes, stops[nodes.NOISY])
@@ -394,10 +394,10 @@ def update_by_logs(
         statistics = entry.statistics
         if statistics:
             numbers, shares = numbers_of(forest, tree, statistics, label), statistics.shares
-            by_noisy = statistics.estimate(numbers, of_noisy, n_classes)
-            of_all = statistics.estimate(numbers, of_mixed, n_classes)
-            late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes)
-            latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes)
+            by_noisy = statistics.estimate(numbers, of_noisy, n_classes, 1.0)
+            of_all = statistics.estimate(numbers, of_mixed, n_classes, 1.0)
+            late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes, 1.0)
+            latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes, 1.0)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
             # Divide by the largest likelihood, since the powers may underflow.
             most = max(of_all, late, latest)

@@ -14,8 +14,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ..limits import FARTHEST
-from ..records.numba_types import address_in
+from ...limits import FARTHEST
+from ...records.numba_types import address_in
 
 BLOCK = 8
 
