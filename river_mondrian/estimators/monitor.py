@@ -14,21 +14,8 @@ from river import base
 from ..arguments import check_integer, told
 from ..frames import mapping_of, read_frame, read_labels
 from ..inputs import check_label, check_target, too_large
-from ..learners.conformal import (
-    ALARM,
-    FILLING,
-    FINAL,
-    FULL,
-    KINDS,
-    LABEL,
-    MOST_FEATURES,
-    MOST_LEVELS,
-    NOTHING,
-    TARGET,
-    UNKNOWN,
-    WATCHING,
-    MonitorTable,
-)
+from ..learners import conformal
+from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN, MonitorTable
 from ..limits import DONE
 from ..model import Model, locked
 from ..progress import pieces
@@ -109,14 +96,14 @@ class DriftMonitor(Model, base.Estimator):
         """Complete the report or the new reference that the latest sample caused."""
         super()._enter()
         table, record = self._table, self._table.record
-        if record.due in (ALARM, FINAL):
-            drift = table.report(record.due == FINAL)
+        if record.due in (conformal.ALARM, conformal.FINAL):
+            drift = table.report(record.due == conformal.FINAL)
             # The final version replaces the first.
             kept = [one for one in self._log if one[0] != drift[0]]
             self._log = (*kept, drift)[-KEPT_DRIFTS:]
-            is_full = record.phase == FILLING and record.n_filled == record.capacity
-            record.due = FULL if is_full else NOTHING
-        if record.due == FULL:
+            is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity
+            record.due = conformal.FULL if is_full else NOTHING
+        if record.due == conformal.FULL:
             self._table = table.renewed()
 
     # Learning.
@@ -126,7 +113,9 @@ class DriftMonitor(Model, base.Estimator):
             self._enter()
             table, n_new = self._table, 0
             kind, y = self._read_y(y)
-            if table.record.phase != WATCHING or not table.features.read_known(x, table.vector):
+            if table.record.phase != conformal.WATCHING or not table.features.read_known(
+                x, table.vector
+            ):
                 values = table.features.read(x, levels=True)
                 n_new = len(values.keys() - table.features.places.keys())
                 table.features.write(values, table.vector)
@@ -158,8 +147,10 @@ class DriftMonitor(Model, base.Estimator):
         table = self._table
         index, labels = table.next_features, table.next_labels
         values = index.agreed(values)
-        new = dict(itertools.islice(index.new_of(values).items(), MOST_FEATURES - len(index)))
-        if label is not None and label not in labels and len(labels) < MOST_LEVELS:
+        new = dict(
+            itertools.islice(index.new_of(values).items(), conformal.MOST_FEATURES - len(index))
+        )
+        if label is not None and label not in labels and len(labels) < conformal.MOST_LEVELS:
             labels = {**labels, label: len(labels)}
         if new or labels is not table.next_labels:
             table = table.widened(new, labels)

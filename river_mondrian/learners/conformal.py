@@ -34,10 +34,9 @@ times the number of kinds. So an alarm within t samples has a probability of at 
 After an alarm, more evidence is collected, and the next reference is filled meanwhile.
 """
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -174,12 +173,11 @@ class Monitor(rec.Record):
 @inlined
 def _term(x: float, held: float, level_rate: float) -> float:
     """Return a feature's part of the distance of two samples; missing values are NaN."""
-    if x != x:
-        return 0.0 if held != held else 1.0
+    if x != x or held != held:
+        return 0.0 if x != x and held != held else 1.0
     if level_rate > 0.0:
         return 0.0 if held == x else level_rate
-    gap = abs(x - held)
-    return gap if gap <= CAP else (CAP if gap > CAP else 1.0)
+    return min(abs(x - held), CAP)
 
 
 @separate
@@ -630,15 +628,22 @@ class MonitorTable(Learned[Monitor]):
             for k in range(3):
                 cuts[relation_at + k] = cuts_of(errors[third == k])
                 cuts[relation_at + 3 + k] = cuts_of(np.abs(errors[third == k]))
-        sizes = np.diff(self._ends) * [kind in self.kinds for kind in KINDS]
+        sizes = np.array([m.y_at(), m.n_y, m.n_relation]) * [kind in self.kinds for kind in KINDS]
         bars = m.bar * sizes * (sizes > 0).sum()
         known["bars"][:] = np.where(sizes > 0, bars, np.inf)
 
-    @property
-    def _ends(self) -> list[int]:
-        """The channels at which the kinds begin, and the number of channels."""
-        m = self.record
-        return [0, m.y_at(), m.relation_at(), m.n_channels()]
+    def _channels(self) -> list[tuple[int, Hashable, str]]:
+        """Return the kind, the feature or label, and the way of change, of each channel."""
+        m, names, known = self.record, self.features.names, self.learned
+        pairs = zip(names, known["n_levels"].tolist(), strict=True)
+        found: list[tuple[int, Hashable, str]]
+        found = [(0, name, "values") for name, n in pairs for _ in range(n + 1)]
+        found += [(0, names[j], "dependence") for j in known["dependent"].tolist()]
+        found += [*((0, name, "presence") for name in names), (0, None, "new")]
+        is_target = m.y_kind == TARGET
+        own = [(1, "target", "values")] if is_target else [(1, y, "values") for y in self.labels]
+        found += [*own, (1, None, "new")][: m.n_y]
+        return found + [(2, None, "")] * m.n_relation
 
     def report(self, is_final: bool) -> tuple[Any, ...]:
         """Return the fields of the report of the latest alarm.
@@ -646,62 +651,49 @@ class MonitorTable(Learned[Monitor]):
         The log evidence of a report is log(R / t), because the mean of R / t is 1 after t samples
         without a change.
         """
-        m, known, ends, found = self.record, self.learned, self._ends, self.learned["evidence"]
+        m, known, found = self.record, self.learned, self.learned["evidence"]
         starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)].tolist()
         t = known["counts"][m.y_at() - 1].sum()
         with np.errstate(divide="ignore"):
             logs, bars = np.log(found.mean(axis=1) / t), np.log(known["bars"] / t)
-        tops = [(a + int(logs[a:b].argmax())) if a < b else -1 for a, b in itertools.pairwise(ends)]
-        excess = {k: logs[c] - bars[k] for k, c in enumerate(tops) if c >= 0}
-        order = sorted(excess, key=lambda k: -excess[k])
+        channels, tops, order = self._channels(), {}, np.argsort(-logs, kind="stable").tolist()
+        for c in order:
+            tops.setdefault(channels[c][0], c)
+        excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}
+        kinds = sorted(excess, key=lambda kind: -excess[kind])
         # Since the alarm, the evidence may have fallen below all bars. Then the first kind is kept.
-        kinds = [k for k in order if excess[k] >= 0.0 or k == order[0]]
-        new, new_labels = self._new_names() if is_final else ([], [])
-        features = self._strongest(logs, self._channels_of_inputs(new) if 0 in kinds else [])
-        labels = list(self.labels) if m.y_kind == LABEL else ["target"]
-        outputs = [(name, "", c) for c, name in enumerate(labels, ends[1])]
-        outputs += [(name, "", ends[2] - 1) for name in new_labels]
-        strong = self._strongest(logs, outputs if 1 in kinds else [])
+        kinds = [kind for kind in kinds if excess[kind] >= 0.0 or kind == kinds[0]]
+        new = self._new_names() if is_final else ([], [], [])
+        named: tuple[dict[Hashable, int], ...] = {}, {}, {}
+        for c in order:
+            kind, name, how = channels[c]
+            if kind in kinds and logs[c] >= max(0.5 * logs[tops[kind]], 0.0):
+                for one in new[kind] if how == "new" else [name]:
+                    named[kind].setdefault(one, c)
+        features, labels, _ = named
         return (
             int(m.alarm_at),
             starts[tops[kinds[0]]],
-            tuple(KINDS[k] for k in kinds),
-            {name: float(logs[c]) for name, (_, c) in features.items()},
-            {name: how for name, (how, _) in features.items()},
-            {name: starts[c] for name, (_, c) in features.items()},
-            {name: float(logs[c]) for name, (_, c) in strong.items()},
+            tuple(KINDS[kind] for kind in kinds),
+            {name: float(logs[c]) for name, c in features.items()},
+            {name: channels[c][2] for name, c in features.items()},
+            {name: starts[c] for name, c in features.items()},
+            {name: float(logs[c]) for name, c in labels.items()},
             is_final,
         )
 
-    def _channels_of_inputs(self, new: list[Hashable]) -> list[tuple[Hashable, str, int]]:
-        """Return features, the ways in which they may have changed, and their channels."""
-        m, known, names, found = self.record, self.learned, self.features.names, []
-        for j, name in enumerate(names):
-            first = int(known["firsts"][j])
-            found += [(name, "values", first + k) for k in range(known["n_levels"][j] + 1)]
-            found.append((name, "presence", m.presence_at() + j))
-        dependent = enumerate(known["dependent"].tolist(), m.n_values)
-        found += [(names[j], "dependence", c) for c, j in dependent]
-        return found + [(name, "new", m.y_at() - 1) for name in new]
-
-    def _strongest(
-        self, logs: rec.Floats, channels: list[tuple[Hashable, str, int]]
-    ) -> dict[Hashable, tuple[str, int]]:
-        """Return each name's strongest channel, if it has at least half of the largest evidence."""
-        best: dict[Hashable, tuple[str, int]] = {}
-        for name, how, c in sorted(channels, key=lambda one: -logs[one[2]]):
-            best.setdefault(name, (how, c))
-        least = max(0.5 * max((logs[c] for _, c in best.values()), default=0.0), 0.0)
-        return {name: (how, c) for name, (how, c) in best.items() if logs[c] >= least}
-
-    def _new_names(self) -> tuple[list[Hashable], list[Hashable]]:
+    def _new_names(self) -> tuple[list[Hashable], ...]:
         """Return the most frequent features and labels that only the next reference has."""
-        n, index = int(self.record.n_filled), self.next_features
-        present = (~np.isnan(self.learned["filled"][:n])).sum(axis=0).tolist()
-        numbers = Counter(self.learned["filled_y"][:n].tolist())
-        features = zip(index.names, present, strict=True)
-        labels = ((name, numbers[k]) for name, k in self.next_labels.items())
-        return _most_frequent(features, self.features.places), _most_frequent(labels, self.labels)
+        rows, y = self.learned["filled"], self.learned["filled_y"][: self.record.n_filled]
+        present = (~np.isnan(rows[: self.record.n_filled])).sum(axis=0).tolist()
+        features = zip(self.next_features.names, present, strict=True)
+        labels = ((label, int((y == k).sum())) for label, k in self.next_labels.items())
+        found = []
+        for counts, known in ((features, self.features.places), (labels, self.labels)):
+            new = Counter({name: n for name, n in counts if name not in known})
+            most = new.most_common(MOST_NAMED)
+            found.append([name for name, n in most if 2 * n >= most[0][1]])
+        return *found, []
 
 
 def _firsts(n_levels: rec.Ints) -> rec.Ints:
@@ -715,11 +707,3 @@ def _mean_size(rows: rec.Floats) -> rec.Floats:
     known = ~np.isnan(rows)
     found: rec.Floats = np.where(known, np.abs(rows), 0.0).sum(axis=1, dtype=np.float64)
     return found / np.maximum(known.sum(axis=1), 1)
-
-
-def _most_frequent(
-    counts: Iterable[tuple[Hashable, int]], known: Container[Hashable]
-) -> list[Hashable]:
-    """Return the names that are not known, and have at least half of the largest count."""
-    new = Counter({name: n for name, n in counts if name not in known}).most_common(MOST_NAMED)
-    return [name for name, n in new if 2 * n >= new[0][1]]
