@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .estimators.density_readings import exact_density
     from .estimators.dual import DualOGDClassifier
     from .estimators.merging import merge
+    from .estimators.monitor import ConformalDrift, Drift, DriftMonitor
     from .estimators.nearest_neighbor import NearestNeighborDetector
     from .estimators.ogd import OGDClassifier, OGDRegressor
     from .estimators.random_cut import RandomCutForest
@@ -39,7 +40,10 @@ __all__ = [
     "Alarm",
     "Alarms",
     "Calibrated",
+    "ConformalDrift",
     "DensityForest",
+    "Drift",
+    "DriftMonitor",
     "DualOGDClassifier",
     "IsolationFeatures",
     "ModelFormatError",
@@ -66,6 +70,7 @@ __all__ = [
 _HOMES = {
     "Alarm": "estimators.alarms",
     "Calibrated": "estimators.calibrated",
+    "Drift": "estimators.monitor",
     "ModelFormatError": "checks",
     "PredictiveDistribution": "posteriors.predictive",
     "exact_density": "estimators.density_readings",

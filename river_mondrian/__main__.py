@@ -8,7 +8,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from river.base import Wrapper
+from river.base import Estimator, Wrapper
 
 import river_mondrian
 
@@ -24,7 +24,8 @@ def estimators() -> list[str]:
     found = []
     for name in river_mondrian.__all__:
         one = getattr(river_mondrian, name)
-        if isinstance(one, type) and issubclass(one, Model) and not issubclass(one, Wrapper):
+        is_model = isinstance(one, type) and issubclass(one, Model)
+        if is_model and issubclass(one, Estimator) and not issubclass(one, Wrapper):
             found.append(name)
     return found
 

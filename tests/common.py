@@ -27,11 +27,13 @@ HANGS = 300.0
 def fed(model, samples):
     """Let a model learn samples (mappings, or tuples with target and weight); return the model.
 
-    An unsupervised model learns only the mappings.
+    An unsupervised model learns only the mappings, and a monitor learns no weights.
     """
     takes_targets = not isinstance(model, base.AnomalyDetector | base.Transformer)
+    is_monitor = isinstance(model, rm.DriftMonitor)
     for sample in samples:
         x, *rest = sample if isinstance(sample, tuple) else (sample,)
+        rest = rest[:1] if is_monitor else rest
         model.learn_one(x, *(rest if takes_targets else ()))
     return model
 
@@ -98,6 +100,11 @@ def answer(model, x):
         return model.transform_one(x)
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
+    if isinstance(model, rm.DriftMonitor):
+        # A monitor does not predict, so its evidence and its log are compared.
+        known = model._table.learned
+        evidence = dict(enumerate(known["evidence"].sum(axis=1).tolist()))
+        return {"n": model.n_samples, "filled": float(np.nansum(known["filled_y"]))} | evidence
     found = {"score": model.score_one(x)}
     if isinstance(model, rm.NearestNeighborDetector):
         found["raw"] = model.raw_score_one(x)

@@ -59,6 +59,8 @@ OWN = {
         2, lifetime=2, tails="normal", min_samples_split=4, seed=1
     ),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
+    "monitor": lambda: fed(rm.DriftMonitor(grace_period=16, seed=1), [LEVEL]),
+    "conformal drift": lambda: rm.ConformalDrift(seed=1),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: fed(SHINGLES.clone(), [LEVEL]),
     "nearest neighbors": lambda: fed(NEIGHBORS.clone(), [LEVEL]),

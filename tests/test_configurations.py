@@ -109,7 +109,8 @@ def learn_frame(model, frame, first=0, last=N):
     if isinstance(model, SUPERVISED):
         model.learn_many(frame[first:last], targets(model)[first:last], w=WEIGHTS[first:last])
     else:
-        model.learn_many(frame[first:last])
+        y = [targets(model)[first:last]] if isinstance(model, rm.DriftMonitor) else []
+        model.learn_many(frame[first:last], *y)
     return model
 
 

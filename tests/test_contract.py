@@ -26,6 +26,7 @@ MODELS = {
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
     "alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=35, seed=1)),
+    "monitor": lambda: rm.DriftMonitor(grace_period=24, seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
     "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
@@ -52,8 +53,10 @@ def learned(name, n=40):
 def test_every_class_is_here():
     found = {getattr(rm, name) for name in rm.__all__}
     classes = {c for c in found if isinstance(c, type) and issubclass(c, base.Base)}
-    # `Calibrated` needs other tests, because it stores its predictions: tests/test_calibrated.py.
-    assert {type(make()) for make in MODELS.values()} == classes - {rm.Calibrated}
+    # `Calibrated` stores its predictions, and `ConformalDrift` learns numbers, so they have other
+    # tests: tests/test_calibrated.py and tests/test_monitor.py.
+    others = {rm.Calibrated, rm.ConformalDrift}
+    assert {type(make()) for make in MODELS.values()} == classes - others
 
 
 COUNTS = (
@@ -110,6 +113,7 @@ def test_a_sample_that_is_no_mapping(name, n):
     model = learned(name, n)
     before = pickle.dumps(model)
     calls = [lambda x: fed(model, [(x, 1)]), lambda x: answer(model, x)]
+    calls = calls[:1] if isinstance(model, rm.DriftMonitor) else calls
     for x in ([0.1, 0.2], 3.0, None, "ab", np.zeros(2)):
         for call in calls[: 1 + (n > 0)]:
             raises(TypeError, "a sample must be a mapping of features", partial(call, x))

@@ -12,44 +12,48 @@ import numpy as np
 from river import base
 
 from ..arguments import check_integer, told
+from ..checks import refuse
 from ..frames import mapping_of, read_frame, read_labels
-from ..inputs import check_label, check_target, too_large
+from ..inputs import check_label, check_target, check_value, too_large
 from ..learners import conformal
 from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN, MonitorTable
 from ..limits import DONE
-from ..model import Model, locked
+from ..model import Model, Steps, locked
 from ..progress import pieces
 
 # Smallest reference, in samples.
 LEAST_REFERENCE = 16
-# Number of the latest drifts that are kept.
-KEPT_DRIFTS = 100
+# Number of the latest drifts that are kept, and of the latest values of a `ConformalDrift`.
+KEPT_DRIFTS, KEPT_VALUES = 100, 1024
 KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 
 
 class Drift(NamedTuple):
-    """A change of the stream.
+    """A drift: when it was detected, when it began, and what changed.
+
+    The log evidence is the logarithm of a likelihood ratio. It compares a change at an unknown
+    earlier time with no change.
 
     Attributes
     ----------
     sample
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Number of the first sample of the change, estimated.
+        Number of the first sample after the change, estimated.
     kinds
-        What changed: "inputs", "labels" (or the target), "relation". The strongest kind comes
-        first.
+        The kinds of the change, the strongest first: "inputs", "labels", "relation". If y is a
+        target, "labels" means its distribution.
     features
-        A mapping from feature to log evidence, largest first. It has the features with at least
-        half of the largest log evidence, if the inputs changed.
+        A mapping from feature to log evidence, largest first, if the inputs changed. Features with
+        less than half of the largest log evidence are omitted.
     how
-        A mapping from feature to the way in which the feature changed: "values", "dependence" (on
-        the other features), "presence", or "new" for a feature that the reference lacks.
+        A mapping from feature to what changed: its "values", its "dependence" on the other
+        features, or its "presence". A "new" feature was not in the reference.
     feature_began
-        A mapping from feature to the number of the first sample of its change, estimated.
+        A mapping from feature to the number of the first sample after its change, estimated.
     labels
-        A mapping from label to log evidence, like `features`. If y is a target, the only key is
-        "target".
+        A mapping from label to log evidence, as in `features`, if the labels changed. If y is a
+        target, the only key is "target".
     is_final
         Whether all evidence has been collected.
 
@@ -67,7 +71,86 @@ class Drift(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class DriftMonitor(Model, base.Estimator):
-    """TODO docstring."""
+    """Drift monitor that reports when a stream changed, what changed, and in which features.
+
+    The monitor needs no model, and can be used beside any model. It stores a reference, the first
+    `grace_period` samples. Then it ranks scores of each new sample among the scores of the samples
+    since the reference, and bets that ranks are not uniform. Large winnings raise an alarm.
+
+    Call `learn_one` for each sample, and then read `drift_detected`. An alarm adds a `Drift` to
+    `log`. The monitor collects evidence from 200 more samples, and then replaces this `Drift` by
+    its final version. Meanwhile, it fills the next reference.
+
+    Let the samples after a reference be exchangeable, for example independent with one
+    distribution. Then the probability of a false alarm within n samples is at most n / `every`. The
+    n samples are counted from the time at which the reference is full. The bound holds for any
+    distribution and any number of features[^1]. After each alarm it applies again.
+
+    Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
+    sample in `spacing`. The bound then needs only that the used samples are exchangeable. Trends,
+    and seasons that are longer than `spacing`, are changes, and are reported.
+
+    Parameters
+    ----------
+    every
+        Average number of samples between false alarms, at least about half of this number.
+    spacing
+        The monitor uses one sample in `spacing`. A reference then takes `grace_period` * `spacing`
+        samples, and the collection of evidence takes 200 * `spacing` samples. The best spacing of a
+        seasonal stream is shorter than its season.
+    grace_period
+        Number of used samples in a reference.
+    kinds
+        The kinds of changes that raise alarms: "inputs", "labels" and "relation", the relation of
+        y to the inputs. The bound holds for all kinds together.
+    seed
+        Random seed for reproducibility.
+
+    Notes
+    -----
+    The inputs are compared by the values of each feature, by the dependence of each feature on the
+    other features, by the presence of each feature, and by the number of features that the
+    reference lacks. Dependence is the difference of a value from the mean value of the 3 stored
+    samples that are nearest in the other features. Of more than 64 features, only the 64 that these
+    samples predict best have a score for dependence. A reference has at most 1,024 features, 64
+    levels of a category, and 64 labels. Further features count as features that the reference
+    lacks.
+
+    The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
+    the target from their mean target.
+
+    Memory does not grow with the stream. A reference takes 12 bytes for each value.
+
+    Labels may be late. Then use two monitors: one with `kinds=("inputs",)` learns x at once. One
+    with `kinds=("labels", "relation")` learns x and y when y is known. The probabilities of false
+    alarms add up.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import DriftMonitor
+
+    >>> rng = random.Random(42)
+    >>> monitor = DriftMonitor(seed=42)
+    >>> for i in range(3000):
+    ...     x = {"load": rng.gauss(50.0, 5.0), "errors": rng.gauss(3.0, 1.0)}
+    ...     if i >= 2000:
+    ...         x["errors"] += 1.0
+    ...     monitor.learn_one(x)
+    ...     if monitor.drift_detected:
+    ...         print(monitor.log[-1].sample, monitor.log[-1].kinds)
+    2037 ('inputs',)
+    >>> drift = monitor.log[-1]
+    >>> drift.is_final, drift.how
+    (True, {'errors': 'values'})
+
+    References
+    ----------
+    [^1]: Vovk, V., Gammerman, A. and Shafer, G. (2005). Algorithmic Learning in a Random World.
+    Springer. Chapters 2 and 7.
+
+    """
 
     every: int = 10_000
     spacing: int = 1
@@ -77,9 +160,8 @@ class DriftMonitor(Model, base.Estimator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("every", self.every, 1)
-        check_integer("spacing", self.spacing, 1)
-        check_integer("grace_period", self.grace_period, LEAST_REFERENCE)
+        for name, least in (("every", 1), ("spacing", 1), ("grace_period", LEAST_REFERENCE)):
+            check_integer(name, getattr(self, name), least)
         check_kinds(self.kinds)
         kinds = tuple(kind for kind in KINDS if kind in self.kinds)
         bar = self.every / self.spacing
@@ -90,17 +172,30 @@ class DriftMonitor(Model, base.Estimator):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"grace_period": 32, "seed": 1}
+        yield {"grace_period": 32}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        table, n = self._table, self._table.record.n_samples
+        kept = table.record.spacing, table.record.capacity, {*table.kinds}
+        if kept != (self.spacing, self.grace_period, {*self.kinds}):
+            refuse(self, "_table", kept, "but the parameters are others")
+        try:
+            is_sound = all(0 < Drift(*drift).sample <= n for drift in self._log)
+        except TypeError:
+            is_sound = False
+        if not is_sound:
+            refuse(self, "_log", self._log, "but each drift should belong to a learned sample")
 
     def _enter(self) -> None:
-        """Complete the report or the new reference that the latest sample caused."""
+        """Complete the report, or the new reference, that the latest sample caused."""
         super()._enter()
         table, record = self._table, self._table.record
         if record.due in (conformal.ALARM, conformal.FINAL):
             drift = table.report(record.due == conformal.FINAL)
-            # The final version replaces the first.
-            kept = [one for one in self._log if one[0] != drift[0]]
-            self._log = (*kept, drift)[-KEPT_DRIFTS:]
+            # The final version of a drift replaces its first version.
+            earlier = [one for one in self._log if one[0] != drift[0]]
+            self._log = (*earlier, drift)[-KEPT_DRIFTS:]
             is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity
             record.due = conformal.FULL if is_full else NOTHING
         if record.due == conformal.FULL:
@@ -109,6 +204,26 @@ class DriftMonitor(Model, base.Estimator):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any], y: Any = None) -> None:
+        """Learn a sample, and raise an alarm if the stream has changed.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category: a string or truth value.
+            NaN and None are the same as an absent key.
+        y
+            A float is a target, and any other value is a label. None means that y is not known.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or does not have its feature's type. If y is
+            a target but earlier values of y were labels, or the reverse.
+        ValueError
+            If a value is infinite or too large for single precision, or y is NaN or infinite. Then
+            nothing has changed.
+
+        """
         with self._lock:
             self._enter()
             table, n_new = self._table, 0
@@ -158,6 +273,28 @@ class DriftMonitor(Model, base.Estimator):
         return table
 
     def learn_many(self, X: Any, y: Any = None, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
+
+        Afterwards, `log` contains the drifts in these rows.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories. Nulls and NaN are missing values.
+        y
+            The targets or labels of the rows: a series, a list or an array; None if not known.
+        progress
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            occurs twice, or there is not one y for each row, nothing has been learned.
+
+        """
         with self._lock:
             self._enter()
             frame, names, columns = read_frame(X, self._table.next_features)
@@ -172,14 +309,14 @@ class DriftMonitor(Model, base.Estimator):
     @property
     @locked
     def drift_detected(self) -> bool:
-        """Whether the latest sample raised an alarm."""
+        """Whether the latest sample raised an alarm, as in River's detectors."""
         record = self._table.record
         return bool(record.alarm_at == record.n_samples > 0)
 
     @property
     @locked
     def log(self) -> list[Drift]:
-        """The latest 100 drifts, oldest first."""
+        """The latest 100 drifts, oldest first; the last may not be final yet."""
         return [Drift(*drift) for drift in self._log]
 
     @property
@@ -194,3 +331,99 @@ def check_kinds(kinds: Any) -> None:
     is_sound = isinstance(kinds, (list, tuple)) and kinds and all(kind in KINDS for kind in kinds)
     if not is_sound or len({*kinds}) < len(kinds):
         raise ValueError(f"kinds must be some of {KINDS}, got {kinds!r}")
+
+
+@dataclass(eq=False, repr=False)
+class ConformalDrift(Model, base.DriftDetector):
+    """Drift detector for single values, such as the errors of a model.
+
+    If the values are exchangeable, the probability of a false alarm within n values is at most n /
+    `every` (see `DriftMonitor`). The n values are counted after the first 256 values, the
+    reference. After an alarm, the detector needs 256 values for the next reference.
+
+    Parameters
+    ----------
+    every
+        Average number of values between false alarms, at least about half of this number.
+    seed
+        Random seed for reproducibility.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import ConformalDrift
+
+    >>> rng = random.Random(42)
+    >>> detector = ConformalDrift(seed=42)
+    >>> for i in range(2000):
+    ...     detector.update(rng.random() < (0.1 if i < 1000 else 0.4))
+    ...     if detector.drift_detected:
+    ...         print(i, detector.width, round(detector.estimation, 2))
+    1030 44 0.43
+
+    """
+
+    every: int = 10_000
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._monitor = DriftMonitor(self.every, kinds=KINDS[:1], seed=self.seed)
+        # The latest values, in a ring buffer.
+        self._values = np.zeros(KEPT_VALUES)
+
+    def update(self, x: float) -> None:
+        """Update the detector with a value.
+
+        Parameters
+        ----------
+        x
+            A number or truth value.
+
+        Raises
+        ------
+        TypeError
+            If the value is not a number.
+        ValueError
+            If the value is NaN, infinite or too large for single precision.
+
+        """
+        with self._lock:
+            self._enter()
+            value, monitor, n = check_value("x", check_target(x)), self._monitor, self.n_samples
+
+            def learn() -> None:
+                if monitor.n_samples == n:
+                    monitor.learn_one({"value": value})
+
+            # From this assignment on, an interrupted call is completed, not undone.
+            self._pending = Steps([learn, lambda: self._values.__setitem__(n % KEPT_VALUES, value)])
+            self._settle()
+
+    @property
+    @locked
+    def drift_detected(self) -> bool:
+        """Whether the latest value raised an alarm."""
+        return self._monitor.drift_detected
+
+    @property
+    @locked
+    def n_samples(self) -> int:
+        """Number of values learned."""
+        return self._monitor.n_samples
+
+    @property
+    @locked
+    def width(self) -> int:
+        """Number of values since the latest detected change began, or of all values."""
+        log = self._monitor.log
+        return self.n_samples - (log[-1].began - 1 if log else 0)
+
+    @property
+    @locked
+    def estimation(self) -> float:
+        """Mean of the latest `width` values, or of the latest 1,024 if `width` is larger."""
+        n, width = self.n_samples, min(self.width, KEPT_VALUES)
+        places = np.arange(n - width, n) % KEPT_VALUES
+        return float(self._values[places].mean()) if width else 0.0

@@ -22,6 +22,8 @@ _NAMES = {
     "estimators.dual": "DualOGDClassifier",
     "estimators.classifier": "MondrianForestClassifier",
     "estimators.regressor": "MondrianForestRegressor",
+    "estimators.monitor": "ConformalDrift DriftMonitor",
+    "learners.conformal": "MonitorTable DriftReference:Monitor",
     "estimators.nearest_neighbor": "NearestNeighborDetector",
     "posteriors.nearest": "NeighborTable Neighbors",
     "estimators.ogd": "OGDClassifier OGDRegressor",
