@@ -1,5 +1,6 @@
 """Functions for several test modules: samples, models, kernels, errors and child processes."""
 
+import copy
 import inspect
 import os
 import pickle
@@ -101,10 +102,12 @@ def answer(model, x):
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
     if isinstance(model, rm.DriftMonitor):
-        # A monitor does not predict, so its evidence and its log are compared.
-        known = model._table.learned
-        evidence = dict(enumerate(known["evidence"].sum(axis=1).tolist()))
-        return {"n": model.n_samples, "filled": float(np.nansum(known["filled_y"]))} | evidence
+        # A monitor does not predict. The result is the evidence after a copy has learned the sample.
+        made = copy.deepcopy(model)
+        made.learn_one(x)
+        known = made._table.learned
+        found = {"filled": float(np.nansum(known["filled"])), "drifts": float(len(made.log))}
+        return found | {f"{c}": e for c, e in enumerate(known["evidence"].sum(axis=1).tolist())}
     found = {"score": model.score_one(x)}
     if isinstance(model, rm.NearestNeighborDetector):
         found["raw"] = model.raw_score_one(x)

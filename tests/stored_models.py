@@ -60,7 +60,6 @@ OWN = {
     ),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "monitor": lambda: fed(rm.DriftMonitor(grace_period=16, seed=1), [LEVEL]),
-    "conformal drift": lambda: rm.ConformalDrift(seed=1),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: fed(SHINGLES.clone(), [LEVEL]),
     "nearest neighbors": lambda: fed(NEIGHBORS.clone(), [LEVEL]),
@@ -86,7 +85,14 @@ MODELS = {name: make for name, make in CONFIGURATIONS.items() if name != "means,
 IN_GOLDEN = ["alarms", "adaptive", "adaptive regressor", "adaptive, weights", "classifier"]
 IN_GOLDEN += ["classifier, weights", "classifier, wide", "classifier, levels"]
 IN_GOLDEN += ["adaptive, levels", "regressor", "density", "density, mixed", "random cuts"]
-IN_GOLDEN += ["nearest neighbors", "calibrated", "calibrated regressor", "isolation", "mondrian"]
+IN_GOLDEN += [
+    "monitor",
+    "nearest neighbors",
+    "calibrated",
+    "calibrated regressor",
+    "isolation",
+    "mondrian",
+]
 IN_GOLDEN += ["nystrom", "binning", "fourier", "ogd", "ogd regressor", "ridge", "dual"]
 
 
