@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -286,9 +287,8 @@ def test_the_first_y_decides_between_labels_and_targets():
         monitor.learn_one({"a": 1.0})
         monitor.learn_one({"a": 1.0}, first)
         before = pickle.dumps(monitor)
-        raises(
-            TypeError, f"y must be {kind}, as before, got", lambda: monitor.learn_one({}, second)
-        )
+        call = partial(monitor.learn_one, {}, second)
+        raises(TypeError, f"y must be {kind}, as before, got", call)
         assert pickle.dumps(monitor) == before
 
 
@@ -302,7 +302,7 @@ def test_memory_is_bounded():
     monitor = DriftMonitor(grace_period=64, seed=1)
     sizes = []
     for i in range(200):
-        x = {f"{i} {k}": 1.0 for k in range(40)} | {"level": f"{i}", "a": float(i)}
+        x = {f"{i} {k}": 1.0 for k in range(40)} | {"level": f"level {i}", "a": float(i)}
         monitor.learn_one(x, f"{i}")
         sizes.append(monitor.memory_usage)
     table = monitor._table

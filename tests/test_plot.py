@@ -199,6 +199,25 @@ def test_drifts_of_a_model_are_read_after_its_run():
     assert [line.get_xdata()[0] for line in ax.lines[1:]] == [n for n, _ in model.drift_log]
 
 
+def test_drifts_are_bars_from_their_beginning_to_the_alarm():
+    early = rm.Drift(300, 250, ("inputs",), {"a": 9.0}, {"a": "values"}, {"a": 260}, {}, True)
+    late = rm.Drift(900, 850, ("labels", "relation"), {}, {}, {}, {"yes": 20.0, "$x": 12.0}, True)
+    ax = rm.plot.drifts([early, late])
+    assert ticks(ax) == ["label yes", "relation", r"label \$x", "a"]
+    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches]
+    assert ends == [(850, 900)] * 3 + [(260, 300)]
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == sorted(heights, reverse=True)
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 3
+    monitor = rm.DriftMonitor(seed=1)
+    assert ticks(rm.plot.drifts(monitor)) == []
+    ax = rm.plot.progressive({"model": [(1, 0.5), (1000, 0.6)]}, drifts=[early, late])
+    assert [line.get_xdata()[0] for line in ax.lines[1:]] == [300, 900]
+    assert len(rm.plot.progressive({"model": [(1, 0.5)]}, drifts=monitor).lines) == 1
+    for wrong in (3, [1, 2], "text"):
+        raises(TypeError, "must be a DriftMonitor", lambda wrong=wrong: rm.plot.drifts(wrong))
+
+
 def test_curves_of_pairs():
     ax = rm.plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
     drawn = [line.get_xydata().tolist() for line in ax.lines]

@@ -21,6 +21,7 @@ SECTIONS = {
         "DensityForest",
         "exact_density",
     ],
+    "Drift": ["DriftMonitor", "Drift", "ConformalDrift"],
     "Linear learners on feature maps": [
         "OGDClassifier",
         "OGDRegressor",
@@ -38,6 +39,7 @@ SECTIONS = {
     "What is predicted": ["PredictiveDistribution"],
     "Pictures": [
         "plot.progressive",
+        "plot.drifts",
         "plot.intervals",
         "plot.reliability",
         "plot.weights",

@@ -6,12 +6,13 @@ installs matplotlib, which is imported at the first call.
 
 from __future__ import annotations
 
-from .over_time import intervals, progressive, scores, weights
+from .over_time import drifts, intervals, progressive, scores, weights
 from .planes import density_map, partition, score_map, tree
 from .summaries import explanation, importances, lifetimes, reliability
 
 __all__ = [
     "density_map",
+    "drifts",
     "explanation",
     "importances",
     "intervals",

@@ -36,8 +36,8 @@ def progressive(
     metric
         Name of the metric, such as "Accuracy"; None if the checkpoints have only one metric.
     drifts
-        The drifts to mark: numbers of samples, a model's `drift_log`, or an adaptive forest. The
-        log of a forest is read after the iterators have been run.
+        The drifts to mark: numbers of samples, a model's `drift_log`, an adaptive forest, or a
+        `DriftMonitor`. Logs are read after the iterators have been run.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -96,11 +96,75 @@ def progressive(
 
 def _places_of(drifts: Any) -> list[float]:
     """Return the number of samples at each drift."""
-    log = getattr(drifts, "drift_log", drifts)
+    log = getattr(drifts, "drift_log", getattr(drifts, "log", drifts))
     try:
         return [float(drift[0] if isinstance(drift, Sequence) else drift) for drift in log]
     except (TypeError, ValueError, IndexError):
         raise TypeError(f"drifts must be numbers or a drift_log, got {told(drifts)}") from None
+
+
+def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
+    """Draw the drifts of a monitor: when they began, what changed, and the evidence.
+
+    Parameters
+    ----------
+    monitor
+        A `DriftMonitor`, or a list of `Drift`s.
+    ax
+        Axes of matplotlib to draw on; None for the axes of a new figure.
+
+    Returns
+    -------
+    The axes, with a row for each feature, each label and the relation. A bar goes from the
+    estimated beginning of a change to the sample that raised the alarm. The taller the bar, the
+    larger is the log evidence. At most 20 rows are drawn, those with the largest evidence.
+
+    Raises
+    ------
+    TypeError
+        If `monitor` is neither a monitor nor a list of drifts.
+
+    Examples
+    --------
+
+    >>> import random
+    >>> from river_mondrian import DriftMonitor, plot
+
+    >>> rng = random.Random(42)
+    >>> monitor = DriftMonitor(seed=42)
+    >>> for i in range(2000):
+    ...     load, errors = rng.gauss(50.0, 5.0), rng.gauss(3.0, 1.0)
+    ...     monitor.learn_one({"load": load + (10.0 if i > 1000 else 0.0), "errors": errors})
+    >>> ax = plot.drifts(monitor)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['load']
+
+    """
+    # For each colour and name: the beginning, the alarm and the evidence of each change.
+    bars: dict[tuple[int, str], list[tuple[int, int, float]]] = {}
+    try:
+        for drift in getattr(monitor, "log", monitor):
+            for name, evidence in drift.features.items():
+                ends = drift.feature_began[name], drift.sample
+                bars.setdefault((0, canvas.label(name)), []).append((*ends, evidence))
+            for name, evidence in drift.labels.items():
+                said = "target" if name == "target" else f"label {canvas.label(name)}"
+                bars.setdefault((1, said), []).append((drift.began, drift.sample, evidence))
+            if "relation" in drift.kinds:
+                most = max((*drift.features.values(), *drift.labels.values()), default=1.0)
+                bars.setdefault((2, "relation"), []).append((drift.began, drift.sample, most))
+    except (AttributeError, TypeError):
+        raise TypeError(f"monitor must be a DriftMonitor or drifts, got {told(monitor)}") from None
+    largest = {row: max(evidence for *_, evidence in own) for row, own in bars.items()}
+    rows = sorted(bars, key=lambda row: -largest[row])[:MOST_NUMBERS]
+    ax = canvas.axes_for(ax)
+    for y, row in enumerate(rows):
+        for began, sample, evidence in bars[row]:
+            height = 0.2 + 0.7 * evidence / largest[rows[0]]
+            ax.barh(y, sample - began, height, began, color=canvas.color(row[0]))
+    ax.set(yticks=range(len(rows)), yticklabels=[said for _, said in rows], xlabel="samples")
+    ax.invert_yaxis()
+    return ax
 
 
 def _read(
