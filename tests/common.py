@@ -102,7 +102,7 @@ def answer(model, x):
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
     if isinstance(model, rm.DriftMonitor):
-        # A monitor does not predict. The result is the evidence after a copy has learned the sample.
+        # A monitor does not predict. The result is the evidence after a copy has learned `x`.
         made = copy.deepcopy(model)
         made.learn_one(x)
         known = made._table.learned
