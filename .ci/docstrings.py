@@ -22,6 +22,7 @@ KWARGS = "Parameters {'**kwargs'} not documented"
 MADE_BY_NEW = {
     "river_mondrian.Alarm",
     "river_mondrian.Calibrated",
+    "river_mondrian.Drift",
     "river_mondrian.distributed.KeyedModels",
     "river_mondrian.distributed.ShardedForest",
 }

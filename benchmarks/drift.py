@@ -53,7 +53,7 @@ def _samples(X: Rows, y: Labels) -> Iterator[tuple[dict[str, float], Any]]:
 
 
 def _alarms(monitor: DriftMonitor, X: Rows, y: Labels) -> list[int]:
-    """Let a monitor learn samples; return the numbers of the samples that raised alarms."""
+    """Learn samples; return the numbers of the samples that raised alarms."""
     found = []
     for x, label in _samples(X, y):
         monitor.learn_one(x, label)

@@ -326,7 +326,7 @@ def _rank_all(m: Monitor, y: float, n_new: int) -> None:
 
 @inlined
 def _slope(total: float, n: float, variance: float, least: float) -> float:
-    """Return the slope of a bet on a score with mean 0, of which `n` scores had a sum `total`."""
+    """Return the slope of a bet on a score with mean 0; `n` earlier scores have the sum `total`."""
     return max(min(total / (variance * (n + PRIOR)), STEEPEST), least)
 
 
