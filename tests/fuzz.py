@@ -70,6 +70,10 @@ CHOICES = SIZES | {
     "method": [None, "forest", "laplace", "kernel", "anne", "iforest"],
     "kernel": ["laplace", "gaussian"],
     "n_neighbors": [1, 4, 16],
+    "every": [1, 50, 10_000],
+    "spacing": [1, 1, 3],
+    "grace_period": [16, 40],
+    "kinds": [["inputs", "labels", "relation"], ["inputs"], ["relation"]],
 }
 
 
@@ -99,7 +103,7 @@ CLASSES = [
     cls
     for name in rm.__all__
     if isinstance(cls := getattr(rm, name), type)
-    and issubclass(cls, base.Base)
+    and issubclass(cls, base.Estimator)
     # Wrappers are excluded, because they have no kernels.
     and not issubclass(cls, base.Wrapper)
 ]
@@ -194,6 +198,9 @@ def check(model: Any, x: Row, rng: Random) -> None:
         if isinstance(model, CELL_MAPS) and mapped:
             assert min(mapped.values()) > 0.0
             assert 0.0 <= model.kernel(x, x) <= 1.0 + 1e-9
+    elif isinstance(model, rm.DriftMonitor):
+        assert all(0 < one.began <= one.sample <= model.n_samples for one in model.log)
+        assert all(math.isfinite(e) for one in model.log for e in one.features.values())
     elif isinstance(model, base.AnomalyDetector):
         score = model.score_one(x)
         assert 0.0 <= score <= 1.0

@@ -40,6 +40,7 @@ IN_SUITE = {
     "ogd auto": ["end of the start"],
     "mondrian": ["missing value"],
     "alarms": ["alarm"],
+    "monitor": ["reference, class"],
     "ridge window": ["forget"],
     **dict.fromkeys(["isolation trees", "nystrom", "dual cells"], ("15 samples",)),
     **dict.fromkeys(["neighbors", "ridge capped", "binning"], ("new features late",)),
@@ -49,6 +50,7 @@ HAPPEN_IN_SUITE = {
     "adaptive": ["a drift", "a recent tree is placed"],
     "adaptive regressor": ["fences move"],
     "cuts": ["a sample passes"],
+    "monitor": ["an alarm", "the final version and a reference"],
 }
 
 

@@ -652,11 +652,14 @@ class MonitorTable(Learned[Monitor]):
         without a change.
         """
         m, known, found = self.record, self.learned, self.learned["evidence"]
-        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)].tolist()
+        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)]
+        # If the evidence fell after the alarm, the bets may have begun again.
+        starts = np.minimum(starts, m.alarm_at).tolist()
         t = known["counts"][m.y_at() - 1].sum()
         with np.errstate(divide="ignore"):
             logs, bars = np.log(found.mean(axis=1) / t), np.log(known["bars"] / t)
-        channels, tops, order = self._channels(), {}, np.argsort(-logs, kind="stable").tolist()
+        channels, order = self._channels(), np.argsort(-logs, kind="stable").tolist()
+        tops: dict[int, int] = {}
         for c in order:
             tops.setdefault(channels[c][0], c)
         excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}

@@ -42,6 +42,7 @@ FOURIER = rm.RandomFourierFeatures(8, seed=1)
 AUTO = rm.MondrianFeatures(3, "auto", seed=1)
 LEARNERS = {
     "neighbors": (rm.NearestNeighborDetector, {"window": 40, "seed": 1}),
+    "monitor": (rm.DriftMonitor, {"grace_period": 40, "seed": 1}),
     "alarms": (rm.Alarms, {"detector": rm.NearestNeighborDetector(window=40, seed=1)}),
     "isolation": (rm.IsolationFeatures, ISOLATION),
     "isolation trees": (rm.IsolationFeatures, ISOLATION | {"method": "iforest"}),
@@ -84,7 +85,7 @@ def _pool(n_labels):
 def arguments(model, sample):
     """Return the arguments with which a model learns a sample."""
     x, label, target = sample
-    if isinstance(model, base.Classifier):
+    if isinstance(model, base.Classifier | rm.DriftMonitor):
         return x, label
     return (x, target) if isinstance(model, base.Regressor) else (x,)
 
@@ -300,6 +301,9 @@ for _kind, (_cls, _given) in LEARNERS.items():
     MOMENTS[_kind] = OF_LEARNERS | (OF_CLASSES if issubclass(_cls, base.Classifier) else {})
     MOMENTS[_kind] |= OF_AUTO if "auto" in _kind else {}
     MOMENTS[_kind] |= {"alarm": (120, {}, learns({"x0": 50.0}))} if _kind == "alarms" else {}
+    if _kind == "monitor":
+        MOMENTS[_kind] |= {"reference": (39, {}, usual), "reference, class": (39, {}, of_class)}
+        MOMENTS[_kind] |= {"spacing": (100, {"spacing": 3}, features)}
     if hasattr(_cls, "forget_one") and "window" in _given:
         MOMENTS[_kind] |= {"forget": (20, {}, forget)}
 
@@ -309,6 +313,8 @@ for _kind, (_cls, _given) in LEARNERS.items():
 
 def summary(model):
     """Return the state that an event changes, or None before there are trees."""
+    if isinstance(model, rm.DriftMonitor):
+        return SimpleNamespace(phase=model._table.record.phase)
     is_cuts = isinstance(model, rm.RandomCutForest)
     trees = getattr(model._map, "trees", None) if hasattr(model, "_map") else model._trees
     if trees is None or isinstance(model, rm.DensityForest):
@@ -351,6 +357,18 @@ def drifts(old, new):
     return new.n_drifts > old.n_drifts
 
 
+def turns(before, after):
+    return lambda old, new: (old.phase, new.phase) == (before, after)
+
+
+# The reference is full after all evidence has been collected.
+OFTEN = {"every": 20, "grace_period": 220}
+OF_MONITOR = {
+    "an alarm": (turns(1, 2), OFTEN),
+    "the final version": (turns(2, 0), OFTEN),
+    "a reference": (turns(0, 1), OFTEN),
+    "the final version and a reference": (turns(2, 1), OFTEN | {"grace_period": 40}),
+}
 GROWTH = {"rows grow": (grows("rows"), {}), "points grow": (grows("points"), {})}
 OF_ADAPTIVE = GROWTH | {
     "a tree of all samples begins": (begins(LONG), {"n_estimators": 8}),
@@ -385,6 +403,7 @@ HAPPENINGS = {
         "a sample enters": (grows("values"), {"window": 120, "max_samples": 30}),
     },
     "mondrian": GROWTH,
+    "monitor": OF_MONITOR,
     "density": {
         "rows grow": (grows("rows"), {}),
         "rows grow, function": (grows("rows"), {"lifetime": root}),
