@@ -239,7 +239,7 @@ class DriftMonitor(Model, base.Estimator):
             number = other = y if kind == TARGET else math.nan
             if kind == LABEL:
                 number, other = (own.get(y, len(own)) for own in (table.labels, table.next_labels))
-            bad = table.learn(kind, number, other, n_new)
+            bad = conformal.learn(table.record, kind, number, other, n_new)
             if bad != DONE:
                 raise too_large(table.features.names[bad], table.vector[bad])
             self._table = table
@@ -269,7 +269,7 @@ class DriftMonitor(Model, base.Estimator):
             labels = {**labels, label: len(labels)}
         if new or labels is not table.next_labels:
             table = table.widened(new, labels)
-        table.write_next(values)
+        table.next_features.write(values, table.learned["filled"][table.record.n_filled])
         return table
 
     def learn_many(self, X: Any, y: Any = None, *, progress: bool = False) -> None:
@@ -406,6 +406,10 @@ class ConformalDrift(Model, base.DriftDetector):
     def drift_detected(self) -> bool:
         """Whether the latest value raised an alarm."""
         return self._monitor.drift_detected
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return super()._raw_memory_usage + self._monitor._raw_memory_usage
 
     @property
     @locked

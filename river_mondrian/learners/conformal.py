@@ -514,11 +514,8 @@ class MonitorTable(Learned[Monitor]):
         m, n_levels, y = self.record, self.learned["n_levels"], self.learned["held_y"]
         check_equal(self, m, n_inputs=len(self.features), width=len(self.next_features))
         check_equal(self, m, n_values=int((n_levels + 1).sum()))
-        for what, n, most in (
-            ("n_filled", m.n_filled, m.capacity),
-            ("n_labelled", m.n_labelled, m.n_held),
-        ):
-            check_number(self, what, n, 0, most)
+        check_number(self, "n_filled", m.n_filled, 0, m.capacity)
+        check_number(self, "n_labelled", m.n_labelled, 0, m.n_held)
         if not np.array_equal(self.learned["firsts"], _firsts(n_levels)):
             refuse(self, "firsts", self.learned["firsts"], "but the levels need other channels")
         if m.y_kind == LABEL and len(y) and not (y.min() >= 0.0 and y.max() <= m.n_y):
@@ -543,14 +540,6 @@ class MonitorTable(Learned[Monitor]):
         is_used = m.n_samples % m.spacing == 0
         return bool(m.phase != WATCHING and is_used and m.n_filled < m.capacity)
 
-    def learn(self, y_kind: int, y: float, filled_y: float, n_new: int) -> int:
-        """Learn the sample in `vector` and in the next row of the next reference."""
-        return learn(self.record, y_kind, y, filled_y, n_new)
-
-    def write_next(self, values: Mapping[Hashable, float]) -> None:
-        """Write checked values to the next row of the next reference."""
-        self.next_features.write(values, self.learned["filled"][self.record.n_filled])
-
     def renewed(self) -> Self:
         """Return a table that replaces the reference by the next reference."""
         old = self.record
@@ -569,9 +558,8 @@ class MonitorTable(Learned[Monitor]):
         m, (n, d), kinds = self.record, rows.shape, {*self.kinds}
         places, is_target = self.features.category_places, m.y_kind == TARGET
         found = {j: Counter(rows[:, j][~np.isnan(rows[:, j])].tolist()) for j in places}
-        levels = [
-            [k for k, _ in found.get(j, Counter()).most_common(MOST_LEVELS)] for j in range(d)
-        ]
+        frequent = {j: own.most_common(MOST_LEVELS) for j, own in found.items()}
+        levels = [[level for level, _ in frequent.get(j, ())] for j in range(d)]
         m.phase, m.n_held, m.n_inputs, m.n_labelled = WATCHING, n, d, int((~np.isnan(y)).sum())
         m.n_values = d + sum(map(len, levels))
         m.n_dependent = min(d, MOST_DEPENDENT) if d > 1 and "inputs" in kinds else 0
@@ -583,11 +571,10 @@ class MonitorTable(Learned[Monitor]):
         known["n_levels"][:] = [len(own) for own in levels]
         known["firsts"][:] = _firsts(known["n_levels"])
         known["held_y"][:] = np.nan_to_num(y)
-        for j in range(d):
-            scaling = known["centres"], known["rates"], known["level_rates"]
-            (centres, rates, level_rates), column = scaling, rows[:, j]
-            centres[j], rates[j], level_rates[j] = _scaling(column)
-            scaled = np.clip((column - centres[j]) * rates[j], -LARGEST_SCALED, LARGEST_SCALED)
+        for j, column in enumerate(rows.T):
+            centre, rate, known["level_rates"][j] = _scaling(column)
+            known["centres"][j], known["rates"][j] = centre, rate
+            scaled = np.clip((column - centre) * rate, -LARGEST_SCALED, LARGEST_SCALED)
             known["held"][j] = column / LEAST_LEVEL - 1.0 if levels[j] else scaled
         scores = np.zeros((d + 1, n))
         score_reference(m, rec.Float64s.of(scores.ravel()))
@@ -595,10 +582,8 @@ class MonitorTable(Learned[Monitor]):
         # another level is compared with that of random samples.
         errors, usual = (_mean_size(array) for array in (scores[:-1], known["held"]))
         usual[places] = 2.0 * N_NEAR / known["level_rates"][places] ** 2
-        order = np.argsort(
-            np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0), kind="stable"
-        )
-        known["dependent"][:] = np.sort(order[: m.n_dependent])
+        ratios = np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0)
+        known["dependent"][:] = np.sort(np.argsort(ratios, kind="stable")[: m.n_dependent])
         self._set_channels(rows, y, scores, levels)
 
     def _set_channels(
