@@ -228,9 +228,8 @@ class DriftMonitor(Model, base.Estimator):
             self._enter()
             table, n_new = self._table, 0
             kind, y = self._read_y(y)
-            if table.record.phase != conformal.WATCHING or not table.features.read_known(
-                x, table.vector
-            ):
+            is_watching = table.record.phase == conformal.WATCHING
+            if not is_watching or not table.features.read_known(x, table.vector):
                 values = table.features.read(x, levels=True)
                 n_new = len(values.keys() - table.features.places.keys())
                 table.features.write(values, table.vector)
@@ -262,9 +261,8 @@ class DriftMonitor(Model, base.Estimator):
         table = self._table
         index, labels = table.next_features, table.next_labels
         values = index.agreed(values)
-        new = dict(
-            itertools.islice(index.new_of(values).items(), conformal.MOST_FEATURES - len(index))
-        )
+        room = conformal.MOST_FEATURES - len(index)
+        new = dict(itertools.islice(index.new_of(values).items(), room))
         if label is not None and label not in labels and len(labels) < conformal.MOST_LEVELS:
             labels = {**labels, label: len(labels)}
         if new or labels is not table.next_labels:

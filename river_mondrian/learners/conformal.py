@@ -518,7 +518,7 @@ class MonitorTable(Learned[Monitor]):
         check_number(self, "n_labelled", m.n_labelled, 0, m.n_held)
         if not np.array_equal(self.learned["firsts"], _firsts(n_levels)):
             refuse(self, "firsts", self.learned["firsts"], "but the levels need other channels")
-        if m.y_kind == LABEL and len(y) and not (y.min() >= 0.0 and y.max() <= m.n_y):
+        if m.y_kind == LABEL and len(y) and not 0.0 <= y.min() <= y.max() <= max(m.n_y - 1, 0):
             refuse(self, "held_y", y, f"but there are {m.n_y} labels")
 
     def widened(self, new: Mapping[Hashable, float], labels: dict[Hashable, int]) -> Self:
