@@ -39,7 +39,8 @@ class Drift(NamedTuple):
     sample
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Number of the first sample after the change, estimated.
+        Number of the first sample after the change, estimated. If a stronger change follows the
+        alarm while evidence is collected, this is the beginning of the stronger change.
     kinds
         The kinds of the change, the strongest first: "inputs", "labels", "relation". If y is a
         target, "labels" means its distribution.

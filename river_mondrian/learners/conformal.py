@@ -637,9 +637,7 @@ class MonitorTable(Learned[Monitor]):
         without a change.
         """
         m, known, found = self.record, self.learned, self.learned["evidence"]
-        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)]
-        # If the evidence fell after the alarm, the bets may have begun again.
-        starts = np.minimum(starts, m.alarm_at).tolist()
+        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)].tolist()
         t = known["counts"][m.y_at() - 1].sum()
         with np.errstate(divide="ignore"):
             logs, bars = np.log(found.mean(axis=1) / t), np.log(known["bars"] / t)
