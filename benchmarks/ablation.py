@@ -15,7 +15,7 @@ import numpy as np
 from river import drift as river_drift
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
-from river_mondrian.compiling.kernels import exact_kernel, kernel
+from river_mondrian.compiling.kernels import kernel, ordered_sums
 from river_mondrian.learners import experts
 from river_mondrian.learners.experts import FIRST_SQUARES, Mixture, MixtureRecord
 from river_mondrian.learners.regression import mixing
@@ -73,7 +73,8 @@ def replay_classes(
             mixture.squares[e] = FIRST_SQUARES
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def replay_targets(
     first: TargetMixtureRecord,
     second: TargetMixtureRecord,

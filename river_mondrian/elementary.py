@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from llvmlite import ir
 
-from .compiling.kernels import exact_inlined, inlined
+from .compiling.kernels import always_inline, helper, ordered_sums
 from .records import Float64s, Int32s
 from .records.numba_types import lowered
 
@@ -67,7 +67,7 @@ def mantissa_of(x: float) -> float:
     return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
 
-@inlined
+@always_inline
 def logarithm(x: float) -> float:
     """Return the logarithm of a positive normal number; other numbers have undefined results."""
     # With x = 2^k m and s = (m - 1) / (m + 1), log(x) = k log(2) + 2 artanh(s). The series is
@@ -120,7 +120,7 @@ def exponential(x: float) -> float:
     return math.ldexp(series, k)
 
 
-@inlined
+@always_inline
 def logarithms(values: Float64s, n: int, out: Float64s) -> None:
     """Write the logarithms of `n` positive normal numbers; other numbers have undefined results."""
     for i in range(n):
@@ -132,7 +132,7 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
 FEW = 128
 
 
-@inlined
+@always_inline
 def largest_of(values: Float64s, n: int) -> float:
     """Return the largest of `n` numbers; the processor updates four maxima in parallel."""
     first = second = third = fourth = -math.inf
@@ -145,7 +145,8 @@ def largest_of(values: Float64s, n: int) -> float:
     return max(max(first, second), max(third, fourth))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def divide(values: Float64s, n: int, by: float) -> None:
     """Divide `n` numbers by another number, in place."""
     if n > FEW:
@@ -157,7 +158,7 @@ def divide(values: Float64s, n: int, by: float) -> None:
             values[k] = values[k] / by
 
 
-@inlined
+@always_inline
 def normalize_logs(values: Float64s, n: int) -> None:
     """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
@@ -178,7 +179,8 @@ def normalize_logs(values: Float64s, n: int) -> None:
 Sorted = TypeVar("Sorted", Float64s, Int32s)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def sort(values: Sorted, n: int) -> None:
     """Sort the first `n` numbers in place (Shell 1959, with the gaps of Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):
@@ -237,7 +239,8 @@ def mixed(state: int) -> int:
     return _signed(bits ^ (bits >> _LAST_SHIFT))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def uniform_of(bits: int) -> float:
     """Return a uniform number in the open interval (0, 1) from 64 random bits."""
     return (((bits >> _UNUSED_BITS) & _UNIFORM_BITS) + 0.5) * _UNIFORM_STEP

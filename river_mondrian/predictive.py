@@ -15,7 +15,7 @@ import scipy
 from numpy.polynomial.legendre import leggauss
 
 from .arguments import is_real
-from .compiling.kernels import batch_kernel, inlined
+from .compiling.kernels import always_inline, batch_kernel
 from .records import Float64s, Floats
 
 # Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
@@ -38,7 +38,7 @@ EXCESS = np.array([2.0 * (p - z * b) for z, p, b in zip(_Z, _PHI, _BEYOND, stric
 SLOPE = np.array([-2.0 * b / KNOTS_PER_UNIT for b in _BEYOND])
 
 
-@inlined
+@always_inline
 def mean_absolute(mean: float, variance: float) -> float:
     """Return the mean absolute value of a normal distribution.
 

@@ -35,16 +35,16 @@ class Holder(rec.Record):
 def results(name):
     """Return the results of a kernel, and of a model that is saved and loaded."""
     import river_mondrian
-    from river_mondrian.compiling.kernels import kernel, rare, separate, set_entries
+    from river_mondrian.compiling.kernels import cold, kernel, link_by_name, set_entries
     from river_mondrian.records.memory import ChunkedRows
     from river_mondrian.rehearsal import samples
 
-    @separate
-    @rare
+    @link_by_name
+    @cold
     def entered(number: int) -> float:
         return math.sqrt(number)
 
-    @separate
+    @link_by_name
     def added(holder: Holder, j: int) -> float:
         return holder.share + holder.entered(holder.rows.row(j).doubled())
 

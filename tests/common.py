@@ -16,7 +16,7 @@ from river import base
 from scipy import stats
 
 import river_mondrian as rm
-from river_mondrian.compiling.kernels import kernel
+from river_mondrian.compiling.kernels import kernel, ordered_sums
 
 Exact, Adaptive = rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier
 Targets, AdaptiveTargets = rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor
@@ -129,13 +129,17 @@ def learn_rows(trees, X, y, weights=None):
 
 
 def as_kernel(helper, decorator=kernel):
-    """Return a kernel that calls a helper, because Python cannot call helpers."""
+    """Return a kernel that calls a helper, because Python does not run compiled helpers."""
     function = getattr(helper, "py_func", helper)
     names = ", ".join(inspect.signature(function).parameters)
     made = {"helper": helper, "__name__": __name__}
     exec(f"def call({names}):\n    return helper({names})", made)
     made["call"].__annotations__ = get_type_hints(function)
     return decorator(made["call"])
+
+
+def ordered_kernel(function):
+    return kernel(ordered_sums(function))
 
 
 def as_kernels(*helpers, decorator=kernel):

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import as_kernels, fed, raises
+from common import as_kernels, fed, ordered_kernel, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import density as naive
@@ -18,14 +18,13 @@ from scipy import stats
 from scipy.special import exp1
 
 from river_mondrian import DensityForest, exact_density
-from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.density import walks
 from river_mondrian.density.mixture import PivotForest
 from river_mondrian.density.trees import LEVELS
 from river_mondrian.density.walks import LEAST_LOG, room_for_faces
 from river_mondrian.records import Float64s, Memory
 
-revealed, log_volume = as_kernels(walks.reveal, walks.log_polytope_volume, decorator=exact_kernel)
+revealed, log_volume = as_kernels(walks.reveal, walks.log_polytope_volume, decorator=ordered_kernel)
 
 
 LEVEL = 0.01

@@ -6,22 +6,23 @@ import copy
 
 import numpy as np
 import pytest
-from common import as_kernel, restored
+from common import as_kernel, ordered_kernel, restored
 from river import drift
 
 import river_mondrian as rm
-from river_mondrian.compiling.kernels import COMPILES, exact_kernel
+from river_mondrian.compiling.kernels import COMPILES, kernel, ordered_sums
 from river_mondrian.learners import drift as ours
 from river_mondrian.learners.drift import ADWIN, NOBODY, OUTSIDE, DriftWatch
 from river_mondrian.records import Float64s
 
-watch_one = as_kernel(ours.watch, exact_kernel)
+watch_one = as_kernel(ours.watch, ordered_kernel)
 
 
 N = 4000 if COMPILES else 600
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def update_all(errors: ours.Errors, values: Float64s, n: int, out: Float64s) -> None:
     """Update by `n` values; write, after each value, drift, width, sum and variance."""
     for i in range(n):

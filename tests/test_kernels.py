@@ -10,7 +10,7 @@ from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
 
-from river_mondrian.compiling.kernels import inlined
+from river_mondrian.compiling.kernels import always_inline
 from river_mondrian.partitions.mondrian import boxes, sampling, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
@@ -18,7 +18,7 @@ from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
 
-@inlined
+@always_inline
 def hold_points(
     batch: Array[boxes.PointAt],
     n: int,

@@ -4,23 +4,22 @@ import math
 
 import numpy as np
 import pytest
-from common import as_kernels, refused, restored
+from common import as_kernels, ordered_kernel, refused, restored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import regression as naive
 from scipy import stats
 
-from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import designs, ridges, solving
 from river_mondrian.learners.regression import records as rec
 from river_mondrian.learners.regression.ridges import RidgeExperts
 from river_mondrian.records import Array, Float64s
 
 predict, learn, solve_all, measure = as_kernels(
-    ridges.predict, ridges.learn, solving.solve_all, solving.measure, decorator=exact_kernel
+    ridges.predict, ridges.learn, solving.solve_all, solving.measure, decorator=ordered_kernel
 )
 HELPERS = designs.examine, designs.examine_wave, designs.note_units, designs.draw_wave
-examine, examine_wave, note_units, draw_wave = as_kernels(*HELPERS, decorator=exact_kernel)
+examine, examine_wave, note_units, draw_wave = as_kernels(*HELPERS, decorator=ordered_kernel)
 
 
 # Arrays that define the columns of a design.

@@ -4,19 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from common import as_kernels, refused
+from common import as_kernels, ordered_kernel, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import regression as naive
 
-from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import error_law, mixing
 from river_mondrian.learners.regression.error_law import ErrorLaw
 from river_mondrian.learners.regression.mixing import TargetMixture
 from river_mondrian.records import Float64s
 
 predict, learn, recall, learn_law = as_kernels(
-    mixing.predict, mixing.learn, mixing.recall, error_law.learn, decorator=exact_kernel
+    mixing.predict, mixing.learn, mixing.recall, error_law.learn, decorator=ordered_kernel
 )
 
 

@@ -46,8 +46,8 @@ _NOT_OF_CODE = (
 
 _CHECKSUM_BYTES = 16
 
-# Prefix of the names by which code calls separate functions (see `kernels.separate`).
-SEPARATE = "river_mondrian:"
+# Prefix of the names by which code calls linked functions (see `kernels.link_by_name`).
+PREFIX = "river_mondrian:"
 
 
 class CodeCache:
@@ -85,12 +85,12 @@ class CodeCache:
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize
 
-    def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
+    def enable(self, dispatcher: D, links: Any = None, is_linked: bool = False) -> D:
         """Make a function of the package load its compiled code from disk, and store new code.
 
         `links` handles the other functions that the code calls by name. `links.find` returns the
         names and types of these functions; the names and types are pickled. `links.load` compiles
-        or loads these functions before the code is loaded. `is_separate` means that other functions
+        or loads these functions before the code is loaded. `is_linked` means that other functions
         call this function by name.
 
         Functions of other packages are not cached, because changes of their sources would not be
@@ -101,7 +101,7 @@ class CodeCache:
         function = getattr(compiled, "py_func", None)
         if function and f"{function.__module__}.".startswith(f"{self._package}."):
             try:
-                found = FunctionCache(self, compiled, links, is_separate)
+                found = FunctionCache(self, compiled, links, is_linked)
                 private.set_cache(compiled, found)
                 self._caches[id(compiled)] = compiled, found
             # Any exception is caught, because another version of numba may fail in any way.
@@ -189,8 +189,8 @@ class CodeCache:
 class FunctionCache:
     """The compiled code of one function, with the interface of numba's own cache."""
 
-    def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_separate: bool) -> None:
-        self._package, self._links, self._is_separate = package, links, is_separate
+    def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_linked: bool) -> None:
+        self._package, self._links, self._is_linked = package, links, is_linked
         self._function: FunctionType = dispatcher.py_func
         # A function may have two dispatchers, one of them with exact sums.
         self._options = private.options_of(dispatcher)
@@ -204,8 +204,8 @@ class FunctionCache:
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code compiled for a signature; None if no sound file has it."""
         found = None
-        # A separate function is loaded from the package only for packaged code that calls it.
-        if not self._is_separate:
+        # A linked function is loaded from the package only for packaged code that calls it.
+        if not self._is_linked:
             found = self.load_packaged(signature, target_context)
         if found is None and self._package.folder is not None:
             target = packaged.own_target()
@@ -261,7 +261,7 @@ class FunctionCache:
         try:
             called = private.called_by_name(result)
             # The C functions that the code calls.
-            symbols = [symbol for symbol in called if not symbol.startswith(SEPARATE)]
+            symbols = [symbol for symbol in called if not symbol.startswith(PREFIX)]
             linked = None if self._links is None else self._links.find(called)
             content = private.pickled(result, signature, symbols, linked)
         # Any exception is caught, because another version of numba may fail in any way.

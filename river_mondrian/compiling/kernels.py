@@ -3,15 +3,16 @@
 - `kernel`: a function that Python calls for one sample. The annotations and the classes of the
   passed records determine the compiled types.
 - `batch_kernel`: a function that Python calls for many samples, while other threads run.
-- `separate`: a function that kernels call by name. The function is compiled once for each set
+- `link_by_name`: a function that kernels call by name. The function is compiled once for each set
   of types, not with each kernel that calls it.
-- `inlined`: a small helper that becomes part of the kernels that call it.
-- `merged`: a helper whose lines are merged into its caller before type inference.
+- `helper`: a function that is compiled into the kernels that call it.
+- `always_inline`: a small helper that LLVM always inlines.
+- `inline_in_source`: a helper whose lines become part of its caller before type inference.
 
-Most decorators have a variant, `exact_...`, that compiles sums in the order in which they are
-written. An exact kernel calls only exact helpers, because the sums of other helpers may be
-reordered even within an exact kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run
-as Python.
+Two marks change how a function is compiled; they stand below the other decorator. `cold` marks a
+function that runs rarely. `ordered_sums` keeps the order of sums. A kernel with this mark calls
+only helpers with this mark, because the sums of other helpers may be reordered even within the
+kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ from ..records import private
 from ..records.arrays import record_of
 from ..records.numba_fields import FASTMATH
 from ..records.numba_types import coded, numba_type
-from ..records.pipelines import HelperCompiler, KernelCompiler, RareCompiler
+from ..records.pipelines import ColdCompiler, HelperCompiler, KernelCompiler
 from . import cache
 from . import packaged as packaged_code
 
@@ -45,17 +46,12 @@ _njit: Any = numba.njit
 
 COMPILES = not getattr(config, "DISABLE_JIT", 0)
 
-# Functions that only kernels call have no entry point for Python, because an entry point would
-# double the time of compilation.
-_FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
-_FAST = {"fastmath": FASTMATH}
-
 
 class _Links:
-    """The separate functions that compiled code calls by name."""
+    """The functions that compiled code calls by name (`link_by_name`)."""
 
     def find(self, symbols: list[str]) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return the names and types of the separate functions among the called symbols."""
+        """Return the names and types of the linked functions among the called symbols."""
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
             # The list is a copy, because other threads may add instances.
@@ -64,9 +60,9 @@ class _Links:
         ]
 
     def load(self, found: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
-        """Compile or load separate functions; if `packaged`, only load them."""
+        """Compile or load linked functions; if `packaged`, only load them."""
         for name, taken in found:
-            instance_of(_SEPARATE[name], taken, packaged)
+            instance_of(_LINKED[name], taken, packaged)
 
 
 _LINKS = _Links()
@@ -83,19 +79,34 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
     )
 
 
-def rare(function: F) -> F:
+def cold(function: F) -> F:
     """Mark a function that runs rarely: it is compiled faster, to slower code."""
-    function.is_rare = True
+    function.is_cold = True
     return function
 
 
-def _compiled(function: Any, is_separate: bool, **options: Any) -> Any:
+def ordered_sums(function: F) -> F:
+    """Mark a function or a method of a record: each sum is computed in the order of the source."""
+    function.fastmath = False
+    return function
+
+
+def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
+    """Return numba's dispatcher of a function.
+
+    Without the mark `ordered_sums`, sums may be reordered, so that they use vector units. NaN and
+    infinity keep their meaning, because missing values are NaN.
+    """
+    # Without this option, numba uses the flags of the caller.
+    fastmath = getattr(function, "fastmath", FASTMATH)
+    shared = {"error_model": "numpy", "no_cfunc_wrapper": True, "fastmath": fastmath}
+    return _njit(pipeline_class=compiler, **shared, **options)(function)
+
+
+def _stored(function: Any, is_linked: bool, **options: Any) -> Any:
     """Return numba's dispatcher of a function; the compiled code is stored on disk."""
-    compiler = RareCompiler if getattr(function, "is_rare", False) else KernelCompiler
-    dispatcher = _njit(
-        pipeline_class=compiler, error_model="numpy", no_cfunc_wrapper=True, **options
-    )
-    return cache.enable(dispatcher(function), _LINKS, is_separate)
+    compiler = ColdCompiler if getattr(function, "is_cold", False) else KernelCompiler
+    return cache.enable(_dispatcher(function, compiler, **options), _LINKS, is_linked)
 
 
 class Kernel(Generic[P, T]):
@@ -113,7 +124,7 @@ class Kernel(Generic[P, T]):
     def __init__(self, function: Callable[P, T], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.dispatcher = _compiled(function, is_separate=False, **options)
+        self.dispatcher = _stored(function, is_linked=False, **options)
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
         # The compiled kernel, if no parameter has a type variable.
         self._only: Callable[P, T] | None = None
@@ -179,25 +190,13 @@ class Plain(Generic[P, T]):
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
     """Compile a function of one sample at its first call from Python; store the code on disk.
 
-    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree. Sums
-    may be reordered, so that they use vector units. NaN and infinity keep their meaning, because
-    missing values are NaN.
+    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree.
     """
-    return _kernel(function, **_FAST)
+    return _kernel(function)
 
 
 def batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
     """Compile like `kernel`, but without the GIL during a call, for calls on many samples."""
-    return _kernel(function, nogil=True, **_FAST)
-
-
-def exact_kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile like `kernel`, but with each sum in the order in which it is written."""
-    return _kernel(function)
-
-
-def exact_batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile like `batch_kernel`, but with each sum in the order in which it is written."""
     return _kernel(function, nogil=True)
 
 
@@ -205,11 +204,26 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
     return Kernel(function, **options) if COMPILES else Plain(function)  # type: ignore[return-value]
 
 
+def helper(function: F) -> F:
+    """Compile a helper for kernels; LLVM may inline it. Python runs it as Python."""
+    return _helper(function)
+
+
+def always_inline(function: F) -> F:
+    """Compile a small helper that LLVM always inlines."""
+    return _helper(function, forceinline=True)
+
+
+def inline_in_source(function: F) -> F:
+    """Compile a helper that one kernel calls once; its lines become part of the kernel."""
+    return _njit(inline="always")(function) if COMPILES else function
+
+
 def _helper(function: F, **options: Any) -> F:
-    """Enable kernels to call a helper; Python still runs the helper as Python."""
     if not COMPILES:
         return function
-    dispatcher = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
+    # An entry point for Python would double the time of compilation.
+    dispatcher = _dispatcher(function, HelperCompiler, no_cpython_wrapper=True, **options)
 
     def typer(context: Any, *args: Any) -> Any:
         return numba.typeof(dispatcher).get_call_type(context, args, {})
@@ -221,38 +235,11 @@ def _helper(function: F, **options: Any) -> F:
     return function
 
 
-def inlined(function: F) -> F:
-    """Compile a small helper that only kernels may call; it is always inlined."""
-    return _helper(function, forceinline=True, **_FAST)
-
-
-def helper(function: F) -> F:
-    """Compile a helper that only kernels may call; the compiler may inline it."""
-    return _helper(function, **_FAST)
-
-
-def merged(function: F) -> F:
-    """Compile a helper that one kernel calls once; its lines are merged into the kernel."""
-    return _njit(inline="always")(function) if COMPILES else function
-
-
-def exact_inlined(function: F) -> F:
-    """Compile a small helper whose sums keep their order, even within kernels that reorder sums."""
-    # Without this option, numba uses the flags of the caller.
-    return _helper(function, fastmath=False)
-
-
-def exact_method(function: F) -> F:
-    """Mark a method of a record; sums in the method keep the order of the source."""
-    function.kernel_options = {"fastmath": False}
-    return function
-
-
-# Separate functions, and their compiled instances.
+# Linked functions, and their compiled instances.
 
 
 class Instance:
-    """A separate function, compiled for some types.
+    """A linked function, compiled for some types.
 
     Parameters
     ----------
@@ -285,7 +272,7 @@ class Instance:
         made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
         # The name by which compiled code for this target refers to the function.
         name = f"{function.__module__}:{function.__qualname__}({given})"
-        self.symbol = f"{cache.SEPARATE}{made_for}:{name}"
+        self.symbol = f"{cache.PREFIX}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
         self.address = private.address_of(self.compiled)
         # Code that calls the function finds it by this name until the process ends.
@@ -294,11 +281,11 @@ class Instance:
 
 _DISPATCHERS: dict[Any, Any] = {}
 _INSTANCES: dict[tuple[Any, tuple[Any, ...], bool], Instance] = {}
-_SEPARATE: dict[str, Any] = {}
+_LINKED: dict[str, Any] = {}
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
-    """Return a separate function; load or compile it at its first use."""
+    """Return a linked function; load or compile it at its first use."""
     key = function, taken, packaged
     if key not in _INSTANCES:
         _INSTANCES[key] = Instance(function, taken, packaged)
@@ -307,7 +294,7 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 
 @functools.cache
 def _address_of(function: Any, kind: Any) -> int:
-    """Return the address of a separate function, compiled by its annotations."""
+    """Return the address of a linked function, compiled by its annotations."""
     taken = _taken(function, dict.fromkeys(_type_variables(function), kind))
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
@@ -315,7 +302,7 @@ def _address_of(function: Any, kind: Any) -> int:
 
 
 def set_entries(record: Any, *functions: Any, **others: Any) -> None:
-    """Compile separate functions, and write them to the record's entries (`records.entry`).
+    """Compile linked functions, and write them to the record's entries (`records.entry`).
 
     An entry has the name of its function; `others` maps other names of entries to functions. Type
     variables stand for the class of the record.
@@ -326,7 +313,7 @@ def set_entries(record: Any, *functions: Any, **others: Any) -> None:
 
 
 def _plain(typ: Any) -> Any:
-    """Return the type to which an argument of a separate function is converted."""
+    """Return the type to which an argument of a linked function is converted."""
     if isinstance(typ, types.Boolean):
         return types.boolean
     if isinstance(typ, types.Integer):
@@ -334,12 +321,12 @@ def _plain(typ: Any) -> Any:
     return types.float64 if isinstance(typ, types.Float) else typ
 
 
-def _separate(function: F, **options: Any) -> F:
+def link_by_name(function: F) -> F:
+    """Compile a function once for each set of types, for all kernels that call it."""
     if not COMPILES:
         return function
-    options["no_cpython_wrapper"] = True
-    _DISPATCHERS[function] = _compiled(function, is_separate=True, **options)
-    _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
+    _DISPATCHERS[function] = _stored(function, is_linked=True, no_cpython_wrapper=True)
+    _LINKED[f"{function.__module__}:{function.__qualname__}"] = function
 
     def typer(context: Any, *args: Any) -> Any:
         taken = tuple(map(_plain, args))
@@ -353,13 +340,3 @@ def _separate(function: F, **options: Any) -> F:
         return private.call_function(context, builder, callee, sig.return_type, sig.args, args)
 
     return function
-
-
-def separate(function: F) -> F:
-    """Compile a function once for each set of types, for all kernels that call it."""
-    return _separate(function, **_FAST)
-
-
-def exact_separate(function: F) -> F:
-    """Compile like `separate`, but with each sum in the order in which it is written."""
-    return _separate(function)

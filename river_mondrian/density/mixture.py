@@ -24,7 +24,7 @@ Equations, sections and theorems are those of O'Reilly and Tran (2022).
 import math
 
 from ..checks import LARGEST_SIZE
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
 from ..limits import DONE, LARGEST, NO_ROOM, WAITS
 from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
 from .regions import NONE, PivotPartition, has_room, release_sample, take_sample
@@ -117,13 +117,15 @@ class PivotForest(PivotPartition):
     estimates: Array[CellEstimate] = transient()
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def replacement(forest: PivotForest, j: int) -> float:
     """Return the value that replaces a missing value of a feature."""
     return forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def read_sample(forest: PivotForest, x: Float64s) -> int:
     """Replace missing values by means; return `DONE`, or the index of the first invalid input."""
     for j in range(forest.n_inputs):
@@ -135,7 +137,8 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
     return DONE
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
     """Return the log density after `n` samples, from the contributions of all trees.
 
@@ -169,13 +172,15 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
     return largest + math.log(total / (n * float(n_trees)))  # Equation 13
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_side(lifetime: float) -> float:
     """Return the logarithm of a cell's mean side (Equation 16 of O'Reilly and Tran 2022)."""
     return math.log(2.0 / lifetime)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
     """Return the mixture's log density from all trees' counts; write each level's log density."""
     n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
@@ -198,7 +203,8 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
     return largest + math.log(total / weight)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def learn_weights(forest: PivotForest) -> None:
     """Update the weight of each level with the level's density at a sample."""
     weights, largest = forest.log_weights, -math.inf
@@ -209,7 +215,8 @@ def learn_weights(forest: PivotForest) -> None:
         weights[g] -= largest
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def learn_usual(forest: PivotForest) -> None:
     """Update the running statistics of each level with the level's surprise at a sample."""
     n_usual = forest.n_usual
@@ -228,7 +235,8 @@ def learn_usual(forest: PivotForest) -> None:
         forest.parts[g] += share * (forest.totals[g] / n - forest.parts[g])
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def best_lifetime(forest: PivotForest, t: int) -> float:
     """Return a tree's lifetime at the level with the largest weight."""
     best = 0
@@ -238,7 +246,8 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
     return forest.trees[t].lifetime * forest.shares[best]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_unit(forest: PivotForest) -> float:
     """Return the log of the product of the rates, which converts densities to units of features."""
     total = 0.0
@@ -249,7 +258,8 @@ def log_unit(forest: PivotForest) -> float:
     return total
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_volume(forest: PivotForest, t: int) -> float:
     """Return the log volume of the current cell, with lengths in units of 1 / rate."""
     cell, total = forest.cell, 0.0
@@ -265,7 +275,8 @@ def log_volume(forest: PivotForest, t: int) -> float:
     return total + log_unit(forest)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     """Return the log density from the counts and volumes of cells."""
     is_laplace = forest.estimator == LAPLACE
@@ -287,7 +298,8 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     return found
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def log_of_counts(
     forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
 ) -> float:
@@ -327,7 +339,8 @@ def log_of_counts(
     return forest.log_levels[0] if is_floored else found
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     """Return the log density at a sample without missing values.
 
@@ -340,7 +353,8 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     return log_of_cells(forest, x, is_floored)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
@@ -381,7 +395,8 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 # Learning.
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def remove_oldest(forest: PivotForest) -> None:
     """Remove the oldest samples until the bounds allow another sample."""
     window, max_nodes = forest.window, forest.max_nodes
@@ -410,7 +425,8 @@ def remove_oldest(forest: PivotForest) -> None:
         forest.n_samples -= 1
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def regions_needed(forest: PivotForest, x: Float64s) -> int:
     """Return the largest number of new regions that a sample may need; missing values are NaN."""
     if not forest.origin:
@@ -423,7 +439,8 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
     return n
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
@@ -477,13 +494,15 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     return DONE
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def learn_one(forest: PivotForest, lifetime: float) -> int:
     """Learn the sample in `inputs`; return the result of `learn_row`."""
     return learn_row(forest, forest.inputs, lifetime)
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s) -> int:
     """Learn rows of `n_inputs` values each.
 
@@ -513,7 +532,8 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def add_samples(forest: PivotForest, other: PivotForest) -> None:
     """Add the samples of a forest with the same keys and origin; `forest` must have room."""
     add_regions(forest, other)
@@ -524,7 +544,8 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 # Prediction.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     """Return the log density or score of a sample of `n_inputs` values; NaN if a value is invalid.
 
@@ -538,13 +559,15 @@ def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     return log_density(forest, x, reading == FLOORED) + log_unit(forest)
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def read_one(forest: PivotForest, reading: int) -> float:
     """Return the log density or score of the sample in `inputs`; see `reading_of`."""
     return reading_of(forest, forest.inputs, reading)
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def read_rows(forest: PivotForest, rows: Float64s, n: int, reading: int, out: Float64s) -> None:
     """Write the log density or score of each of `n` rows of `n_inputs` values."""
     width = forest.n_inputs

@@ -7,7 +7,7 @@ import sys
 from typing import TypeVar
 
 from .. import records as rec
-from ..compiling.kernels import exact_inlined, exact_separate
+from ..compiling.kernels import helper, link_by_name, ordered_sums
 from ..elementary import mixed, state_after, uniform_of
 
 # Number that stands for no region or no sample.
@@ -145,7 +145,8 @@ class PivotPartition(rec.Record):
 P = TypeVar("P", bound=PivotPartition)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
@@ -164,14 +165,16 @@ def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float6
     return out
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
     """Return a stored pivot's values along a tree's directions."""
     values = partition.samples.row(row).values(partition)
     return lift(partition, t, values, partition.around)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def start_at_origin(partition: P, t: int) -> None:
     """Set the current pivot to the origin, if the trees have an origin."""
     if partition.origin:
@@ -181,7 +184,8 @@ def start_at_origin(partition: P, t: int) -> None:
             around[j] = found[j]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def has_room(partition: P, n_regions: int) -> bool:
     """Return whether there is room for a sample and `n_regions` regions."""
     regions, samples = partition.regions, partition.samples
@@ -190,7 +194,8 @@ def has_room(partition: P, n_regions: int) -> bool:
     return partition.n_unused_samples > 0 or samples.n_rows < samples.capacity
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def take_sample(partition: P, x: rec.Float64s) -> int:
     """Store a sample, queue it if samples are queued, and return its row; there must be room."""
     row = partition.unused_sample
@@ -216,7 +221,8 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
     return row
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def release_sample(partition: P, row: int) -> None:
     """Remove one use of a stored sample, if any; free its row if no use is left."""
     sample = partition.samples.row(row)
@@ -233,7 +239,8 @@ def release_sample(partition: P, row: int) -> None:
         partition.n_unused_samples += 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def free_region(partition: P, row: int) -> None:
     """Free a region's row, and the row of its pivot if the pivot has no other use."""
     region = partition.regions.row(row)
@@ -275,19 +282,22 @@ FIRST_BLOCK = 0.2
 _PRECISION = 2.0**-52
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def key_of(key: int, i: int) -> int:
     """Return the i-th output of splitmix64 seeded with a key."""
     return mixed(state_after(key, i + 1))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def uniform(key: int, i: int) -> float:
     """Return the i-th uniform number in the open interval (0, 1) of a key."""
     return uniform_of(key_of(key, i))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def first_block(horizon: float, began: float) -> float:
     """Return the length of the first block on each side of a pivot."""
     if began > 0.0:
@@ -295,13 +305,15 @@ def first_block(horizon: float, began: float) -> float:
     return 1.0 / horizon if horizon < math.inf else 1.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def beyond(value: float, step: float) -> float:
     """Return the value plus a positive step; despite rounding, the result exceeds the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def find_cut(
     partition: P,
     key: int,
@@ -367,7 +379,8 @@ def find_cut(
     cut.time = best
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def place_of_cut(partition: P, around: rec.Float64s) -> float:
     """Return the coordinate of the current cut in its dimension."""
     cut = partition.cut
@@ -376,7 +389,8 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
     return beyond(value, step) if cut.is_above else -beyond(-value, step)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def go_beyond(partition: P) -> None:
     """Project the current pivot onto the current cut, if the trees have an origin.
 
@@ -387,7 +401,8 @@ def go_beyond(partition: P) -> None:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def nearest_cut(
     key: int, side: int, began: float, block: float, until: float, bound: float
 ) -> float:

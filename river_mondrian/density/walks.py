@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling.kernels import exact_inlined, exact_separate
+from ..compiling.kernels import helper, link_by_name, ordered_sums
 from ..records import Array, Float64s, Int64, Record, new_array, prefetch, release, room_of_array
 from . import regions
 from .regions import NONE, Cell, P, PathStep, PivotTree, Region
@@ -35,7 +35,8 @@ ADD = 1
 REMOVE = -1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
     """Store a region and return its row; there must be room.
 
@@ -60,7 +61,8 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
     return row
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
     """Write a cell's count for shares from index `g` on, up to a time; return the next index."""
     counts, shares = partition.counts, partition.shares
@@ -70,7 +72,8 @@ def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: in
     return g
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) -> None:
     """Remove a region from the list of its parent's regions, or from the tree."""
     following = partition.regions.row(row).next
@@ -82,7 +85,8 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
         tree.root = NONE
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def pass_regions(
     partition: P, tree: PivotTree, child: int, g: int, count: int
 ) -> tuple[int, int, int, int]:
@@ -106,7 +110,8 @@ def pass_regions(
     return g, count, last, child
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     """Walk to a sample's region in a tree; count, add or remove the sample.
 
@@ -182,7 +187,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     write_counts(partition, tree, g, math.inf, 0)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
     """Return the number of samples in a pivot's cell, and the region beyond the current cut.
 
@@ -206,7 +212,8 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
     return count, child
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def count_missing(partition: P, t: int, x: Float64s) -> int:
     """Return the number of regions that a tree from an origin lacks on the path to a sample."""
     tree, cut = partition.trees[t], partition.cut
@@ -228,7 +235,8 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
         regions.go_beyond(partition)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def add_regions(partition: P, other: P) -> None:
     """Add the samples of another partition with the same keys and origin; there must be room.
 
@@ -267,7 +275,8 @@ def add_regions(partition: P, other: P) -> None:
     release(pairs)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
@@ -287,7 +296,8 @@ def cut_back(
                 upper[j] = regions.beyond(value, found / rate)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
     """Cut the current cell by the cuts of all regions on the path, the last region first.
 
@@ -300,7 +310,8 @@ def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> No
         cut_back(partition, step.key, step.began, step.until, around, horizon)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def keep_beyond(partition: P, around: Float64s) -> None:
     """Restrict the current cell to the point's side of the current cut."""
     cut, cell = partition.cut, partition.cell
@@ -313,7 +324,8 @@ def keep_beyond(partition: P, around: Float64s) -> None:
         cell.upper[cut.dim] = min(cell.upper[cut.dim], place)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
     """Compute a point's cell, if pivots are samples; return the cell's number of samples."""
     tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
@@ -343,7 +355,8 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
     return count
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
     """Set the current cell to a point's cell at a lifetime; return the cell's number of samples.
 
@@ -388,13 +401,15 @@ def room_for_faces(n_directions: int) -> int:
     return FACE * 2 * (n_directions + MOST_OBLIQUE)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def along_normal(faces: Float64s, i: int, x: float, y: float, z: float) -> float:
     """Return the dot product of a face's normal and a vector."""
     return faces[FACE * i] * x + faces[FACE * i + 1] * y + faces[FACE * i + 2] * z
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def triangle_area(
     faces: Float64s, n: int, i: int, j: int, x: float, y: float, z: float, height: float
 ) -> float:
@@ -431,7 +446,8 @@ def triangle_area(
     return 0.5 * away * (high - low)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
     """Replace the matrix U = Q R of the upper faces' normals by Q (Gram-Schmidt).
 
@@ -457,7 +473,8 @@ def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
     return log_unit
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
     """Return the volume of the pyramid with a face as its base and the origin as its tip."""
     x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
@@ -471,7 +488,8 @@ def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
     return height * area / 3.0
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def log_polytope_volume(
     directions: Float64s, n_inputs: int, n_dims: int, cell: Cell, inside: Float64s, faces: Float64s
 ) -> float:

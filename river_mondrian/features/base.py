@@ -7,8 +7,8 @@ sample into exactly one cell of each of `n_out` partitions. Each cell is a colum
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
 To add a map, write a class of records, and a kernel that maps a sample with a record of this class
-(see `compiling.kernels.separate`). Then write a subclass of `CompiledMap` for the record and the
-kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
+(see `compiling.kernels.link_by_name`). Then write a subclass of `CompiledMap` for the record and
+the kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 

@@ -44,7 +44,7 @@ import numpy as np
 from .. import records as rec
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_equal, check_number, check_types, refuse
-from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..elementary import mixed, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..limits import DONE, LARGEST, LARGEST_TARGET, LARGEST_WINDOW, LEAST_LEVEL
@@ -170,7 +170,7 @@ class Monitor(rec.Record):
         return self.relation_at() + max(self.n_y, 6)
 
 
-@inlined
+@always_inline
 def _term(x: float, held: float, level_rate: float) -> float:
     """Return a feature's part of the distance of two samples; missing values are NaN."""
     if x != x or held != held:
@@ -180,7 +180,7 @@ def _term(x: float, held: float, level_rate: float) -> float:
     return min(abs(x - held), CAP)
 
 
-@separate
+@link_by_name
 def find_near(m: Monitor, skipped: int) -> int:
     """Find the nearest stored samples with a y, except `skipped`; return their number."""
     n, n_near, distances, near = int(m.n_held), 0, m.distances, m.near
@@ -204,7 +204,7 @@ def find_near(m: Monitor, skipped: int) -> int:
     return n_near
 
 
-@separate
+@link_by_name
 def dependence(m: Monitor, j: int) -> float:
     """Return the score of a feature's dependence on the other features; NaN if there is none."""
     x, rate, held = m.row[j], m.level_rates[j], m.held.part(m.n_held * j, m.n_held)
@@ -225,7 +225,7 @@ def dependence(m: Monitor, j: int) -> float:
     return x - (held[a] + held[b] + held[c]) / N_NEAR
 
 
-@inlined
+@always_inline
 def _mean_y(m: Monitor, n_near: int) -> float:
     total = 0.0
     for k in range(n_near):
@@ -233,7 +233,7 @@ def _mean_y(m: Monitor, n_near: int) -> float:
     return total / n_near
 
 
-@separate
+@link_by_name
 def rank(m: Monitor, channel: int, row: int, score: float) -> None:
     """Rank a score among the earlier scores in a row of counts (Equation 1), and count it."""
     b, below, total, place = 0, 0, 0, N_BINS * row
@@ -247,7 +247,7 @@ def rank(m: Monitor, channel: int, row: int, score: float) -> None:
     m.counts[place + b] += 1
 
 
-@inlined
+@always_inline
 def _rank_levels(m: Monitor, first: int, n: int, value: float) -> None:
     """Rank whether a value is each of `n` levels, and whether it is another level."""
     is_other = 1.0
@@ -258,7 +258,7 @@ def _rank_levels(m: Monitor, first: int, n: int, value: float) -> None:
     rank(m, first + n, first + n, is_other)
 
 
-@inlined
+@always_inline
 def _rank_inputs(m: Monitor, n_new: int) -> None:
     for j in range(m.n_inputs):
         x, first, presence = m.vector[j], m.firsts[j], m.presence_at() + j
@@ -274,7 +274,7 @@ def _rank_inputs(m: Monitor, n_new: int) -> None:
     rank(m, m.y_at() - 1, m.y_at() - 1, float(n_new))
 
 
-@inlined
+@always_inline
 def _n_votes(m: Monitor, label: float, n_near: int) -> int:
     found = 0
     for k in range(n_near):
@@ -282,7 +282,7 @@ def _n_votes(m: Monitor, label: float, n_near: int) -> int:
     return found
 
 
-@inlined
+@always_inline
 def _rank_relation(m: Monitor, y: float, n_near: int) -> None:
     c = m.relation_at()
     if m.y_kind == TARGET:
@@ -299,7 +299,7 @@ def _rank_relation(m: Monitor, y: float, n_near: int) -> None:
         rank(m, c, c + int(usual), float(_n_votes(m, y, n_near)))
 
 
-@inlined
+@always_inline
 def _rank_all(m: Monitor, y: float, n_new: int) -> None:
     """Rank the scores of the next sample; the rank of a channel without a score is NaN."""
     m.v, n_near = uniform_of(mixed(state_after(m.v_state, m.n_samples))), 0
@@ -324,19 +324,19 @@ def _rank_all(m: Monitor, y: float, n_new: int) -> None:
             _rank_relation(m, y, n_near)
 
 
-@inlined
+@always_inline
 def _slope(total: float, n: float, variance: float, least: float) -> float:
     """Return the slope of a bet on a score with mean 0; `n` earlier scores have the sum `total`."""
     return max(min(total / (variance * (n + PRIOR)), STEEPEST), least)
 
 
-@inlined
+@always_inline
 def _excess(p: float, low: float) -> float:
     """Return a score of a rank with mean 0, which is large for ranks below `low`."""
     return (1.0 / low if p < low else 0.0) - 1.0
 
 
-@separate
+@link_by_name
 def bet(m: Monitor, c: int, is_low: bool) -> float:
     """Bet on a channel's rank, or only on low ranks; return the evidence."""
     p, total, cell, edges = m.ranks[c], 0.0, 0, m.edges.part(N_EDGES * c, N_EDGES)
@@ -376,7 +376,7 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
     return total
 
 
-@inlined
+@always_inline
 def _bet_all(m: Monitor, kind: int, first: int, end: int) -> bool:
     """Bet on the ranks of a kind; return whether the largest evidence reaches the bar."""
     most = 0.0

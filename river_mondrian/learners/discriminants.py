@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..compiling.kernels import inlined, kernel, separate, set_entries
+from ..compiling.kernels import always_inline, kernel, link_by_name, set_entries
 from ..elementary import FEW, logarithms, normalize_logs
 from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
@@ -58,7 +58,7 @@ SHRUNK = 5.0
 LEAST_LATER = 8.0
 
 
-@inlined
+@always_inline
 def count_value(
     counts: Float64s, means: Float64s, squares: Float64s, place: int, value: float, weight: float
 ) -> bool:
@@ -80,7 +80,7 @@ def count_value(
     return True
 
 
-@inlined
+@always_inline
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
     """Forget earlier values if the later half's variance is much smaller; begin a new later half.
 
@@ -225,7 +225,7 @@ class LinearDiscriminantsRecord(Record):
 # Functions for categorical inputs, compiled only for models that have categorical inputs.
 
 
-@separate
+@link_by_name
 def take_apart(discriminants: LinearDiscriminantsRecord, values: Float64s) -> Float64s:
     """Find the rows of a sample's levels; return the sample's inputs, with NaN for categories."""
     numbers = discriminants.numbers
@@ -245,7 +245,7 @@ def take_apart(discriminants: LinearDiscriminantsRecord, values: Float64s) -> Fl
     return numbers
 
 
-@separate
+@link_by_name
 def add_levels(discriminants: LinearDiscriminantsRecord, k: int) -> int:
     """Add the contributions of the last sample's levels to a class's logits, and return 0."""
     width, predicted = discriminants.width, discriminants.predicted
@@ -257,7 +257,7 @@ def add_levels(discriminants: LinearDiscriminantsRecord, k: int) -> int:
     return 0
 
 
-@separate
+@link_by_name
 def move_levels(
     discriminants: LinearDiscriminantsRecord, weights: Float64s, label: int, by: float
 ) -> int:
@@ -269,7 +269,7 @@ def move_levels(
     return 0
 
 
-@separate
+@link_by_name
 def count_levels(discriminants: LinearDiscriminantsRecord, label: int, weight: float) -> int:
     """Add the last sample to the counts of its levels, and return 0."""
     counts, class_counts = discriminants.counts, discriminants.class_counts
@@ -282,7 +282,7 @@ def count_levels(discriminants: LinearDiscriminantsRecord, label: int, weight: f
     return 0
 
 
-@inlined
+@always_inline
 def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
     """Return the intercept plus the sum of all inputs times their weights."""
     found = weights[0]
@@ -291,7 +291,7 @@ def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
     return found
 
 
-@inlined
+@always_inline
 def squared_distance(
     discriminants: LinearDiscriminantsRecord, values: Float64s, counts: Float64s, means: Float64s
 ) -> float:
@@ -343,7 +343,7 @@ def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
         normalize_logs(predicted.part(width * e, width), n_classes)
 
 
-@inlined
+@always_inline
 def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight: float) -> None:
     """Update a regression with the class of the sample predicted last."""
     is_small, width = e == SMALL_STEPS, discriminants.width
@@ -383,7 +383,7 @@ def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight
         discriminants.large_squares = squares
 
 
-@inlined
+@always_inline
 def update_moments(
     discriminants: LinearDiscriminantsRecord, values: Float64s, label: int, weight: float
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import refuse
-from ..compiling.kernels import exact_inlined, exact_separate
+from ..compiling.kernels import helper, link_by_name, ordered_sums
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
@@ -67,7 +67,8 @@ class Adwin(Record):
         return self.max_buckets + 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _drop(adwin: Adwin, i: int, n: int) -> None:
     """Drop the oldest `n` buckets of a row."""
     first, size = adwin.row_length() * i, adwin.sizes[i] - n
@@ -77,7 +78,8 @@ def _drop(adwin: Adwin, i: int, n: int) -> None:
     adwin.sizes[i] = size
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     """Append a bucket to a row; the row must have room."""
     place = adwin.row_length() * i + adwin.sizes[i]
@@ -86,7 +88,8 @@ def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     adwin.sizes[i] += 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _insert(adwin: Adwin, value: float) -> None:
     """Insert a value into the window, and merge the oldest two buckets of each full row."""
     _append(adwin, 0, value, 0.0)
@@ -110,7 +113,8 @@ def _insert(adwin: Adwin, value: float) -> None:
         i, size = i + 1, 2.0 * size
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     """Drop the window's oldest bucket, which has `size` values and is in row `i`."""
     first = adwin.row_length() * i
@@ -123,7 +127,8 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     _drop(adwin, i, 1)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
@@ -141,7 +146,8 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
     return bool(abs(difference) > bound)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _shrink(adwin: Adwin) -> bool:
     """Drop the oldest bucket if some cut splits the window into two parts that differ.
 
@@ -169,7 +175,8 @@ def _shrink(adwin: Adwin) -> bool:
     return False
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def update(adwin: Adwin, value: float) -> bool:
     """Insert a value into the window, and return whether a drift is detected."""
     if adwin.is_drift == 1:
@@ -196,7 +203,8 @@ class DriftWatchRecord(Adwin):
     recent: Float64
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def watch(errors: DriftWatchRecord, error: float, found: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 

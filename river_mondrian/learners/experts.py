@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from ..compiling.kernels import exact_inlined, kernel
+from ..compiling.kernels import helper, kernel, ordered_sums
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
@@ -74,7 +74,8 @@ class MixtureRecord(Record):
         return self.n_experts - 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
     """Update the weights of a fixed share with experts' densities raised to the power `part`."""
     total = 0.0

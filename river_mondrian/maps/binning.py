@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
 from ..limits import DONE, NO_ROOM
 from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
 from . import record as maps
@@ -64,7 +64,8 @@ _room_for_code = room_of_array(Code, 1)
 _room_for_sample = room_of_array(Sample, 1)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def mix(z: np.uint64) -> np.uint64:
     """Return a scrambled word (the finalizer of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -72,7 +73,8 @@ def mix(z: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
     """Write the code of a sample's cell in a partition. The values must have been checked."""
     grids, width = record.grids, 2 * (record.n_out + 1)
@@ -94,7 +96,8 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
     code.second = int(second)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
     """Return a cell's slot, or the empty slot where the cell belongs."""
     mask = np.uint64(n_slots - 1)
@@ -107,7 +110,8 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
         place = (place + 1) & (n_slots - 1)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def column_of(record: BinningRecord, code: Code) -> int:
     """Return a cell's column. A new cell gets the next column, and the table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
@@ -118,7 +122,8 @@ def column_of(record: BinningRecord, code: Code) -> int:
     return slot.column
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN`."""
     binning = BinningRecord(record)
@@ -132,7 +137,8 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input's index."""
     bad = maps.bad_entry(record, sample)
@@ -146,7 +152,8 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def write_codes_of_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
@@ -157,7 +164,8 @@ def write_codes_of_rows(
         write_codes(record, sample, codes.part(n_out * row, n_out))
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Assign columns to the new cells of a sample.
 
@@ -177,7 +185,8 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def learn_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
@@ -194,7 +203,8 @@ def learn_rows(
     return n
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
     """Assign columns to the cells `i` to `n` - 1 of another table, and write the columns.
 
@@ -207,7 +217,8 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
     return i
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
     """Copy the cells to a larger table, which becomes the record's table."""
     for place in range(record.n_slots):

@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from .. import checks, limits
-from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ..compiling.kernels import helper, kernel, link_by_name, ordered_sums
 from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, derived, transient
 from . import record as maps
 from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
@@ -25,7 +25,8 @@ class FourierRecord(MapRecord):
     factor: Float64
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to cosines and then sines (Algorithm 1 of Rahimi and Recht, 2007)."""
     fourier = FourierRecord(record)
@@ -135,7 +136,8 @@ class StoredRows(Record):
     sums: Float64s = transient()
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
@@ -158,7 +160,8 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     return math.exp(-rows.rate * apart)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def sum_over_rows(
     rows: StoredRows, n_nonzero: int, size: float, coefficients: Float64s, out: Float64s
 ) -> None:
@@ -177,7 +180,8 @@ def sum_over_rows(
 Entries = tuple[Int32s, Float64s, int]
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def weighted_sums(
     rows: StoredRows, entries: Entries, n_nonzero: int, size: float, coefficients: Float64s
 ) -> None:
@@ -194,7 +198,8 @@ def weighted_sums(
         vector[places[j]] = 0.0
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
@@ -221,7 +226,8 @@ class NystromRecord(MapRecord):
     coefficients: Float64s
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample, whose entries are sorted, to weighted sums of its kernels with landmarks."""
     nystrom = NystromRecord(record)

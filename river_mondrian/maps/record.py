@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, set_entries
+from ..compiling.kernels import batch_kernel, helper, kernel, ordered_sums, set_entries
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
 from ..records.memory import OwnsArrays, grown
@@ -79,7 +79,8 @@ class MapRecord(Record):
     is_ahead: Int64 = transient()
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
     """Return the input and the value of a sparse sample's j-th entry; ignored values are 0."""
     place, value = sample.places[j], sample.entries[j]
@@ -88,7 +89,8 @@ def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
     return place, value
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def bad_entry(record: MapRecord, sample: Sample) -> int:
     """Return the first input whose entry is not finite in single precision, or DONE."""
     places, entries = sample.places, sample.entries
@@ -98,14 +100,16 @@ def bad_entry(record: MapRecord, sample: Sample) -> int:
     return DONE
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def scaled(value: float, factor: float) -> float:
     """Round a value to single precision, scale it, clip it to `FARTHEST`, and round the result."""
     value = np.float64(np.float32(value)) * factor
     return np.float64(np.float32(min(max(value, -FARTHEST), FARTHEST)))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
     """Write a scaled vector to a row, with 0 for missing values.
 
@@ -124,13 +128,15 @@ _room_for_sample = room_of_array(Sample, 1)
 _room_for_outputs = room_of_array(Outputs, 1)
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample; return DONE, or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
     """Make `found` refer to the outputs of a row, among the outputs of all rows."""
     n = record.n_out
@@ -140,7 +146,8 @@ def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) 
         found.cells = outputs.cells.part(n * row, n)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def move_entries(
     sample: Sample, places: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
@@ -152,7 +159,8 @@ def move_entries(
     sample.entries = entries.part(start, n)
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
@@ -169,7 +177,8 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def map_sparse_rows(
     record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:

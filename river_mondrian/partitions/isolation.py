@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import checks
 from .. import records as rec
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ..compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
 from ..limits import DONE, FARTHEST, MANY_FEATURES
 from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
@@ -274,7 +274,8 @@ class Growth(rec.Record):
     parts: rec.Array[Part]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_varying(growth: Growth, begin: int, end: int) -> int:
     """Write to `met` the features that vary among a part's points, and return their number."""
     size = end - begin
@@ -311,14 +312,16 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
     return n_varying
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def link(growth: Growth, parent: int, side: int, child: int) -> None:
     """Link a parent to its child, if there is a parent."""
     if parent >= 0:
         growth.nodes[parent].children[side] = child
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
     """Move the points below a cut to the front; return the start of the points above the cut."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
@@ -341,7 +344,8 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
     return kept
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
     """Store a part on the stack at `depth`."""
     part = growth.parts[depth]
@@ -351,7 +355,8 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
     part.side = side
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
@@ -396,7 +401,8 @@ def grow(growth: Growth) -> None:
         depth += 2
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def grow_trees(growth: Growth, first: int, most: int) -> int:
     """Grow trees from `first` on until the number of visited entries and points reaches `most`.
 
@@ -420,7 +426,8 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
     return growth.n_trees
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
     """Walk the scaled sample down every tree, and write the sample's cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
@@ -433,7 +440,8 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
         cells[i] = ~number
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells."""
     trees = IsolationTrees(record)
@@ -443,7 +451,8 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return bad
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate, rare
+from ..compiling.kernels import batch_kernel, cold, helper, link_by_name, ordered_sums
 from ..records import Float64s, Floats, Int64s, Ints, room_of_words
 
 # Number of interquartile ranges between the quartiles and Tukey's outer fences.
@@ -135,13 +135,15 @@ def _found(
     return KnownRanges(*out)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _value(values: Float64s, i: int, gap: int, n_left_out: int) -> float:
     """Return ordered value `i`, counted without the `n_left_out` values from `gap` on."""
     return values[i if i < gap else i + n_left_out]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) -> float:
     """Return the quantile at `rate`, linearly interpolated, of the `n` values not left out."""
     place = rate * (n - 1)
@@ -151,8 +153,9 @@ def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) 
     return first + (place - whole) * (second - first)
 
 
-@exact_separate
-@rare
+@link_by_name
+@ordered_sums
+@cold
 def _find_whiskers(
     values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
 ) -> None:
@@ -170,8 +173,9 @@ def _find_whiskers(
     found[3] = upper - lower
 
 
-@exact_separate
-@rare
+@link_by_name
+@ordered_sums
+@cold
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
     """Write a column's four fields of `KnownRanges`."""
     commonest = 0.0
@@ -203,8 +207,9 @@ def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Fl
         found[1] = max(found[1], commonest)
 
 
-@exact_batch_kernel
-@rare
+@batch_kernel
+@ordered_sums
+@cold
 def find_ranges(
     values: Float64s,
     starts: Int64s,

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..compiling.kernels import batch_kernel, inlined
+from ..compiling.kernels import always_inline, batch_kernel
 from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
@@ -106,7 +106,7 @@ def draw_cut(
     return -math.log1p(-first) / rate, feature, place
 
 
-@inlined
+@always_inline
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
     """Move points with values up to `place` before the others; return the start of the others."""
     order = sweep.order_of(m)
@@ -122,7 +122,7 @@ def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: flo
     return low
 
 
-@inlined
+@always_inline
 def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
     """Assign the points from `start` to `stop` in a partition's order to the cell `new`."""
     order = sweep.order_of(m)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .. import records as rec
 from ..checks import check_array, check_equal, check_number, check_types, refuse
-from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_memory
@@ -99,7 +99,7 @@ class CellForest(SampledForest):
 C = TypeVar("C", bound=CellForest)
 
 
-@inlined
+@always_inline
 def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
     """Return the cell number of `ref`, a node or a point."""
     if ref < 0:
@@ -264,7 +264,7 @@ class MondrianRecord(MapRecord):
     descents: rec.Array[Descent] = rec.derived()
 
 
-@inlined
+@always_inline
 def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
     """Move a walk to a node or a point, and prefetch the node's row or the point's link."""
     descent.ref = ref
@@ -277,7 +277,7 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
         descent.node = tree.nodes.none()
 
 
-@separate
+@link_by_name
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Write the columns of a sample's cells, ordered by lifetime and then by tree.
 
@@ -320,7 +320,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return DONE
 
 
-@inlined
+@always_inline
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     """Add columns for the cells that a point has opened, and count the sample.
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks, restored
-from ..compiling.kernels import inlined, kernel
+from ..compiling.kernels import always_inline, kernel
 from ..inputs import FeatureIndex
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Memory, Record, stored, transient
@@ -63,7 +63,7 @@ class CourseRecord(Record):
     is_flat: Int64 = transient()
 
 
-@inlined
+@always_inline
 def _surprise(course: CourseRecord, view: int) -> int:
     chance = 1.0 - course.given[view]
     # With `not`, the condition is true for NaN.
@@ -72,7 +72,7 @@ def _surprise(course: CourseRecord, view: int) -> int:
     return int(-math.log(min(chance, 1.0)) * UNIT)
 
 
-@inlined
+@always_inline
 def _sum_with(course: CourseRecord, view: int, surprise: int) -> int:
     """Return the sum of a detector's latest surprises, including the new surprise."""
     total = course.sums[view] + surprise
@@ -81,12 +81,12 @@ def _sum_with(course: CourseRecord, view: int, surprise: int) -> int:
     return total
 
 
-@inlined
+@always_inline
 def _mean_of(course: CourseRecord, total: int) -> float:
     return total / min(course.n + 1, course.average) / UNIT
 
 
-@inlined
+@always_inline
 def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
     found = 0
     for i in range(start, start + n):
@@ -94,7 +94,7 @@ def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
     return found
 
 
-@inlined
+@always_inline
 def _size(course: CourseRecord, j: int) -> float:
     """Return a feature's largest absolute value if most values equal the previous value, else 0."""
     if 2 * course.n_changes[j] < course.n_values[j]:
@@ -102,13 +102,13 @@ def _size(course: CourseRecord, j: int) -> float:
     return 0.0
 
 
-@inlined
+@always_inline
 def _is_number(value: float) -> bool:
     """Return whether a value is neither missing nor a level of a category."""
     return value < LEAST_LEVEL or value >= 2.0 * LEAST_LEVEL
 
 
-@inlined
+@always_inline
 def _compare(course: CourseRecord) -> float:
     """Write each feature's excess and whether all features are constant; return the largest excess.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import arguments, checks
 from .. import records as rec
-from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..elementary import mixed, state_after, uniform_of
 from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
@@ -52,7 +52,7 @@ class RecentScoresRecord(rec.Record):
     next_score: rec.Int64 = rec.stored(rec.Bounds(0, KEPT - 1))
 
 
-@inlined
+@always_inline
 def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
     """Return how many of `n` sorted numbers are below a value."""
     low, high = 0, n
@@ -65,7 +65,7 @@ def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
     return low
 
 
-@inlined
+@always_inline
 def rank_of(ranks: RecentScoresRecord, value: float) -> float:
     """Return the rank of a nonnegative score, or 0 if no scores are stored."""
     ranked, n = ranks.ranked, int(ranks.n_scores)
@@ -84,7 +84,7 @@ def rank_of(ranks: RecentScoresRecord, value: float) -> float:
     return (below + (value - start) / (ranked[below] - start)) / (n + 1)
 
 
-@inlined
+@always_inline
 def add_score(ranks: RecentScoresRecord, value: float) -> None:
     """Add the score of a learned sample, and drop the oldest score if `KEPT` scores are stored."""
     scores, ranked = ranks.scores, ranks.ranked
@@ -230,7 +230,7 @@ class Scores(Prediction):
         add_readings(CutForest(forest), t, walk, own)
 
 
-@separate
+@link_by_name
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     """Add the readings of a walk: expectations over all nodes where the sample may branch off."""
     tree = forest.trees[t]
@@ -262,7 +262,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     out[DENSITY] = out[DENSITY] + n_in_cell
 
 
-@inlined
+@always_inline
 def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None:
     """Write the readings of `n` rows of values (see `Scores`). The trees must hold a sample."""
     out, n_held = scores.readings, float(forest.n_held())
@@ -284,7 +284,7 @@ def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
     _read(forest, rows, n, scores)
 
 
-@inlined
+@always_inline
 def _score_before(forest: CutForest, scores: Scores) -> float:
     """Return the score of the sample in `inputs` before learning, or NaN for the first samples."""
     if forest.n_held() < min(LEAST_HELD, forest.window):

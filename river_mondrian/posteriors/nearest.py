@@ -39,7 +39,7 @@ from .. import records as rec
 from .. import threads
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number, check_types, refuse
-from ..compiling.kernels import batch_kernel, inlined, kernel, separate
+from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..learners.learned import Learned
@@ -115,12 +115,12 @@ class NeighborTableRecord(rec.Record):
     n_terms: rec.Int64 = rec.transient()
 
 
-@inlined
+@always_inline
 def _capped(term: float) -> float:
     return term if term <= CAP else CAP * (1.0 + math.log(term / CAP))
 
 
-@inlined
+@always_inline
 def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
     """Write row `last` of inputs and the rows before it to `row`, in the form of a held sample.
 
@@ -142,7 +142,7 @@ def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec
     return DONE
 
 
-@inlined
+@always_inline
 def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     """Add a column's terms to the distances to all held samples, and count missing terms."""
     n, column = table.n_held, table.n_inputs * ago + j
@@ -170,7 +170,7 @@ def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
             missing[i] += 1
 
 
-@inlined
+@always_inline
 def _sort_lowest(table: NeighborTableRecord, n: int, k: int) -> None:
     """Write `n` numbers of `distances` to `ordered`, beginning with the `k` smallest in order.
 
@@ -202,7 +202,7 @@ def _sort_lowest(table: NeighborTableRecord, n: int, k: int) -> None:
     sort(ordered, needed)
 
 
-@separate
+@link_by_name
 def score_of(table: NeighborTableRecord) -> float:
     """Return the score of the sample in `row`, or 0 if there are no samples to compare.
 
@@ -239,7 +239,7 @@ def score_of(table: NeighborTableRecord) -> float:
     return total / weights
 
 
-@inlined
+@always_inline
 def _quantile(ordered: rec.Float64s, n: int, share: float) -> float:
     """Return a quantile of sorted numbers, by linear interpolation."""
     place = share * (n - 1)
@@ -248,7 +248,7 @@ def _quantile(ordered: rec.Float64s, n: int, share: float) -> float:
     return ordered[i] + (place - i) * (above - ordered[i])
 
 
-@inlined
+@always_inline
 def _width_of_numbers(ordered: rec.Float64s, n: int) -> float:
     """Return the width of sorted numbers (see the docstring of the module)."""
     q1, q3 = _quantile(ordered, n, 0.25), _quantile(ordered, n, 0.75)
@@ -263,7 +263,7 @@ def _width_of_numbers(ordered: rec.Float64s, n: int) -> float:
     return math.sqrt(variance)
 
 
-@inlined
+@always_inline
 def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     """Return the width of sorted levels (see the docstring of the module)."""
     same, run = 0.0, 0.0
@@ -274,7 +274,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     return math.sqrt(0.5 * (1.0 - same / (float(n) * n)))
 
 
-@separate
+@link_by_name
 def set_widths(table: NeighborTableRecord) -> None:
     """Set the widths of all features from the held samples."""
     for j in range(table.n_inputs):
@@ -297,7 +297,7 @@ def set_widths(table: NeighborTableRecord) -> None:
     table.n_entered = 0
 
 
-@inlined
+@always_inline
 def _is_noted(table: NeighborTableRecord) -> bool:
     """Return whether the score of the last scored sample is still valid for the next sample."""
     if table.noted_at != table.n_samples:
@@ -339,7 +339,7 @@ def score_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int, out: rec.
     return DONE
 
 
-@inlined
+@always_inline
 def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
     """Return whether the next sample's score is unusual and the previous score was not.
 
@@ -351,7 +351,7 @@ def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
     return rank_of(ranks, ranks.scores[(ranks.next_score - 1) % KEPT]) < UNUSUAL
 
 
-@inlined
+@always_inline
 def _learn(table: NeighborTableRecord, is_noted: bool) -> int:
     """Learn the next sample, and return DONE, or the index of an input that is too large."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)

@@ -51,11 +51,10 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 def method_dispatcher(function: Any) -> Any:
     """Return the dispatcher of a method, which only kernels call.
 
-    A decorator of methods (`compiling.kernels.exact_method`) may have set compiler options.
+    A mark of the method (`compiling.kernels.ordered_sums`) may keep the order of sums.
     """
-    options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options |= getattr(function, "kernel_options", {})
+    options = {"fastmath": getattr(function, "fastmath", FASTMATH), "error_model": "numpy"}
+    options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 
 

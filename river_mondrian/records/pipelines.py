@@ -4,7 +4,7 @@
   first optimization, and no machine code.
 - LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
   time and the size of the code, but kernels would not be faster.
-- Functions that run rarely are optimized less (`rare`). This takes less than half of the time of a
+- Functions that run rarely are optimized less (`cold`). This takes less than half of the time of a
   full optimization.
 - Only the passes that kernels need are run, without numba's timers and checks between passes.
 
@@ -74,7 +74,7 @@ def _compiler(kind: str) -> Any:
 
 
 # Compilers of helpers, of kernels, and of functions that run rarely.
-HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel", "rare"))
+HelperCompiler, KernelCompiler, ColdCompiler = map(_compiler, ("helper", "kernel", "cold"))
 
 
 class Trial:
@@ -130,7 +130,7 @@ def _try() -> None:
     def total(holder: Holder, j: int) -> float:
         return holder.share + holder.entered(holder.rows.row(j).twice())
 
-    called = _njit(pipeline_class=RareCompiler, no_cpython_wrapper=True)(half)
+    called = _njit(pipeline_class=ColdCompiler, no_cpython_wrapper=True)(half)
     called.compile((numba.types.int64,))
     holder, rows = Memory(Holder)[0], ChunkedRows(1, Row.WORDS)
     rows.show(0, holder.rows)

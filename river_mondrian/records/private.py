@@ -232,7 +232,7 @@ def _lowerings() -> dict[str, Any]:
             look_up("_finalized", self)
             self._finalized = True
 
-    class RareLibrary(KernelLibrary):
+    class ColdLibrary(KernelLibrary):
         """A library of code that runs rarely."""
 
         level = _LOW_LEVEL
@@ -255,11 +255,11 @@ def _lowerings() -> dict[str, Any]:
             return super().run_pass(state)
 
     @register_pass(mutates_CFG=True, analysis_only=False)
-    class RareLowering(KernelLowering):
+    class ColdLowering(KernelLowering):
         """Pass that generates slower machine code in less time."""
 
-        _name = "rare_lowering"
-        library = RareLibrary
+        _name = "cold_lowering"
+        library = ColdLibrary
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class HelperLowering(KernelLowering):
@@ -289,12 +289,12 @@ def _lowerings() -> dict[str, Any]:
             state.cr = look_up("_replace", result)(cfunc=key)
             return True
 
-    return {"kernel": KernelLowering, "helper": HelperLowering, "rare": RareLowering}
+    return {"kernel": KernelLowering, "helper": HelperLowering, "cold": ColdLowering}
 
 
 @functools.cache
 def pipeline(kind: str, after_parsing: Any) -> Any:
-    """Return the passes for a kind of function: "kernel", "helper" or "rare".
+    """Return the passes for a kind of function: "kernel", "helper" or "cold".
 
     `after_parsing` is a further pass, which runs after the pass `IRProcessing`.
     """

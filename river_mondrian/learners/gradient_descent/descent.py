@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import math
 
-from ...compiling.kernels import exact_inlined
+from ...compiling.kernels import helper, ordered_sums
 from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, prefetch, transient
 
@@ -131,7 +131,8 @@ class Loss(enum.IntEnum):
     FOREIGN = 6
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def derivative(learner: DescentWeightsRecord, score: float, target: float) -> float:
     """Return the derivative of the loss with respect to a score."""
     loss, margin = learner.loss, learner.margin
@@ -155,7 +156,8 @@ def derivative(learner: DescentWeightsRecord, score: float, target: float) -> fl
     return min(max(error, -margin), margin)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
     """Write exp(score) of `n` scores, up to a common factor, and return their sum."""
     largest, total = scores[0], 0.0
@@ -167,7 +169,8 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
     return total
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def differentiate(learner: DescentWeightsRecord) -> None:
     """Write the derivatives of the loss with respect to the scores.
 
@@ -187,7 +190,8 @@ def differentiate(learner: DescentWeightsRecord) -> None:
             gradients[k] = weight * derivative(learner, scores[k], own)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def compared_loss(learner: DescentWeightsRecord) -> float:
     """Return the loss by which lifetimes are compared.
 
@@ -215,7 +219,8 @@ def compared_loss(learner: DescentWeightsRecord) -> float:
 # The scores of a mapped sample: f(x) = <w, Phi(x)> (Ting et al. 2021, Algorithm 2, line 3).
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def score_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Write the scores of a sample, given its values in all `n` columns."""
     scores, n_scores = learner.scores, learner.n_scores
@@ -227,7 +232,8 @@ def score_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> Non
             scores[k] += value * weights[k]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of a sample in `n` cells, whose columns all have the same value."""
     scores, slots, n_scores = learner.scores, learner.slots, learner.n_scores
@@ -246,7 +252,8 @@ def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: i
         scores[k] = value * scores[k]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def best_score(learner: DescentWeightsRecord) -> int:
     """Return the class with the largest score, the first of several with equal scores."""
     scores, best = learner.scores, 0
@@ -264,7 +271,8 @@ def best_score(learner: DescentWeightsRecord) -> int:
 # In the paper, alpha c is -rate times the derivative of the loss with respect to f(x).
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def bound_gradients(learner: DescentWeightsRecord) -> bool:
     """Clip the derivatives of the loss, and return False if all are 0.
 
@@ -278,7 +286,8 @@ def bound_gradients(learner: DescentWeightsRecord) -> bool:
     return moves
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, which are `value` times the gradients.
 
@@ -298,7 +307,8 @@ def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -
         weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def squared_gradients(learner: DescentWeightsRecord) -> float:
     """Return the sum of the squared derivatives with respect to the scores."""
     gradients, total = learner.gradients, 0.0
@@ -307,7 +317,8 @@ def squared_gradients(learner: DescentWeightsRecord) -> float:
     return total
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
     """Add a column's squared derivative to the column's sum, and return the step's learning rate.
 
@@ -319,14 +330,16 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def new_slot(learner: DescentWeightsRecord) -> int:
     """Take a new slot, whose elements are 0, and return its number."""
     learner.weights.n_rows += 1
     return learner.weights.n_rows - 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def descend_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Move the weights of all `n` columns against the gradients."""
     if not bound_gradients(learner):
@@ -338,7 +351,8 @@ def descend_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> N
         step(learner, learner.weights.row(slots[i]), values[i], learner.rate)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def descend_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Move the weights of the columns of `n` cells against the gradients."""
     if not bound_gradients(learner):

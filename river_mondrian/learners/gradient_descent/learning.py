@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
+from ...compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
 from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
@@ -47,13 +47,15 @@ LEAST_COMPLEMENT = 1e-16
 # a longer text is not more informative about its topic.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def is_known(learner: DescentWeightsRecord, place: int) -> bool:
     """Return whether a word's index is within the capacity."""
     return place >= 0 and place < learner.n_words
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def weigh_words(learner: DescentWeightsRecord) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
@@ -77,7 +79,8 @@ def weigh_words(learner: DescentWeightsRecord) -> None:
         values[i] = values[i] / length if counts else 0.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_scores_of_words(learner: DescentWeightsRecord) -> None:
     """Compute the values of the sample's words, and add the scores of the words to `scores`."""
     weigh_words(learner)
@@ -91,7 +94,8 @@ def add_scores_of_words(learner: DescentWeightsRecord) -> None:
                 scores[k] += factor * weights[k]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def descend_words(learner: DescentWeightsRecord) -> None:
     """Move the weights of the sample's words, which have been scored, against the gradients."""
     if not descent.bound_gradients(learner):
@@ -137,7 +141,8 @@ def descend_words(learner: DescentWeightsRecord) -> None:
         slots[last] = shared
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def count_words(learner: DescentWeightsRecord) -> None:
     """Increment the counts of the sample's words."""
     places, counts = learner.sample.places, learner.word_counts
@@ -146,7 +151,8 @@ def count_words(learner: DescentWeightsRecord) -> None:
             counts[places[i]] += 1.0
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def score_words(learner: DescentWeightsRecord) -> None:
     """Write the scores of the sample's words, without the scores of cells."""
     for k in range(learner.n_scores):
@@ -154,7 +160,8 @@ def score_words(learner: DescentWeightsRecord) -> None:
     add_scores_of_words(learner)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped text with its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
@@ -181,7 +188,8 @@ def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: in
 # lifetimes would get small shares, although they make fewer mistakes.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture. The sample has `n` cells at each lifetime.
 
@@ -213,7 +221,8 @@ def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, 
         scores[c] = mean
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def update_shares(learner: DescentWeightsRecord) -> None:
     """Update the shares of lifetimes with their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
@@ -234,7 +243,8 @@ def update_shares(learner: DescentWeightsRecord) -> None:
         shares[k] = (1.0 - SPREAD) * shares[k] / total + SPREAD / n_lifetimes
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def learn_lifetimes(
     learner: DescentWeightsRecord, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
@@ -259,7 +269,8 @@ def learn_lifetimes(
         update_shares(learner)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
     """Return whether there is memory for the new slots that a sample may need."""
     slots, n_moved = learner.weights, feature_map.n_out
@@ -268,7 +279,8 @@ def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
     return feature_map.n_columns <= learner.n_columns and slots.n_rows + n_moved <= slots.capacity
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
     """Write the scores of the i-th mapped sample."""
     n_out, n_lifetimes, value = feature_map.n_out, learner.n_lifetimes, feature_map.value
@@ -283,7 +295,8 @@ def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Output
             add_scores_of_words(learner)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
 ) -> None:
@@ -311,7 +324,8 @@ def learn(
     feature_map.is_ahead = 0
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def score_one(
     learner: DescentWeightsRecord, feature_map: MapRecord, sample: Sample, outputs: Outputs
 ) -> tuple[int, int]:
@@ -328,7 +342,8 @@ def score_one(
     return DONE, descent.best_score(learner)
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def learn_one(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -358,7 +373,8 @@ def learn_one(
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def score_mapped(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
 ) -> int:
@@ -369,7 +385,8 @@ def score_mapped(
     return DONE
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def descend(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -396,7 +413,8 @@ def descend(
     feature_map.is_ahead = 0
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def learn_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -417,7 +435,8 @@ def learn_rows(
     return stop
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def score_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,

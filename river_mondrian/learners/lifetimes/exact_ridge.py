@@ -18,7 +18,7 @@ import sys
 import numpy as np
 import scipy
 
-from ...compiling.kernels import batch_kernel, inlined, merged
+from ...compiling.kernels import always_inline, batch_kernel, inline_in_source
 from ...partitions.sweep import Cell, LifetimeSweep, Sweep
 from ...records import Float64s, Floats, Int64
 from ..ridge.posterior import log_of_residual
@@ -86,7 +86,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
     return largest
 
 
-@inlined
+@always_inline
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
     """Write the second moments of a cell with the first `n` cells.
 
@@ -103,7 +103,7 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
                 moments[cells[other]] += 1.0 / n_partitions
 
 
-@inlined
+@always_inline
 def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
     """Write both parts' columns times the inverse without the cell, and return the cell's pivot.
 
@@ -140,7 +140,7 @@ Parts = tuple[int, int]
 Complement = tuple[float, float, float]
 
 
-@merged
+@inline_in_source
 def update_weights(
     sweep: Sweep, ridge: PrimalRidge, number: int, parts: Parts, q: Complement
 ) -> None:
@@ -170,7 +170,7 @@ def update_weights(
     weights[large] = w_v
 
 
-@inlined
+@always_inline
 def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Complement) -> None:
     """Remove a cell from the inverse and insert its parts, in one pass.
 
@@ -256,7 +256,7 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
         K[n * i + i] = 1.0 + delta2
 
 
-@inlined
+@always_inline
 def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> float:
     """Sum the inverse's rows over a cell's points, and return the sum of `dual` over the points."""
     n, inverse, dual = sweep.n_learned, ridge.inverse, ridge.dual

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, inlined
+from ...compiling.kernels import always_inline, batch_kernel
 from ...partitions.sweep import LifetimeSweep, Sweep
 from ...records import Float64, Float64s, Floats, Int32s, Int64s, Memory, Record
 
@@ -163,7 +163,7 @@ class GradientLearner(SweepLearner):
 # The Mondrian forest along a sweep: each partition is fitted separately.
 
 
-@inlined
+@always_inline
 def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
     """Add `step` to the predictions of points `start` to `stop` - 1 in a partition's order."""
     predicted = fit.predicted

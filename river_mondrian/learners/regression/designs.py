@@ -16,7 +16,7 @@ scores of their columns.
 
 import math
 
-from ...compiling.kernels import exact_inlined, exact_separate
+from ...compiling.kernels import helper, link_by_name, ordered_sums
 from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, RidgeExpertsRecord
@@ -36,7 +36,8 @@ MOVED, RESCALED = 0.5, 1.5
 FENCES = 10.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def differs(design: Design, other: Design) -> bool:
     """Return whether the inputs of two designs differ in number, centres or units."""
     if design.n_inputs != other.n_inputs:
@@ -51,7 +52,8 @@ def differs(design: Design, other: Design) -> bool:
     return False
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
     """Write the errors of a regression on the measured rows to `ridges.errors`."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
@@ -63,7 +65,8 @@ def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
         errors[j] = row[records.TARGET] - active.shift - solving.dot(solution, columns, n)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) -> None:
     """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
@@ -104,7 +107,8 @@ def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) ->
         candidate.score = explained * explained / left
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def best_of(ridges: RidgeExpertsRecord, n: int) -> int:
     """Return the candidate with the largest score, or -1 if no score is above 0."""
     best, score = -1, 0.0
@@ -114,7 +118,8 @@ def best_of(ridges: RidgeExpertsRecord, n: int) -> int:
     return best
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_column(design: Design, candidate: Candidate) -> None:
     """Add a column, and add its score to the `interest` of its inputs."""
     c = design.n_columns
@@ -128,7 +133,8 @@ def add_column(design: Design, candidate: Candidate) -> None:
         design.interest[candidate.second] = design.interest[candidate.second] + own
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def propose(
     candidates: int, ridges: RidgeExpertsRecord, first: int, second: int, knot: float
 ) -> int:
@@ -138,7 +144,8 @@ def propose(
     return candidates + 1
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def add_linear(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add columns of inputs, at most `MOST_LINEAR`. Prefer inputs with large scores."""
     n = 0
@@ -163,7 +170,8 @@ def add_linear(ridges: RidgeExpertsRecord, design: Design) -> None:
     design.n_linear = design.n_columns - 1
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def add_others(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the bends and products that reduce the linear regression's squared errors most."""
     n, n_inputs = 0, design.n_inputs
@@ -192,7 +200,8 @@ def add_others(ridges: RidgeExpertsRecord, design: Design) -> None:
         ridges.candidates[best].score = -1.0
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def choose(ridges: RidgeExpertsRecord, design: Design, active: Design) -> None:
     """Choose all columns except waves, for a design whose inputs have been measured."""
     values, n = ridges.values, solving.n_measured_of(ridges)
@@ -231,19 +240,22 @@ LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def n_examined_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of rows on which waves are examined."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def examined_row(ridges: RidgeExpertsRecord, j: int) -> int:
     """Return the index of the j-th examined row among the measured rows."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Write the inputs of the rows on which waves are examined, in units of the inputs."""
     d = design.n_inputs
@@ -254,7 +266,8 @@ def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
             units[d * j + i] = solving.in_units(ridges, design, inputs, i)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def draw(ridges: RidgeExpertsRecord) -> float:
     """Return a random number, uniform on (0, 1)."""
     bits = mixed(ridges.draws)
@@ -262,7 +275,8 @@ def draw(ridges: RidgeExpertsRecord) -> float:
     return uniform_of(bits)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
     """Return a random input that has columns, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
@@ -280,7 +294,8 @@ def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
     return found
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
     """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
     most = min(design.n_inputs, records.N_ARMS)
@@ -297,7 +312,8 @@ def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
     design.arms[w], design.phases[w] = n, draw(ridges)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: Candidate) -> None:
     """Set a wave's mean, factor and score. The score is the reduction of squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
@@ -322,7 +338,8 @@ def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: 
         candidate.score = explained * explained / (variance * known)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the best of a few random waves, unless all are constant."""
     w = design.n_columns - design.n_additive
@@ -358,7 +375,8 @@ ROWS_AT_ONCE = 64
 # Replaying rows.
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the next row to the sums. The latest rows come first, before the ring overwrites them."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
@@ -381,7 +399,8 @@ def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     ridges.cursor += 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Clear the sums of a design whose columns have been chosen, and begin the replay."""
     n = design.n_columns
@@ -400,7 +419,8 @@ def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 # All stages, spread over several calls.
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def continue_design(ridges: RidgeExpertsRecord) -> None:
     """Continue the construction of the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]

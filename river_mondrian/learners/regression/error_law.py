@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from ... import checks, limits
-from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
+from ...compiling.kernels import helper, kernel, link_by_name, ordered_sums
 from ...predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..experts import share
@@ -96,7 +96,8 @@ class ErrorLawRecord(Record):
     work: Float64s = transient(N_TERMS)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def log_ratio(a: float, b: float) -> float:
     """Return the logarithm of a / b within bounds; 0 unless a and b are above 0."""
     if not (a > 0.0 and b > 0.0):
@@ -104,7 +105,8 @@ def log_ratio(a: float, b: float) -> float:
     return min(max(math.log(a / b), SMALLEST), LARGEST)
 
 
-@exact_kernel
+@kernel
+@ordered_sums
 def guess(law: ErrorLawRecord, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
     terms, guesses = law.terms, law.guesses
@@ -121,7 +123,8 @@ def guess(law: ErrorLawRecord, point: float, spread: float, size: float) -> None
         guesses[g] = max(guesses[g], max(least, 1e-300)) if law.n_samples > 0 else 1.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_densities(law: ErrorLawRecord, error: float) -> None:
     """Write the density of each component at an error, up to a common factor."""
     densities, guesses = law.densities, law.guesses
@@ -141,7 +144,8 @@ def find_densities(law: ErrorLawRecord, error: float) -> None:
             c += N_FREEDOMS
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def combine(law: ErrorLawRecord, size: float, weight: float) -> None:
     """Update the combined guess with the logarithm of an error's size."""
     add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
@@ -158,7 +162,8 @@ def combine(law: ErrorLawRecord, size: float, weight: float) -> None:
         law.line[j] = vector[j]
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn(
     law: ErrorLawRecord, point: float, spread: float, size: float, target: float, weight: float
 ) -> float:

@@ -13,7 +13,7 @@ the two. So absolute errors are nearly minimized. The last target is a third pre
 
 import numpy as np
 
-from ...compiling.kernels import exact_inlined, exact_separate
+from ...compiling.kernels import helper, link_by_name, ordered_sums
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
 
@@ -60,12 +60,14 @@ class LaggedTargetsRecord(Record):
         return self.weights.part(N_COLUMNS * r, N_COLUMNS)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def _in_units(difference: float, scale: float) -> float:
     return min(max(difference / scale, -FAR), FAR) if scale > 0.0 else 0.0
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def predict(lags: LaggedTargetsRecord, base: float) -> None:
     """Predict the next target, given another prediction `base`."""
     columns, predicted, known = lags.columns, lags.predicted, min(lags.n_samples, N_LAGS)
@@ -83,7 +85,8 @@ def predict(lags: LaggedTargetsRecord, base: float) -> None:
     predicted[N_REGRESSIONS] = lags.targets[0] if known > 0 else base
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: float) -> None:
     """Update a regression by recursive least squares. `left` is the scaled error of `base`."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
@@ -112,7 +115,8 @@ def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: fl
             inverse[n * i + j] = inverse[n * j + i] = lower
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn(lags: LaggedTargetsRecord, target: float, weight: float) -> None:
     """Learn the target of the last predicted sample."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples

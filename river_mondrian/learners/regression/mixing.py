@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from ... import checks, limits
-from ...compiling.kernels import exact_inlined, exact_separate
+from ...compiling.kernels import helper, link_by_name, ordered_sums
 from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from ..experts import share
 from ..learned import Learned
@@ -132,7 +132,8 @@ class TargetMixtureRecord(Record):
         return self.solutions.part(self.n_experts * r, self.n_experts)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def predict(mixture: TargetMixtureRecord) -> float:
     """Mix the predictions of the experts, and return the point."""
     n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
@@ -163,7 +164,8 @@ def predict(mixture: TargetMixtureRecord) -> float:
     return point
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
     """Restore the predictions for an earlier sample from an array of `TargetMixture.to_recall`.
 
@@ -179,7 +181,8 @@ def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
     return n + N_FINALISTS + 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_densities(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
@@ -195,7 +198,8 @@ def find_densities(
         densities[e] = narrowest / width / (root * root)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_likelihoods(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
@@ -212,7 +216,8 @@ def find_likelihoods(
         densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
     """Return an updated mean of sizes; the new size is clipped at `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
@@ -220,7 +225,8 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
     return mean + rate * (size - mean)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
     """Update the weights by the product update, w <- w (1 - step * gradient)."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
@@ -240,7 +246,8 @@ def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
         weights[e] = (1.0 - SPREAD) * (weights[e] / total) + SPREAD / n
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
     """Solve for a regression's weights; weights of 0 give the fixed share's prediction."""
     n = mixture.n_experts
@@ -267,7 +274,8 @@ def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
         solution[e] = vector[e]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the regressions with a target."""
     n, deviations = mixture.n_experts, mixture.deviations
@@ -291,7 +299,8 @@ def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
             solve_regression(mixture, r)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the mixture with the target of the last predicted sample."""
     n, n_samples = mixture.n_experts, mixture.n_samples

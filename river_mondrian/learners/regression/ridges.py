@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_number, check_types, refuse
-from ...compiling.kernels import exact_inlined, exact_separate
+from ...compiling.kernels import helper, link_by_name, ordered_sums
 from ...records import Float64s, Ints, Memory
 from ..learned import Learned, keep
 from . import records
@@ -34,7 +34,8 @@ N_OF_LATE = 50.0
 MOST_DOUBLINGS = 30
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
     """Predict the target of a sample from its raw inputs, with each regression."""
     design, predicted = ridges.designs[ridges.active], ridges.predicted
@@ -52,7 +53,8 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
     ridges.size = dot(ridges.solution(records.SIZES), columns, design.width_of(records.SIZES))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
@@ -69,7 +71,8 @@ def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     return ridges.predicted[k] + error
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn(
     ridges: RidgeExpertsRecord, inputs: Float64s, target: float, weight: float, size: float
 ) -> None:

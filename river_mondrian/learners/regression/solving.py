@@ -7,7 +7,7 @@ independently, so the compiler cannot reorder sums.
 
 import math
 
-from ...compiling.kernels import exact_inlined, exact_separate
+from ...compiling.kernels import helper, link_by_name, ordered_sums
 from ...elementary import sort
 from ...records import Float64s
 from . import records
@@ -29,7 +29,8 @@ OF_QUARTILES = 1.349
 OF_TAILS = 4.107
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight: float) -> None:
     """Write a sample to a row, with the targets that the regressions learn."""
     row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
@@ -38,7 +39,8 @@ def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight
         row[records.FIRST_INPUT + i] = inputs[i]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> None:
     """Store a sample in the ring and, once in `stride` samples, in the rows of the whole stream."""
     i = ridges.n_samples
@@ -59,13 +61,15 @@ def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> Non
     ridges.n_kept += 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def n_measured_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of measured rows."""
     return min(ridges.kept_before, records.N_MEASURED) + min(ridges.n_before, records.N_MEASURED)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def measured_row(ridges: RidgeExpertsRecord, j: int) -> Float64s:
     """Return the j-th measured row; rows of the whole stream come before the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
@@ -77,7 +81,8 @@ def measured_row(ridges: RidgeExpertsRecord, j: int) -> Float64s:
 # Measuring inputs.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def quantile(values: Float64s, n: int, part: float) -> float:
     """Return a quantile of sorted numbers, by linear interpolation."""
     place = part * (n - 1)
@@ -86,7 +91,8 @@ def quantile(values: Float64s, n: int, part: float) -> float:
     return values[i] + (place - i) * (following - values[i])
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
     """Find the centre and the unit of an input, and its possible bends."""
     values, n = ridges.values, 0
@@ -123,14 +129,16 @@ def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
 LARGEST = 5.0
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN if it is missing."""
     found = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if found > LARGEST else -LARGEST if found < -LARGEST else found
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
     """Return the value of a column before it is centred and scaled, from inputs in their units.
 
@@ -143,7 +151,8 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
     return first * second
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def wave_of(design: Design, w: int, units: Float64s) -> float:
     """Return the value of a wave, from -1 to 1; each turn consists of two parabolas."""
     turns = design.phases[w]
@@ -155,14 +164,16 @@ def wave_of(design: Design, w: int, units: Float64s) -> float:
     return place * (8.0 - 16.0 * abs(place))
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def standardized(design: Design, c: int, raw: float) -> float:
     """Return a column in standard deviations from its mean; 0 if it is missing."""
     found = (raw - design.means[c]) * design.factors[c]
     return found if found == found else 0.0
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def make_columns(
     ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, out: Float64s
 ) -> None:
@@ -204,7 +215,8 @@ SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
     """Multiply a triangle by `kept`, and add `by` times the products of columns."""
     start = 0
@@ -216,14 +228,16 @@ def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, 
         start += j + 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
     """Multiply moments by `kept`, and add `by` times the columns."""
     for j in range(n):
         moments[j] = kept * moments[j] + by * columns[j]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def logarithm_of(design: Design, target: float) -> float:
     """Return the signed logarithm of a target.
 
@@ -233,7 +247,8 @@ def logarithm_of(design: Design, target: float) -> float:
     return found if target >= design.low else -found
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def target_of(design: Design, k: int, targets: Float64s) -> float:
     """Return the target that a regression learns."""
     if k < records.N_PLAIN:
@@ -241,7 +256,8 @@ def target_of(design: Design, k: int, targets: Float64s) -> float:
     return logarithm_of(design, targets[records.ADDITIVE]) if k < records.N_RIDGES else targets[k]
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def add_row(
     design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
 ) -> None:
@@ -264,7 +280,8 @@ def add_row(
                 add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     """Multiply sums by their factor, and add the products of the held columns."""
     a, b = ridges.held_row(0), ridges.held_row(1)
@@ -284,7 +301,8 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
         start += j + 1
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the products of the held columns to the sums of the design in use."""
     if ridges.n_held > 0:
@@ -293,7 +311,8 @@ def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
         forget_held(ridges)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def forget_held(ridges: RidgeExpertsRecord) -> None:
     """Clear the held rows."""
     ridges.n_held = 0
@@ -301,7 +320,8 @@ def forget_held(ridges: RidgeExpertsRecord) -> None:
         ridges.held_weights[i] = 0.0
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def hold_row(
     ridges: RidgeExpertsRecord, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
@@ -320,7 +340,8 @@ def hold_row(
         flush(ridges, design)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
     """Replace the triangle of a positive definite matrix by its Cholesky factor."""
     for k in range(n):
@@ -341,7 +362,8 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
                 row[j] = row[j] - own * column[j]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
     """Solve L L' x = v in place, first along the columns of L, then along the columns of L'."""
     for j in range(n):
@@ -357,7 +379,8 @@ def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
             vector[i] = vector[i] - row[i] * found
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def penalty(design: Design, k: int, j: int) -> float:
     """Return the prior precision of a column's weight in a regression."""
     if j == 0:
@@ -365,7 +388,8 @@ def penalty(design: Design, k: int, j: int) -> float:
     return PENALTIES[k] if j < design.n_additive else WAVE_PENALTIES[k]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def solve_for(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve for the weights of a regression, given the Cholesky factor of its matrix."""
     n, prior = design.width_of(k), PRIORS[k]
@@ -379,7 +403,8 @@ def solve_for(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
         solution[j] = vector[j]
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve (G + D) w = m + D w0 for the weights w of a regression.
 
@@ -398,7 +423,8 @@ def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
         solve_for(ridges, design, records.LOG_WAVES)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for the weights of all regressions that are due."""
     n = ridges.n_samples
@@ -410,7 +436,8 @@ def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
             ridges.next_solutions[k] = n + max(wait, 1)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for all weights of a design whose sums contain all samples."""
     forget_held(ridges)
@@ -419,7 +446,8 @@ def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
     solve_due(ridges, design)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def dot(first: Float64s, second: Float64s, n: int) -> float:
     """Return the dot product, computed as four partial sums."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

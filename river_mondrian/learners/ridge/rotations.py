@@ -126,7 +126,8 @@ class PosteriorNumbersRecord(Record):
         return self.factor.part(j * (j + 1) // 2, j + 1)
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def output(
     is_dense: int, value: float, cells: Int32s, values: Float64s, first: int, i: int
 ) -> tuple[int, float]:
@@ -142,7 +143,8 @@ def output(
 # Learning.
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def append(posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
@@ -174,7 +176,8 @@ def append(posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int) -> 
     return True
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def spread(
     posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, root: float
 ) -> tuple[int, float]:
@@ -200,7 +203,8 @@ def spread(
     return last, rest
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def rotate(posterior: PosteriorNumbersRecord, last: int, y: float) -> float:
     """Rotate the sample in `work` into rows `last` to 0, and return the remainder of its target."""
     work, moments = posterior.work, posterior.moments
@@ -224,7 +228,8 @@ def rotate(posterior: PosteriorNumbersRecord, last: int, y: float) -> float:
     return y
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def add_sample(
     posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
@@ -240,7 +245,8 @@ def add_sample(
     posterior.is_solved = 0
 
 
-@kernels.exact_separate
+@kernels.link_by_name
+@kernels.ordered_sums
 def learn_sample(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -264,7 +270,7 @@ def learn_sample(
 # Predicting.
 
 
-@kernels.separate
+@kernels.link_by_name
 def solve(posterior: PosteriorNumbersRecord) -> None:
     """Compute the posterior mean of the weights."""
     solution = posterior.solution
@@ -278,7 +284,8 @@ def solve(posterior: PosteriorNumbersRecord) -> None:
     posterior.is_solved = 1
 
 
-@kernels.exact_inlined
+@kernels.helper
+@kernels.ordered_sums
 def variance_of(posterior: PosteriorNumbersRecord, last: int, known: float) -> float:
     """Return `known` + |T'^-1 v|^2, where v is the vector in `work`.
 
@@ -298,7 +305,8 @@ def variance_of(posterior: PosteriorNumbersRecord, last: int, known: float) -> f
     return variance
 
 
-@kernels.exact_separate
+@kernels.link_by_name
+@kernels.ordered_sums
 def predict_sample(
     posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, with_variance: bool
 ) -> tuple[float, float]:
@@ -334,7 +342,8 @@ def predict_sample(
     return mean, variance_of(posterior, last, known)
 
 
-@kernels.exact_batch_kernel
+@kernels.batch_kernel
+@kernels.ordered_sums
 def predict_one(
     posterior: PosteriorNumbersRecord, sample: Sample, outputs: Outputs, with_variance: bool
 ) -> tuple[int, float, float]:
@@ -352,7 +361,8 @@ def predict_one(
     return DONE, mean, variance
 
 
-@kernels.exact_batch_kernel
+@kernels.batch_kernel
+@kernels.ordered_sums
 def predict_rows(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,

@@ -35,7 +35,7 @@ from typing import Self
 import numpy as np
 
 from ... import limits
-from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
 from ...elementary import mixed
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import Float64s, Floats, Int32s, Int64s, Ints
@@ -64,7 +64,8 @@ FIRST_SLOTS = 16
 # Keys of samples: hashes of their inputs.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def key_with(key: int, place: int, value: float) -> int:
     """Return a key updated with an input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
@@ -75,7 +76,8 @@ def key_with(key: int, place: int, value: float) -> int:
     return key ^ mixed(mixed(mixed(place) ^ int(mantissa * 2.0**53)) ^ exponent)
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
     """Return a 64-bit hash of the inputs that a map reads from a sample."""
     key = 0
@@ -91,7 +93,8 @@ def key_of(feature_map: MapRecord, sample: Sample) -> int:
     return key
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def find_keys(
     feature_map: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, found: Int64s
 ) -> None:
@@ -107,7 +110,8 @@ def find_keys(
 # Removing.
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
@@ -134,7 +138,8 @@ def learn_anew(posterior: PosteriorNumbersRecord) -> None:
         held.origin = unit * math.floor(posterior.shift / unit)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def rotate_back(
     posterior: PosteriorNumbersRecord, last: int, y: float
 ) -> tuple[bool, float, float]:
@@ -175,7 +180,8 @@ def rotate_back(
     return is_exact, y, largest
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def release(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
@@ -195,7 +201,8 @@ def release(posterior: PosteriorNumbersRecord, k: int) -> None:
             held.cells[i] = 0
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Remove the k-th held sample from the posterior."""
     held = posterior.held
@@ -226,7 +233,8 @@ def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
 # Learning.
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn_held(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -265,7 +273,8 @@ def learn_held(
     return True
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def learn_one(
     posterior: PosteriorNumbersRecord,
     sample: Sample,
@@ -288,7 +297,8 @@ def learn_one(
     return limits.DONE if is_done else limits.NO_ROOM
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def learn_rows(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,

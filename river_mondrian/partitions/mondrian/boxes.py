@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiling.kernels import helper, inlined, kernel, separate
+from ...compiling.kernels import always_inline, helper, kernel, link_by_name
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
 from ...records.numba_types import lowered, room_of_array, room_of_words
 from . import box_vectors
@@ -59,7 +59,7 @@ def _gap_in_python(v: float, low: float, high: float) -> float:
     return gap if gap > 0.0 else 0.0
 
 
-@inlined
+@always_inline
 def gap(v: float, low: float, high: float) -> float:
     """Return the distance from `v` to [low, high] in float32; 0 if the value or a bound is NaN."""
     below = np.float64(np.float32(low - v))
@@ -69,7 +69,7 @@ def gap(v: float, low: float, high: float) -> float:
     return gap if gap > 0.0 else 0.0
 
 
-@inlined
+@always_inline
 def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
     """Return the l1 distance from `x` to a box. Missing values and unknown bounds add nothing."""
     if n_dims >= BLOCK:
@@ -96,7 +96,7 @@ def distance_to_inputs(
     return total
 
 
-@inlined
+@always_inline
 def distance_to_point(forest: Forest, tree: Tree, point: Point, x: Float32s) -> float:
     """Return the l1 distance from `x` to a stored point. Missing values add nothing."""
     n_dims = forest.n_dims
@@ -127,7 +127,7 @@ class Source(NamedTuple):
     factors: Float64s
 
 
-@inlined
+@always_inline
 def source_of(forest: Forest, tree: Tree) -> Source:
     """Return where the rows of points have the values of a tree."""
     has_columns = forest.has_columns == 1
@@ -139,7 +139,7 @@ def source_of(forest: Forest, tree: Tree) -> Source:
     )
 
 
-@inlined
+@always_inline
 def value_in(point: Point, source: Source, d: int) -> float:
     """Return a point's value in dimension `d`."""
     if source.is_scaled == 0:
@@ -148,7 +148,7 @@ def value_in(point: Point, source: Source, d: int) -> float:
     return scaled(raw, source.offsets[d], source.factors[d])
 
 
-@separate
+@link_by_name
 def read_values(forest: Forest, tree: Tree, point: Point, out: Float32s) -> None:
     """Write a stored point's values in a tree, one for each dimension in the capacity."""
     source = source_of(forest, tree)
@@ -156,7 +156,7 @@ def read_values(forest: Forest, tree: Tree, point: Point, out: Float32s) -> None
         out[d] = value_in(point, source, d)
 
 
-@inlined
+@always_inline
 def values_of(forest: Forest, tree: Tree, p: int, room: Float32s) -> Float32s:
     """Return a stored point's values in a tree: its column, or scaled inputs, written to `room`."""
     point = forest.points.row(p)
@@ -216,7 +216,7 @@ def distances_to_batch(
         out[k] = distance_to_batch(*given, x, n_dims)
 
 
-@inlined
+@always_inline
 def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
     """Return the sum of a box's side lengths.
 
@@ -238,7 +238,7 @@ def _hold_values_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims
         upper[d] = v if (v > high or high != high) else high
 
 
-@inlined
+@always_inline
 def hold(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> None:
     """Grow a box to contain the values `x`.
 
@@ -274,7 +274,7 @@ def _hold_by_blocks(
             upper[d] = v if (v > high or high != high) else high
 
 
-@inlined
+@always_inline
 def hold_batch(
     batch: Array[PointAt], n: int, source: Source, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
@@ -303,7 +303,7 @@ def hold_batch(
         upper[d] = high
 
 
-@inlined
+@always_inline
 def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper: Float32s) -> None:
     """Grow a box to contain a stored point."""
     one = _room_of_one()
@@ -321,7 +321,7 @@ def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper:
 _room_of_refs = room_of_words(Int64s, BATCH)
 
 
-@inlined
+@always_inline
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
     """Append all points at or below the reference `ref` to a batch of `n` points.
 
@@ -357,7 +357,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
         ref = waiting[n_waiting]
 
 
-@inlined
+@always_inline
 def begin_box(forest: Forest, box: Float32s) -> None:
     """Clear a box: set the bounds of all features in use to NaN."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
@@ -370,7 +370,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
             corner[d] = forest.absent
 
 
-@inlined
+@always_inline
 def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Float32s) -> None:
     """Grow a box until it contains the first `n` points of a batch."""
     capacity, source = forest.dim_capacity, source_of(forest, tree)
@@ -378,7 +378,7 @@ def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Flo
     hold_batch(batch, n, source, lower, upper, forest.n_dims)
 
 
-@separate
+@link_by_name
 def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     """Grow a box until it contains the points below a light node."""
     tree = forest.trees.known(tree)
@@ -387,7 +387,7 @@ def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     return 0
 
 
-@separate
+@link_by_name
 def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
     """Write the box of a light node, of a point, or of an empty reference."""
     if ref >= 0 or ref == EMPTY:
@@ -427,7 +427,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
         out[i] = box[i]
 
 
-@separate
+@link_by_name
 def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
@@ -446,7 +446,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     )
 
 
-@separate
+@link_by_name
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:

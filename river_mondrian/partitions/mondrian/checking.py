@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ... import checks
 from ...checks import LARGEST_RATE, LARGEST_SIZE, check_array, check_number, refuse
-from ...compiling.kernels import batch_kernel, inlined
+from ...compiling.kernels import always_inline, batch_kernel
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref, check_shapes
 from ...restored import Edges, Rows, check_numbers, check_references
@@ -38,7 +38,7 @@ class Check(Record):
     right: Float32s
 
 
-@inlined
+@always_inline
 def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
     """Return whether each side of a node's stored box is valid or NaN."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -53,7 +53,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
     return n_bad == 0
 
 
-@inlined
+@always_inline
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     """Return whether a leaf's box is the box of its points, and `list_end` is correct."""
     capacity, batch = forest.dim_capacity, room_of_batch()
@@ -84,7 +84,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
     return True
 
 
-@inlined
+@always_inline
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     """Return whether a child's box is within the node's box, or the node has no box."""
     if not node.has_box(forest):

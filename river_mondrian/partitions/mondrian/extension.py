@@ -8,7 +8,15 @@ and calls again.
 
 import math
 
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    cold,
+    helper,
+    inline_in_source,
+    kernel,
+    link_by_name,
+)
 from ...limits import DONE, TOO_LARGE
 from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from . import forgetting, sampling
@@ -47,7 +55,7 @@ _room_of_lanes = room_of_array(Lane, LANES)
 _room_of_active = room_of_array(LaneAt, LANES)
 
 
-@separate
+@link_by_name
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
@@ -111,7 +119,7 @@ def insert_parent(
     tree.n_splits = tree.n_splits + 1
 
 
-@merged
+@inline_in_source
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     """Copy the box at a reference to the new node, or to the tree's buffer; return the copy."""
     box = node.box(forest, tree) if node.has_box(forest) else tree.room
@@ -124,7 +132,7 @@ def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     return box
 
 
-@inlined
+@always_inline
 def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
     """Return whether a tree has room for `n` more rows and boxes."""
     if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
@@ -132,7 +140,7 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
     return tree.nodes.n_rows + n <= tree.nodes.capacity
 
 
-@inlined
+@always_inline
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
     """Draw a cut between a point and a leaf, and insert the cut if it is within the lifetime.
 
@@ -160,7 +168,7 @@ def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> N
         sampling.grow_leaf(forest, tree, j, p)
 
 
-@merged
+@inline_in_source
 def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     """Extend a tree by point `p` at a leaf that contains only point `q`."""
     tree = forest.trees[t]
@@ -181,7 +189,7 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     sampling.link_to_parent(tree, j)
 
 
-@merged
+@inline_in_source
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     """Extend a tree by point `p` at a leaf that has a row.
 
@@ -215,7 +223,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     return True
 
 
-@separate
+@link_by_name
 def extend_end(forest: F, t: int) -> bool:
     """Extend a tree by the walk's point at the end of the walk: an empty tree, a point or a leaf.
 
@@ -233,7 +241,7 @@ def extend_end(forest: F, t: int) -> bool:
     return _extend_leaf(forest, t, ref, p)
 
 
-@inlined
+@always_inline
 def _start_walk(forest: Forest, tree: Tree) -> bool:
     """Set the walk to the root, and return whether the tree has room for another cut."""
     tree.walk_ref = tree.root
@@ -243,7 +251,7 @@ def _start_walk(forest: Forest, tree: Tree) -> bool:
     return _has_room(forest, tree, 2) and tree.side_rows.n_rows < tree.side_rows.capacity
 
 
-@inlined
+@always_inline
 def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     """Set a lane to the current node of its tree's walk."""
     ref = tree.walk_ref
@@ -253,7 +261,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     lane.n_light = 0
 
 
-@merged
+@inline_in_source
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     """Return the distance of a walk's point from the current node's box; the node may be light."""
     x = tree.walk_values
@@ -266,7 +274,7 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     return rate
 
 
-@merged
+@inline_in_source
 def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
     """Extend the current node's box by the point. A node that is no longer light gets a box."""
     node = tree.nodes.known(lane.node)
@@ -277,7 +285,7 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
         hold(tree.walk_values, lower, upper, forest.n_dims)
 
 
-@merged
+@inline_in_source
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
@@ -324,7 +332,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     return True
 
 
-@inlined
+@always_inline
 def _look_ahead(forest: Forest, lane: Lane) -> None:
     """Prefetch the data outside the node's row that a lane's walk needs."""
     if lane.node:
@@ -332,7 +340,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
         tree.nodes.known(lane.node).look_ahead(forest, tree)
 
 
-@merged
+@inline_in_source
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     """Move a lane by one node. Return 0 after the last point, -1 for lack of room, else 1."""
     tree = forest.trees.known(lane.tree)
@@ -352,7 +360,7 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     return 1
 
 
-@separate
+@link_by_name
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """Extend the trees `first` to `last` by running their walks to the ends.
 
@@ -400,7 +408,7 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
     return extend_trees(forest, first, last, n_lanes)
 
 
-@inlined
+@always_inline
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that gets the points."""
     # In a window, the point may have the number of a forgotten point. If the spare tree contained
@@ -421,7 +429,7 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
     set_walks(forest, first, first + n)
 
 
-@inlined
+@always_inline
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the inputs of a sample as point `p`, and extend every tree by the point (Algorithm 3).
 
@@ -436,7 +444,7 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     return extend_trees(forest, 0, forest.n_holding(p), LANES)
 
 
-@inlined
+@always_inline
 def must_wait(forest: Forest) -> bool:
     """Return whether the next sample needs room for its point, new ranges or a check of widths.
 
@@ -448,7 +456,7 @@ def must_wait(forest: Forest) -> bool:
     return n + 1 == forest.next_fit or forest.n_samples >= forest.next_look or lacks_room
 
 
-@inlined
+@always_inline
 def count_walked(forest: Forest) -> None:
     """Count the samples that have just extended all trees.
 
@@ -511,7 +519,7 @@ def finish(forest: F) -> int:
     return status
 
 
-@inlined
+@always_inline
 def fit(forest: Forest, scaling: Float64s, n: int, next_fit: int) -> None:
     """Store the sample in `inputs` as point `n` - 1, and give `n` samples a scaling.
 
@@ -523,7 +531,7 @@ def fit(forest: Forest, scaling: Float64s, n: int, next_fit: int) -> None:
 
 
 @kernel
-@rare
+@cold
 def rebuild(forest: F, scaling: Float64s, n: int, next_fit: int) -> None:
     """Call `fit`, and build the trees from the first `n` samples.
 

@@ -28,7 +28,7 @@ inputs to find the sample to forget.
 import math
 
 from ... import records as rec
-from ...compiling.kernels import helper, inlined, kernel, merged, separate
+from ...compiling.kernels import always_inline, helper, inline_in_source, kernel, link_by_name
 from ...limits import LARGEST, TOO_LARGE
 from .boxes import begin_box, box_of, hold_point, linear_dimension, values_of
 from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, UNLIMITED
@@ -47,25 +47,25 @@ LANES = 16
 # The search for a point's leaf.
 
 
-@inlined
+@always_inline
 def _turn_up(node: Node, side: int, parent: int) -> None:
     """Replace the reference on a side by a reference to the parent."""
     node.set_child(side, UP + parent)
 
 
-@inlined
+@always_inline
 def _side_up(node: Node) -> int:
     """Return the side whose reference refers to the parent."""
     return LEFT if node.left <= LARGEST_UP else RIGHT
 
 
-@inlined
+@always_inline
 def _parent(node: Node, side: int) -> int:
     """Return the row of the parent to which the reference on a side refers; NONE at the root."""
     return node.child(side) - UP
 
 
-@inlined
+@always_inline
 def _turn_down(node: Node, side: int, ref: int) -> int:
     """Restore the reference on a side to a child, and return the row of the parent."""
     parent = _parent(node, side)
@@ -73,7 +73,7 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
     return parent
 
 
-@inlined
+@always_inline
 def _may_hold(forest: Forest, tree: Tree, ref: int, x: rec.Float32s) -> bool:
     """Return whether a node's box contains a point's known values."""
     box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
@@ -85,7 +85,7 @@ def _may_hold(forest: Forest, tree: Tree, ref: int, x: rec.Float32s) -> bool:
     return True
 
 
-@inlined
+@always_inline
 def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
     """Return whether a leaf contains a point."""
     if ref < 0:
@@ -96,7 +96,7 @@ def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
     return q == p
 
 
-@merged
+@inline_in_source
 def is_inner(tree: Tree, ref: int) -> bool:
     """Return whether a reference names an internal node."""
     return ref >= 0 and tree.nodes.row(ref).dim >= 0
@@ -149,7 +149,7 @@ class Descent(rec.Record):
 room_of_descents = rec.room_of_array(Descent, LANES)
 
 
-@inlined
+@always_inline
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
     """Return whether a point is on a box's surface; then the point's removal may shrink the box."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -159,7 +159,7 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
     return False
 
 
-@merged
+@inline_in_source
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
@@ -204,7 +204,7 @@ def find_in_trees(
 # Removal from leaves and nodes.
 
 
-@inlined
+@always_inline
 def free_row(forest: Forest, tree: Tree, j: int) -> None:
     """Zero and free a node's row."""
     node = tree.nodes.row(j)
@@ -217,7 +217,7 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
     tree.free_row = j
 
 
-@merged
+@inline_in_source
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
     """Recompute the box of an internal node from its children's boxes."""
     own, capacity = node.box(forest, tree), forest.dim_capacity
@@ -234,7 +234,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
             upper[d] = a if (a > b or b != b) else b
 
 
-@inlined
+@always_inline
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
     """Replace point `p` by `following` in the list of a leaf.
 
@@ -252,7 +252,7 @@ def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -
     forest.links_of(q)[slot] = following
 
 
-@merged
+@inline_in_source
 def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int, x: rec.Float32s) -> int:
     """Remove a point with the values `x` from a leaf of several points; return the new reference.
 
@@ -287,7 +287,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int, x: rec.Float32s) -
     return ref
 
 
-@merged
+@inline_in_source
 def _collapse(forest: Forest, tree: Tree, j: int) -> None:
     """Turn a node whose children are leaves into a paused leaf of the children's points."""
     node = tree.nodes.row(j)
@@ -310,7 +310,7 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
     tree.n_splits = tree.n_splits - 1
 
 
-@separate
+@link_by_name
 def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
     """Remove a stored point from a tree after a search has found the point's leaf."""
     tree = forest.trees[t]
@@ -357,7 +357,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
         clear_tree(tree)
 
 
-@separate
+@link_by_name
 def rename_point(forest: F, t: int, p: int, new: int) -> None:
     """Replace a point's number by `new` in a tree. The point is stored at both numbers."""
     tree = forest.trees[t]
@@ -375,7 +375,7 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
 # Stored points: their numbers, their order of arrival, and the search for an equal sample.
 
 
-@inlined
+@always_inline
 def clear_point(forest: Forest, p: int) -> None:
     """Zero the row of a point that is in no tree."""
     n_words = forest.links_word + forest.n_slots
@@ -384,7 +384,7 @@ def clear_point(forest: Forest, p: int) -> None:
         words[i] = 0
 
 
-@inlined
+@always_inline
 def link_arrivals(forest: Forest, older: int, newer: int) -> None:
     """Link two points in the order of arrival.
 
@@ -419,7 +419,7 @@ def _move_to(forest: F, p: int, hole: int) -> None:
         rename_point(forest, t, p, hole)
 
 
-@separate
+@link_by_name
 def forget_in_trees(forest: F, p: int) -> None:
     """Remove a stored point from all trees that contain it, and from the order of arrival."""
     descents = room_of_descents()
@@ -436,7 +436,7 @@ def forget_in_trees(forest: F, p: int) -> None:
     forest.n_forgotten = forest.n_forgotten + 1
 
 
-@inlined
+@always_inline
 def next_point(forest: F, inputs: rec.Float64s) -> int:
     """Return the number of the point that will store a sample.
 
@@ -458,7 +458,7 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
 _room_of_found = rec.room_of_words(rec.Int64s, 2)
 
 
-@inlined
+@always_inline
 def _equals(forest: Forest, p: int) -> bool:
     """Return whether a stored point equals the sample in `inputs`.
 
@@ -475,7 +475,7 @@ def _equals(forest: Forest, p: int) -> bool:
     return True
 
 
-@separate
+@link_by_name
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count at most `most` stored points that equal the sample in `inputs`.
 

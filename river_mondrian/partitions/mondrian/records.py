@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...compiling.kernels import inlined
+from ...compiling.kernels import always_inline
 from ...limits import LARGEST
 from .constants import COMPLETE, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
 from .transforms import LevelPlaces, ObliqueTransform, scaled
@@ -564,7 +564,7 @@ class Layout(NamedTuple):
     light_size: int
 
 
-@inlined
+@always_inline
 def layout_of(forest: Forest) -> Layout:
     """Return the layout of a forest's rows."""
     return Layout(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
+from ...compiling.kernels import always_inline, batch_kernel, helper, inline_in_source, link_by_name
 from ...elementary import mixed, state_after, uniform_of
 from ...records import Array, Float32s, Int32s
 from ...records.numba_types import as_number
@@ -15,7 +15,7 @@ from .constants import COMPLETE, EMPTY, LEFT, MIXED, NONE, PAUSED, RIGHT, UNLIMI
 from .records import F, Forest, Node, Tree
 
 
-@inlined
+@always_inline
 def new_row(forest: Forest, tree: Tree) -> int:
     """Return a cleared row: a free row, or the next row, for which the caller reserved room."""
     j = tree.free_row
@@ -30,7 +30,7 @@ def new_row(forest: Forest, tree: Tree) -> int:
     return j
 
 
-@inlined
+@always_inline
 def clear_tree(tree: Tree) -> None:
     """Remove all rows of a tree."""
     tree.root = EMPTY
@@ -43,7 +43,7 @@ def clear_tree(tree: Tree) -> None:
     tree.free_side_row = NONE
 
 
-@inlined
+@always_inline
 def new_leaf(forest: Forest, tree: Tree) -> int:
     """Create an empty paused leaf, and return its row."""
     j = new_row(forest, tree)
@@ -56,13 +56,13 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
     return j
 
 
-@inlined
+@always_inline
 def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
     """Return the sum of `Point.mass` over the samples below a reference."""
     return forest.points.row(~ref).mass() if ref < 0 else tree.nodes.row(ref).mass(forest)
 
 
-@inlined
+@always_inline
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a reference."""
     if ref < 0:
@@ -75,7 +75,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     return boxes.distance_outside(x, lower, upper, forest.n_dims)
 
 
-@separate
+@link_by_name
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
     """Return the side for a sample whose value in the cut dimension is missing.
 
@@ -90,7 +90,7 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
     return RIGHT if is_larger else LEFT
 
 
-@inlined
+@always_inline
 def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
     """Return the side of an internal node's cut on which a sample is: LEFT or RIGHT."""
     v = x[node.dim]
@@ -99,7 +99,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
     return as_number(v > node.cut)
 
 
-@inlined
+@always_inline
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Update a leaf's count, box and subclass fields for a new point, but not the leaf's list."""
     node, point = tree.nodes.row(j), forest.points.row(p)
@@ -129,7 +129,7 @@ def _append_point(forest: Forest, tree: Tree, node: Node, p: int) -> None:
     node.list_end = p + 1
 
 
-@inlined
+@always_inline
 def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
     """Reverse a leaf's list."""
     before, p, slot = NONE, int(node.first_point), tree.slot
@@ -140,7 +140,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
     node.first_point = before
 
 
-@separate
+@link_by_name
 def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Add a stored point to a leaf: to the list, the box, the subclass's fields and the count."""
     node = tree.nodes.row(j)
@@ -152,7 +152,7 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
     grow_leaf(forest, tree, j, p)
 
 
-@separate
+@link_by_name
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
     """Add the first `n` points of a batch to a leaf's row.
 
@@ -170,7 +170,7 @@ def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: 
         boxes.hold_all(forest, tree, batch, n, node.box(forest, tree))
 
 
-@inlined
+@always_inline
 def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
     """Create a leaf for the list of points that begins with `first`, and return the leaf's row."""
     j = new_leaf(forest, tree)
@@ -190,7 +190,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
     return j
 
 
-@inlined
+@always_inline
 def link_to_parent(tree: Tree, ref: int) -> None:
     """Replace the reference that the walk has reached, the parent's child or the root, by `ref`."""
     if tree.walk_parent == NONE:
@@ -211,7 +211,7 @@ def link_to_parent(tree: Tree, ref: int) -> None:
 # Random draws. Each tree has a 64-bit state (splitmix64).
 
 
-@inlined
+@always_inline
 def uniform(tree: Tree) -> float:
     """Draw uniformly from the open interval (0, 1), and advance the tree's random state."""
     state = state_after(tree.random_state, 1)
@@ -219,7 +219,7 @@ def uniform(tree: Tree) -> float:
     return uniform_of(mixed(state))
 
 
-@inlined
+@always_inline
 def exponential(tree: Tree, rate: float) -> float:
     """Draw a time from the exponential distribution with a positive rate.
 
@@ -228,7 +228,7 @@ def exponential(tree: Tree, rate: float) -> float:
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
 
 
-@merged
+@inline_in_source
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
     """Draw a time with `exponential`, but return infinity if the time is not before `end`.
 
@@ -241,7 +241,7 @@ def exponential_before(tree: Tree, rate: float, end: float) -> float:
     return time if time < end else math.inf
 
 
-@inlined
+@always_inline
 def uniform_cut(tree: Tree, low: float, high: float) -> float:
     """Draw a cut uniformly from [low, high), rounded to float32 but never to `high`."""
     cut = np.float64(np.float32(low + uniform(tree) * (high - low)))
@@ -252,7 +252,7 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
 ALL = 2**62
 
 
-@merged
+@inline_in_source
 def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
     """Add the points of a list, which have no value in the cut dimension, to a node's children."""
     left, right = node.left, node.right
@@ -280,7 +280,7 @@ class Halves(NamedTuple):
     first_missing: int
 
 
-@merged
+@inline_in_source
 def _divide(
     forest: Forest,
     tree: Tree,
@@ -376,7 +376,7 @@ def part_leaf(
     tree.n_splits = tree.n_splits + 1
 
 
-@merged
+@inline_in_source
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf (Algorithm 2 or 9, without the recursion).
 
@@ -412,7 +412,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     return time
 
 
-@separate
+@link_by_name
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 

@@ -19,7 +19,15 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel, rare, separate, set_entries
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    cold,
+    helper,
+    kernel,
+    link_by_name,
+    set_entries,
+)
 from ...limits import DONE, FAR, LARGEST, LEAST_LEVEL
 from ...records import Float32s, Float64s, Floats, Int64s, Ints
 from ..ranges import scaling_of
@@ -45,7 +53,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
     return DONE
 
 
-@inlined
+@always_inline
 def scale_to(forest: Forest, target: Float32s, inputs: Float64s, scaling: int) -> None:
     """Write inputs in a scaling, clipped at `FARTHEST`.
 
@@ -59,7 +67,7 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, scaling: int) -
         target[d] = forest.absent
 
 
-@separate
+@link_by_name
 def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
     """Write the columns of a sample's values: projections, or places of levels. Return DONE."""
     capacity, oblique, own = forest.dim_capacity, forest.oblique, forest.scaling
@@ -91,7 +99,7 @@ def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
     return DONE
 
 
-@inlined
+@always_inline
 def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
     """Compute a stored point's column of tree `t`, which has a column of its own."""
     column, inputs = forest.column_in(tree, point), forest.inputs_in(point)
@@ -105,7 +113,7 @@ def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
 
 
 @batch_kernel
-@rare
+@cold
 def write_all_columns(forest: F) -> None:
     """Compute the columns of all stored points, after features were added to trees with levels."""
     for p in range(forest.n_points):
@@ -114,8 +122,8 @@ def write_all_columns(forest: F) -> None:
         forest.write_spare_column(forest, p)
 
 
-@separate
-@rare
+@link_by_name
+@cold
 def write_spare_column(forest: F, p: int) -> int:
     """Compute a point's column of the spare tree, if this part has the spare tree. Return DONE.
 
@@ -134,7 +142,7 @@ def write_spare_column(forest: F, p: int) -> int:
     return DONE
 
 
-@inlined
+@always_inline
 def scale(forest: Forest, row: Float32s, inputs: Float64s) -> int:
     """Write the row of a sample's values (see `Forest.row`); return `find_too_large`'s result."""
     if forest.has_columns == 1:
@@ -147,7 +155,7 @@ def scale(forest: Forest, row: Float32s, inputs: Float64s) -> int:
     return find_too_large(forest, inputs)
 
 
-@inlined
+@always_inline
 def has_missing(forest: Forest, row: Float32s) -> bool:
     """Return whether a row of values has a missing value."""
     # Only one column is checked, since a missing input has the same effect in all columns.
@@ -158,7 +166,7 @@ def has_missing(forest: Forest, row: Float32s) -> bool:
     return False
 
 
-@inlined
+@always_inline
 def store_inputs(forest: Forest, inputs: Float64s, p: int) -> None:
     """Write a learned sample's checked inputs, and its columns of values, to a point."""
     point = forest.points.row(p)
@@ -193,7 +201,7 @@ def _store_columns(forest: Forest, inputs: Float64s, p: int) -> None:
         oblique.learn_moments(oblique, inputs)
 
 
-@inlined
+@always_inline
 def set_scaling(forest: Forest, scaling: Float64s, n: int) -> None:
     """Replace the current scaling, shape (2, input_capacity), for the first `n` points."""
     capacity = forest.input_capacity

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ... import arguments
 from ... import records as rec
 from ...checks import check_arrays, check_number, check_types
-from ...compiling.kernels import inlined, kernel, merged, separate, set_entries
+from ...compiling.kernels import always_inline, inline_in_source, kernel, link_by_name, set_entries
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
@@ -77,7 +77,7 @@ class ObliqueTransform(rec.Record):
         return self.inputs.part(scaling * self.input_capacity, self.input_capacity)
 
 
-@inlined
+@always_inline
 def clipped(v: float) -> float:
     """Return a value clipped to the range of float32; NaN is not changed."""
     # NaN fails both comparisons.
@@ -85,13 +85,13 @@ def clipped(v: float) -> float:
     return -FARTHEST if v < -FARTHEST else v
 
 
-@inlined
+@always_inline
 def scaled(raw: float, offset: float, factor: float) -> float:
     """Return the value of an input in a tree's scaling, rounded to float32."""
     return np.float64(np.float32(clipped((raw - offset) * factor)))
 
 
-@merged
+@inline_in_source
 def _has_input(
     coefficients: rec.Float64s, inputs: rec.Float64s, n_inputs: int, n: int, r: int
 ) -> bool:
@@ -103,14 +103,14 @@ def _has_input(
     return False
 
 
-@inlined
+@always_inline
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
     """Return the input for a value in the current scaling."""
     own = oblique.scaling
     return v / oblique.factors(own)[d] + oblique.offsets(own)[d]
 
 
-@separate
+@link_by_name
 def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_stored: int) -> int:
     """Write inputs in a scaling; `is_stored` is 1 for a stored sample. Returns DONE."""
     own = oblique.scaled(scaling)
@@ -130,7 +130,7 @@ def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_st
     return DONE
 
 
-@separate
+@link_by_name
 def project(
     oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, scaling: int
 ) -> int:
@@ -155,7 +155,7 @@ def project(
     return DONE
 
 
-@separate
+@link_by_name
 def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
     """Add a learned sample's inputs, which have just been scaled, to the moments; return DONE."""
     prepared = oblique.scaled(oblique.scaling)
@@ -171,7 +171,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
     return DONE
 
 
-@separate
+@link_by_name
 def keep_means(oblique: ObliqueTransform) -> int:
     """Store the means of all inputs at the start of a redraw, and return DONE."""
     for d in range(oblique.n_inputs):
@@ -179,7 +179,7 @@ def keep_means(oblique: ObliqueTransform) -> int:
     return DONE
 
 
-@separate
+@link_by_name
 def change_scaling(oblique: ObliqueTransform) -> int:
     """Convert the moments to the other scaling, which all trees now use, and return DONE."""
     other = 1 - oblique.scaling
@@ -378,13 +378,13 @@ class LevelPlaces(rec.Record):
     place_levels: Callable[[LevelPlaces, rec.Float32s, rec.Float64s, int], int] = rec.entry()
 
 
-@inlined
+@always_inline
 def hash_of(code: float, key: int) -> int:
     """Return a hash of a level's code and a key: 64 random bits."""
     return mixed(mixed(key ^ int(code * _TO_BITS)))
 
 
-@separate
+@link_by_name
 def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
     """Write the places of a sample's levels to the values that a tree cuts, and return DONE."""
     is_category, key = places.is_category, places.keys[t]

@@ -10,7 +10,7 @@ import math
 from typing import TypeVar
 
 from ... import records as rec
-from ...compiling.kernels import inlined, merged, separate
+from ...compiling.kernels import always_inline, inline_in_source, link_by_name
 from ...records.numba_types import new_int64s
 from . import boxes, scaling
 from .box_vectors import MOST_PARTS
@@ -96,7 +96,7 @@ _room_of_active = rec.room_of_words(rec.Int64s, LANES)
 _room_of_branches = rec.room_of_array(Branch, MOST_BRANCHES)
 
 
-@inlined
+@always_inline
 def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     """Move a walk to a child."""
     tree = forest.trees.known(walk.tree)
@@ -114,7 +114,7 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
         step.place = point
 
 
-@inlined
+@always_inline
 def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
     """Start a sample's walk at a tree's root."""
     walk.depth = 0
@@ -127,7 +127,7 @@ def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
     _descend(forest, walk, tree.root)
 
 
-@inlined
+@always_inline
 def _look_ahead(forest: Forest, walk: Walk) -> None:
     """Prefetch the data outside the node's row that a walk needs."""
     step = walk.path[walk.depth]
@@ -136,7 +136,7 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
         tree.nodes.known(step.place).look_ahead(forest, tree)
 
 
-@merged
+@inline_in_source
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
     """Return the distance of the sample from the current node's box; the node may be light."""
     step = walk.path[walk.depth]
@@ -150,7 +150,7 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
     return forest.distance_to_light(forest, tree, step.ref, walk.sample)
 
 
-@inlined
+@always_inline
 def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
     """Store the distance and probabilities of the current node; return whether the path continues.
 
@@ -188,7 +188,7 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
     return goes_on
 
 
-@separate
+@link_by_name
 def walk_in_lockstep(
     forest: F,
     rows: rec.Float32s,
@@ -229,7 +229,7 @@ def walk_in_lockstep(
     return n_active
 
 
-@merged
+@inline_in_source
 def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float32s) -> float:
     """Return the left child's share of a walk if the value in the cut dimension is missing."""
     to_left = distance_to(forest, tree, left, x)
@@ -240,7 +240,7 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float3
     return mass_left / (mass_left + mass_below(forest, tree, right))
 
 
-@merged
+@inline_in_source
 def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
     """Continue a walk to its end, and return the new number of waiting branches.
 
@@ -280,7 +280,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
     return n_waiting
 
 
-@separate
+@link_by_name
 def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
     """Continue a walk along all branches, and add each branch to the prediction."""
     branches, room = _room_of_branches(), walk.path
@@ -308,7 +308,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
         walk.capacity = FIRST_DEPTH
 
 
-@merged
+@inline_in_source
 def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
@@ -345,7 +345,7 @@ def _predict_by_rows(
     rec.release(lacking)
 
 
-@inlined
+@always_inline
 def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Walk]:
     """Assign memory for the first steps to the walks, and return the walks."""
     for i in range(LANES):
@@ -354,7 +354,7 @@ def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Wa
     return walks
 
 
-@separate
+@link_by_name
 def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     """Add the trees' predictions for a row to a prediction, with several trees in lock-step.
 
@@ -374,7 +374,7 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     return forest.n_trees
 
 
-@separate
+@link_by_name
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 

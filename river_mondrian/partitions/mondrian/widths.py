@@ -28,7 +28,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel, separate, set_entries
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    helper,
+    kernel,
+    link_by_name,
+    set_entries,
+)
 from ...elementary import mixed, state_after
 from ...limits import DONE
 from ...records import Float64s, Floats, Int32s, Ints
@@ -58,7 +65,7 @@ LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
-@inlined
+@always_inline
 def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
     """Set the scaling of a tree without nodes."""
     tree.scaling = scaling
@@ -66,7 +73,7 @@ def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
         tree.first_value = forest.dim_capacity * scaling
 
 
-@inlined
+@always_inline
 def _begin_tree(forest: Forest) -> None:
     """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
     forest.taken = 0
@@ -104,7 +111,7 @@ def begin(forest: F, scaling: Float64s) -> None:
     _begin_tree(forest)
 
 
-@inlined
+@always_inline
 def _end_renewal(forest: Forest, next_look: int) -> None:
     """Make the other scaling the current one, after all trees were redrawn with it."""
     forest.scaling = 1 - forest.scaling
@@ -183,7 +190,7 @@ def _finish_owed(forest: F) -> None:
     forest.owed = 0
 
 
-@separate
+@link_by_name
 def do_owed(forest: F) -> int:
     """Proceed with the renewal for `Forest.owed` samples; return the result of `_take_points`."""
     status = _take_points(forest)
@@ -200,7 +207,7 @@ def go_on(forest: F) -> int:
     return forest.do_owed(forest)
 
 
-@inlined
+@always_inline
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 

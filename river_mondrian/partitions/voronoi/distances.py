@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
+from ...compiling.kernels import batch_kernel, helper, ordered_sums
 from ...records import Float32s, Float64s, Floats, Singles
 from ...records.numba_types import lowered, pointer_to
 
@@ -124,7 +124,8 @@ def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
     return sum_as_tree(sums)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
     """Add the square of a difference in single precision to its partial sum."""
     k = place % VECTOR
@@ -229,7 +230,8 @@ def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
         total[k] = total[k] + row[k] * factor
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def multiply(
     rows: Float64s, n: int, d: int, axes: Float64s, room: int, along: Float64s, product: Float64s
 ) -> None:
@@ -272,7 +274,8 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
             own[j] = own[j] * factor
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float64s) -> float:
     """Return the distance of axes from orthonormal or zero axes: the Frobenius norm of A'A - I.
 

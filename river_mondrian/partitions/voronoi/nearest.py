@@ -142,7 +142,7 @@ from typing import TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_method, exact_separate
+from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
 from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
@@ -268,7 +268,7 @@ class DenseVoronoi(Voronoi):
     # A tree of the points, if there is one.
     tree: PointTreeRecord
 
-    @exact_method
+    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the scaled sample and a point."""
         width = self.width
@@ -299,7 +299,7 @@ class IndexedVoronoi(Voronoi):
     x_values: rec.Float32s = rec.transient()
     lane_sums: rec.Float64s = rec.transient()
 
-    @exact_method
+    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the sample, with sorted entries, and a point."""
         x_places, x_values, n_x, sums = self.x_places, self.x_values, self.n_entries, self.lane_sums
@@ -328,7 +328,8 @@ class IndexedVoronoi(Voronoi):
 V = TypeVar("V", bound=Voronoi)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by exact distances."""
     t, n_cells = record.n_out, record.n_cells
@@ -347,7 +348,8 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
             cells[i] = i * n_cells + j if nearer else cells[i]
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
@@ -375,7 +377,8 @@ def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
             cells[i] = i * n_cells + nearest_within(record, limit, i)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def nearest_within(record: V, limit: float, i: int) -> int:
     """Return a diagram's nearest centre by exact distance, among the centres within a limit."""
     t, members, distances = record.n_out, record.members, record.distances
@@ -392,7 +395,8 @@ def nearest_within(record: V, limit: float, i: int) -> int:
 _room_for_sample = rec.room_of_array(Sample, 1)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
     """Map the scaled sample by its distances from all points."""
     row, points, width = record.row, record.points, record.width
@@ -402,7 +406,8 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
     find_nearest(record, cells)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector by its distances from all points."""
     voronoi = DenseVoronoi(record)
@@ -412,7 +417,8 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return bad
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def read_rows(
     record: DenseVoronoi, values: rec.Float64s, width: int, n: int, rows: rec.Float32s
 ) -> int:
@@ -430,7 +436,8 @@ def read_rows(
     return DONE
 
 
-@exact_batch_kernel
+@batch_kernel
+@ordered_sums
 def filter_rows(
     record: DenseVoronoi,
     rows: rec.Float32s,
@@ -476,7 +483,8 @@ def filter_rows(
     record.row = home
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
     """Append an entry to the sample, unless the value is zero or missing."""
     value = scaled(value, record.factors[place]) if value == value else 0.0
@@ -487,7 +495,8 @@ def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
         record.n_entries = n + 1
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     """Map the sample's entries by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
@@ -523,7 +532,8 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     filter_nearest(record, record.error * (norm + record.largest_norm), cells)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells of sparse points."""
     voronoi, values = IndexedVoronoi(record), sample.values
@@ -538,7 +548,8 @@ def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return DONE
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells of sparse points."""
     voronoi = IndexedVoronoi(record)

@@ -7,7 +7,7 @@ counts after a replay of the node's samples in order. A node that is inserted ab
 copies the other node's statistics.
 """
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import always_inline, link_by_name
 from ...elementary import sort
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import source_of, value_in, values_of
@@ -35,7 +35,7 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 MISSING = 2
 
 
-@inlined
+@always_inline
 def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
     """Allocate and return the statistics of a node without samples."""
     number = new_row(forest, tree)
@@ -45,7 +45,7 @@ def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statist
     return found
 
 
-@separate
+@link_by_name
 def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     """Compute a leaf's statistics from its points. `last` is the latest stored point."""
     tree = forest.trees[t]
@@ -65,7 +65,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
         add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
 
 
-@inlined
+@always_inline
 def enqueue(tree: AdaptiveTree, j: int) -> None:
     """Add a leaf to the queue of splits if the leaf has seen several classes."""
     node = tree.nodes.row(j)
@@ -74,7 +74,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
         push(tree, j)
 
 
-@separate
+@link_by_name
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Compute the statistics of a new node on the path of point `p`, from the samples before `p`.
 
@@ -105,7 +105,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
         copy_statistics(forest, tree, statistics, below, side)
 
 
-@separate
+@link_by_name
 def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
     """Add a point of the tree to the statistics on the point's path.
 

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ...compiling.kernels import always_inline, batch_kernel, inline_in_source, kernel, link_by_name
 from ...learners import discriminants, experts
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside, distance_to_point
@@ -41,18 +41,18 @@ LEAST_FACTOR = 1e-37
 NEGLIGIBLE = 1e-18
 
 
-@inlined
+@always_inline
 def _noticed(factor: float) -> float:
     """Return a factor, or 0 if its absolute value is at most `LEAST_FACTOR`."""
     return factor if abs(factor) > LEAST_FACTOR else 0.0
 
 
-@inlined
+@always_inline
 def _add(out: Float32s, k: int, weight: float) -> None:
     out[k] = out[k] + weight
 
 
-@inlined
+@always_inline
 def _place(forest: A, posterior: int, k: int) -> int:
     """Return the index of a posterior's sum for a class."""
     if forest.is_sparse == 1:
@@ -60,7 +60,7 @@ def _place(forest: A, posterior: int, k: int) -> int:
     return forest.class_capacity * posterior + k
 
 
-@inlined
+@always_inline
 def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None:
     """Add a weight to a posterior's sums for all classes."""
     if forest.is_sparse == 1:
@@ -71,7 +71,7 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
         _add(out, k, weight)
 
 
-@merged
+@inline_in_source
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return a sample's rate of branching off at a node: the distance to the node's box."""
     if entry.ref < 0:
@@ -81,7 +81,7 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
     return distance_outside(x, lower, upper, forest.n_dims)
 
 
-@merged
+@inline_in_source
 def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
@@ -131,7 +131,7 @@ def _walk_down(
     return reach
 
 
-@separate
+@link_by_name
 def clear_below(forest: A, ref: int) -> int:
     """Set `below` to 0. If `ref` is a point, write the point's weight for the point's class."""
     below = forest.posterior.below
@@ -142,7 +142,7 @@ def clear_below(forest: A, ref: int) -> int:
     return 0
 
 
-@separate
+@link_by_name
 def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write a node's c, and the sums of c and tab (see `labels.hnsp`), in a forest with weights.
 
@@ -166,7 +166,7 @@ def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     return 0
 
 
-@merged
+@inline_in_source
 def _add_step(
     forest: A,
     tree: AdaptiveTree,
@@ -214,7 +214,7 @@ def _add_step(
             _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
 
 
-@separate
+@link_by_name
 def predict_tree(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> None:
@@ -261,7 +261,7 @@ def predict_tree(
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 
-@separate
+@link_by_name
 def average_many(forest: A, of_long: float, of_recent: float) -> int:
     """Write the experts' predictions as `_add_trees` does, for many classes.
 
@@ -282,7 +282,7 @@ def average_many(forest: A, of_long: float, of_recent: float) -> int:
     return 0
 
 
-@merged
+@inline_in_source
 def _add_trees(forest: A) -> None:
     """Write the posteriors of the trees as predictions of the mixture's experts.
 
@@ -315,7 +315,7 @@ def _add_trees(forest: A) -> None:
         predicted[n_sums + k] = 0.5 * (long + recent)
 
 
-@separate
+@link_by_name
 def predict_sample(forest: A, inputs: Float64s) -> int:
     """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)

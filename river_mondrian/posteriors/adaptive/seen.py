@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import inlined, kernel, separate
+from ...compiling.kernels import always_inline, kernel, link_by_name
 from ...records import Float32s, Int32s, Int64s, Ints, Singles, prefetch
 from . import nodes
 from .nodes import A, AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
@@ -24,7 +24,7 @@ from .nodes import A, AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Sta
 NO_SIDE = -1
 
 
-@inlined
+@always_inline
 def new_row(forest: A, tree: AdaptiveTree) -> int:
     """Add a row of zeros, and return its number."""
     number = tree.side_rows.n_rows
@@ -35,13 +35,13 @@ def new_row(forest: A, tree: AdaptiveTree) -> int:
     return number
 
 
-@inlined
+@always_inline
 def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
     """Return the i-th class of a row whose classes begin at the word `first`."""
     return SeenClass(row, first + nodes.SEEN_WORDS * i)
 
 
-@separate
+@link_by_name
 def find(
     forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, adds: bool
 ) -> SeenClass:
@@ -70,7 +70,7 @@ def find(
         row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
 
 
-@inlined
+@always_inline
 def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> ClassNumbers:
     """Return the three counts of a class at a node."""
     if forest.is_sparse == 1:
@@ -78,7 +78,7 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
     return statistics.numbers_of(label)
 
 
-@inlined
+@always_inline
 def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
     """Return the bits of the sides on which a node has samples of a class."""
     if forest.is_sparse == 1:
@@ -86,7 +86,7 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
     return statistics.sides_of(label, forest.class_capacity)
 
 
-@inlined
+@always_inline
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
     """Append the rows linked by `row` to the `n` rows in `found`, and return the new `n`.
 
@@ -105,7 +105,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
     return n
 
 
-@separate
+@link_by_name
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Write the classes of a node to `seen_labels`, and return the number of these classes.
 
@@ -118,7 +118,7 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     return forest.n_classes
 
 
-@separate
+@link_by_name
 def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Implement `list_seen` for a forest with many classes."""
     labels = forest.seen.labels
@@ -142,7 +142,7 @@ def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
         at += 1
 
 
-@inlined
+@always_inline
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
     """Record that samples of a seen class are on a side of a node's cut."""
     if seen.key & (1 << side) == 0:
@@ -150,7 +150,7 @@ def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
         statistics.n_sides = statistics.n_sides + 1
 
 
-@inlined
+@always_inline
 def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, side: int) -> None:
     """Record that samples of a class are on a side of a node's cut."""
     if forest.is_sparse == 0:
@@ -159,7 +159,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
         _note_side(statistics, forest.find(forest, tree, statistics, label, True), side)
 
 
-@separate
+@link_by_name
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
     """Divide the discounted count `m` of all classes by `unit`. The caller resets the unit to 1."""
     n, labels = list_seen(forest, tree, statistics), forest.seen.labels
@@ -171,7 +171,7 @@ def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit
     statistics.totals[m] = statistics.totals[m] / unit
 
 
-@inlined
+@always_inline
 def add_sample(
     forest: A,
     tree: AdaptiveTree,
@@ -213,7 +213,7 @@ def add_sample(
         statistics.totals[m] = statistics.totals[m] + unit * weight
 
 
-@separate
+@link_by_name
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:

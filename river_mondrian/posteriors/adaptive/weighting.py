@@ -49,7 +49,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ...compiling.kernels import inlined, separate
+from ...compiling.kernels import always_inline, link_by_name
 from ...records import Array, Float32s, prefetch
 from ...records.numba_types import lowered, pointer_to
 from . import nodes
@@ -244,7 +244,7 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
         _add_class(factors, numbers, seen.key & 3, out, start, 1)
 
 
-@separate
+@link_by_name
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> int:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
@@ -277,7 +277,7 @@ SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
 
-@inlined
+@always_inline
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
     """Update a weighting's probability of stopping with predictions of a node and its child.
 
@@ -289,7 +289,7 @@ def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) ->
     return predicted
 
 
-@inlined
+@always_inline
 def _share(shares: Float32s, first: float, second: float, third: float) -> float:
     """Update shares by the fixed-share rule, and return the mixed likelihood.
 
@@ -304,7 +304,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
     return total
 
 
-@inlined
+@always_inline
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
     """Return the estimate of a class at the end of a path, if the end has no statistics.
 
@@ -316,7 +316,7 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
     return (same + nodes.PRIORS[v]) / (size + nodes.PRIORS[v] * forest.n_classes)
 
 
-@separate
+@link_by_name
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
@@ -365,7 +365,7 @@ def update_weights(
 # Samples with weights other than 1.
 
 
-@inlined
+@always_inline
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
     """Update a probability of stopping with log likelihoods of a node and its child.
 
@@ -380,7 +380,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
     return most + math.log(given)
 
 
-@separate
+@link_by_name
 def update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> int:

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from ... import records as rec
-from ...compiling.kernels import batch_kernel, inlined, kernel, separate
+from ...compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ...learners.regression import error_law, lags, mixing
 from ...learners.regression import ridges as regressions
 from ...learners.regression.lags import LaggedTargetsRecord
@@ -198,7 +198,7 @@ RECENT_GROUP = 5
 N_GROUPS = 6
 
 
-@inlined
+@always_inline
 def _shrink(
     out: rec.Float64s,
     weight: float,
@@ -215,7 +215,7 @@ def _shrink(
         out[k] = out[k] + (late_mean - out[k]) * (late_weight / (late_weight + strength))
 
 
-@separate
+@link_by_name
 def read_path(
     forest: T, tree: TargetsTree, path: rec.Array[PathEntry], n: int, out: rec.Float64s
 ) -> None:
@@ -237,7 +237,7 @@ def read_path(
             is_root = False
 
 
-@separate
+@link_by_name
 def read_trees(forest: T) -> None:
     """Write the mean readings of each group's trees, or 0 for an empty group."""
     readings, sizes = forest.groups.readings, forest.groups.sizes
@@ -274,7 +274,7 @@ N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 N_SAID = 3
 
 
-@inlined
+@always_inline
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
     """Write experts' predictions: a group's readings plus `base`, or `other` for an empty group."""
     for k in range(N_READINGS):
@@ -282,7 +282,7 @@ def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, oth
         out[place + k] = said if forest.groups.sizes[group] > 0 else other
 
 
-@separate
+@link_by_name
 def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)

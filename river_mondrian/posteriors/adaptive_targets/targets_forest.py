@@ -3,7 +3,13 @@
 `learn` and `learn_sample` in `rebuilt.sample` call the methods of `TargetsForest`.
 """
 
-from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    inline_in_source,
+    link_by_name,
+    ordered_sums,
+)
 from ...learners.regression import error_law, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
@@ -26,7 +32,7 @@ from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTr
 MISSING = 2
 
 
-@merged
+@inline_in_source
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
     """Move the cut of every second candidate between the values of two sampled points."""
     points, candidates = forest.leaf.points, forest.cuts.candidates
@@ -41,7 +47,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
             candidate.cut = uniform_cut(tree, b, a)
 
 
-@merged
+@inline_in_source
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
     """Sum the weights, and the targets minus `mean`, of sampled points by candidate and side."""
     candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
@@ -70,7 +76,7 @@ SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
 
-@separate
+@link_by_name
 def make_means(forest: T, t: int, j: int) -> bool:
     """Compute the means of a leaf from its points, and return whether the points' targets differ.
 
@@ -106,7 +112,7 @@ def make_means(forest: T, t: int, j: int) -> bool:
     return differs
 
 
-@inlined
+@always_inline
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
     """Return whether a node is a leaf that is large enough for a split and not yet queued.
 
@@ -149,7 +155,7 @@ MOST_BEYOND = 3.0
 LEAST_RATE = 0.001
 
 
-@inlined
+@always_inline
 def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int) -> None:
     """Compute the means of a new node on the path of point `p`, from the samples before `p`."""
     if node.weight > 0.0:
@@ -170,7 +176,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
         node.set_means(tree.nodes.row(other).means())
 
 
-@inlined
+@always_inline
 def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
     """Add a point to the means of a node on the point's path; queue a leaf whose targets differ."""
     tree = forest.trees[t]
@@ -199,7 +205,7 @@ class TargetsForest(AdaptiveTargetForest):
         self.accepted.targets[TARGET] = y
         self.accepted.weight = weight
 
-    @exact_method
+    @ordered_sums
     def error(self) -> float:
         """Return the absolute error divided by `LARGEST_ERROR` mean absolute errors, at most 1."""
         error = abs(self.accepted.targets[TARGET] - self.prediction.point)

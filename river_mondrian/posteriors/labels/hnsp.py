@@ -29,7 +29,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    helper,
+    inline_in_source,
+    kernel,
+    link_by_name,
+)
 from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension, forgetting, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
@@ -59,7 +66,7 @@ class LabelPrediction(Prediction):
 _room_of_prediction = room_of_array(LabelPrediction, 1)
 
 
-@inlined
+@always_inline
 def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
     """Add a weight to `out` for each class in a word of a set."""
     while word != 0:
@@ -68,7 +75,7 @@ def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
         word &= word - 1
 
 
-@merged
+@inline_in_source
 def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out: Float64s) -> None:
     """Add a factor times the class counts of a leaf of several classes."""
     if node.count_row != NONE:
@@ -83,7 +90,7 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
         p = forest.links_in(point)[tree.slot]
 
 
-@merged
+@inline_in_source
 def _add_classes(
     left: Int32s, right: Int32s, n_words: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
@@ -96,7 +103,7 @@ def _add_classes(
         _add_each(word_at(left, w) | word_at(right, w), size * w, of_any, out)
 
 
-@inlined
+@always_inline
 def branching(
     eta: float, reach: float, stays: float, gamma: float, discount: float
 ) -> tuple[float, float]:
@@ -116,7 +123,7 @@ def branching(
 # the terms returns the weight of the parent's distribution.
 
 
-@inlined
+@always_inline
 def point_terms(mass: float, weight: float, own: float, discount: float) -> tuple[float, float]:
     """Return the weights of the class and of the parent's distribution at a point.
 
@@ -126,7 +133,7 @@ def point_terms(mass: float, weight: float, own: float, discount: float) -> tupl
     return weight * (1.0 - share) + own, weight * share
 
 
-@merged
+@inline_in_source
 def _add_point(
     point: LabelPoint, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
@@ -136,7 +143,7 @@ def _add_point(
     return of_parent
 
 
-@merged
+@inline_in_source
 def _add_weights(
     forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
@@ -160,7 +167,7 @@ def _add_weights(
     return weight * (discount * (tables / total))
 
 
-@merged
+@inline_in_source
 def _add_sets(
     forest: L,
     tree: LabelTree,
@@ -194,7 +201,7 @@ def _add_sets(
     return weight * discount * n_below / total
 
 
-@separate
+@link_by_name
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
     """Add a walk's prediction, from the leaf up to the uniform base distribution."""
     tree, n_classes = forest.trees[t], forest.n_classes
@@ -220,7 +227,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         out[k] = out[k] + weight / n_classes
 
 
-@inlined
+@always_inline
 def most_probable(probabilities: Float64s, n_classes: int) -> int:
     """Return the most probable class, or the first of several equally probable classes."""
     best = 0
@@ -230,14 +237,14 @@ def most_probable(probabilities: Float64s, n_classes: int) -> int:
     return best
 
 
-@inlined
+@always_inline
 def _begin(out: Float64s, size: int) -> None:
     """Set sums of probabilities to 0."""
     for k in range(size):
         out[k] = 0.0
 
 
-@inlined
+@always_inline
 def _average(forest: L, out: Float64s, size: int) -> None:
     """Divide sums over trees by the number of trees, to get the forest's prediction."""
     for k in range(size):
@@ -254,14 +261,14 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
     _average(forest, prediction.probabilities, size)
 
 
-@inlined
+@always_inline
 def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
     """Predict a row as `predict_row` does, but always with all trees."""
     predict_rows(forest, row, 1, prediction)
     return forest.n_trees
 
 
-@inlined
+@always_inline
 def _predict(
     forest: L, version: int, inputs: Packed, out: Room, predict: Callable[..., int]
 ) -> int:
@@ -303,7 +310,7 @@ def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int
         forest.points.row(first + i).put(labels[i], weights[i])
 
 
-@inlined
+@always_inline
 def _takes(forest: L, version: int, weight: float) -> bool:
     """Return whether the trees accept a sample now, with this version and this weight."""
     is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...compiling.kernels import inlined
+from ...compiling.kernels import always_inline
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
@@ -32,26 +32,26 @@ from ...records.numba_types import lowest_bit, popcount
 WORD_CLASSES = 32
 
 
-@inlined
+@always_inline
 def n_words_of(n_classes: int) -> int:
     """Return the number of words of a set of `n_classes` classes."""
     return (n_classes + WORD_CLASSES - 1) // WORD_CLASSES
 
 
-@inlined
+@always_inline
 def word_at(classes: rec.Int32s, w: int) -> int:
     """Return a word of a set as an unsigned number."""
     return classes[w] & 0xFFFFFFFF
 
 
-@inlined
+@always_inline
 def remove_class(classes: rec.Int32s, label: int) -> None:
     """Remove a class from a set."""
     word = label >> 5
     classes[word] = classes[word] & ~(1 << (label & 31))
 
 
-@inlined
+@always_inline
 def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[int, int]:
     """Return the number of classes in the union of two sets, and in their intersection."""
     if n_words == 1:
@@ -65,7 +65,7 @@ def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[in
     return in_any, in_both
 
 
-@inlined
+@always_inline
 def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
     """Return whether the union of two sets has exactly one class."""
     found = 0
@@ -76,7 +76,7 @@ def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
     return found == 1
 
 
-@inlined
+@always_inline
 def first_class(classes: rec.Int32s, n_words: int) -> int:
     """Return the smallest class in a set, or -1 for an empty set."""
     for w in range(n_words):

@@ -6,7 +6,7 @@ the points one at a time. Each stage continues within a budget of points, which 
 from stage to stage.
 """
 
-from ...compiling.kernels import kernel, merged
+from ...compiling.kernels import inline_in_source, kernel
 from ...partitions.mondrian import sampling, scaling, widths
 from ...partitions.mondrian.constants import NONE
 from ...records import Float64s
@@ -50,7 +50,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
         forest.cuts.dim_weights[d] = dim_weights[d]
 
 
-@merged
+@inline_in_source
 def _gather(forest: R, t: int, budget: int) -> int:
     """Add samples to the root of a tree; a point costs 1. Returns the budget that is left."""
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
@@ -69,7 +69,7 @@ def _gather(forest: R, t: int, budget: int) -> int:
     return budget - (stop - start)
 
 
-@merged
+@inline_in_source
 def _split(forest: R, t: int, budget: int) -> int:
     """Split the leaves of a tree; a leaf costs its points. Returns the budget that is left."""
     tree, build = forest.trees[t], forest.build
@@ -80,7 +80,7 @@ def _split(forest: R, t: int, budget: int) -> int:
     return left
 
 
-@merged
+@inline_in_source
 def _replay(forest: R, t: int, budget: int) -> int:
     """Replay samples; a point costs `REPLAY_COST`. Returns the budget that is left.
 

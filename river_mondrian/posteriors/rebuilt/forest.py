@@ -4,7 +4,7 @@ import math
 from typing import Any, TypeVar
 
 from ... import records as rec
-from ...compiling.kernels import inlined, merged, separate
+from ...compiling.kernels import always_inline, inline_in_source, link_by_name
 from ...learners.drift import DriftWatchRecord
 from ...limits import DONE
 from ...partitions.mondrian import constants, sampling
@@ -271,7 +271,7 @@ class RebuiltForest(Forest):
 R = TypeVar("R", bound=RebuiltForest)
 
 
-@inlined
+@always_inline
 def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int) -> None:
     """Set the reference and the row of a node on a path."""
     entry.ref = ref
@@ -281,13 +281,13 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
         entry.row = forest.points.row(~ref)
 
 
-@inlined
+@always_inline
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
     """Return whether a path of `n` nodes continues after `entry`, its last node."""
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.row).dim >= 0
 
 
-@separate
+@link_by_name
 def path_from(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int, ref: int
 ) -> int:
@@ -306,13 +306,13 @@ def path_from(
         ref = node.child(sampling.side_of(forest, tree, node, x))
 
 
-@inlined
+@always_inline
 def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry]) -> int:
     """Write a sample's path down a tree, and return the path's number of nodes."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
-@separate
+@link_by_name
 def walk_all(forest: R) -> None:
     """Write the paths of the sample in the forest's `row` down all trees that predict.
 
@@ -351,7 +351,7 @@ def walk_all(forest: R) -> None:
         depth += 1
 
 
-@merged
+@inline_in_source
 def path_of_grown(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int
 ) -> int:
@@ -373,7 +373,7 @@ def path_of_grown(
 # The last predicted sample.
 
 
-@inlined
+@always_inline
 def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
     """Record that the last prediction is for these inputs."""
     for i in range(forest.n_inputs):
@@ -381,7 +381,7 @@ def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
     forest.predicted.is_current = 1
 
 
-@inlined
+@always_inline
 def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
     """Predict a sample, unless the current trees have just predicted the sample.
 

@@ -5,7 +5,7 @@
 cannot, including allocations, and continues from `Pending.stage`.
 """
 
-from ...compiling.kernels import inlined, kernel, merged, rare, separate
+from ...compiling.kernels import always_inline, cold, inline_in_source, kernel, link_by_name
 from ...learners.drift import NOBODY, watch
 from ...limits import DONE, LEAST_WEIGHT, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import boxes, extension, scaling
@@ -21,7 +21,7 @@ from .splits import SPLIT_BUDGET, split_queued
 ROWS_OF_CALL = 64
 
 
-@inlined
+@always_inline
 def _doubles(forest: R) -> bool:
     """Return whether ranges are fitted when the next sample is learned.
 
@@ -30,7 +30,7 @@ def _doubles(forest: R) -> bool:
     return forest.n_points + 1 == forest.next_fit
 
 
-@inlined
+@always_inline
 def _lacks_memory(forest: R) -> int:
     """Return DONE, NO_POINT_ROOM, or the number of a tree without rows for the next sample."""
     if forest.n_samples % forest.window_capacity >= forest.points.capacity:
@@ -43,7 +43,7 @@ def _lacks_memory(forest: R) -> int:
     return DONE
 
 
-@merged
+@inline_in_source
 def _begin_walks(forest: R, p: int) -> None:
     """Set the walk of each tree that learns point `p` to the tree's root."""
     for t in range(forest.n_trees):
@@ -56,7 +56,7 @@ def _begin_walks(forest: R, p: int) -> None:
         forest.begin_walk(t, p)
 
 
-@merged
+@inline_in_source
 def _update_trees(forest: R, p: int) -> None:
     """Update the statistics on the path of point `p`, which has extended the trees."""
     for t in range(forest.n_trees):
@@ -72,7 +72,7 @@ def _update_trees(forest: R, p: int) -> None:
             forest.catch_up(t, p, forest.n_samples - forest.build.cursor)
 
 
-@separate
+@link_by_name
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count the sample.
 
@@ -166,7 +166,7 @@ def learn_accepted(forest: R) -> int:
 
 
 @kernel
-@rare
+@cold
 def fit(forest: R, scaling: Float64s, next_fit: int) -> None:
     """Store and count the accepted sample, and give all samples another scaling.
 

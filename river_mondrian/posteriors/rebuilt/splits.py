@@ -6,7 +6,7 @@ then uniform within the side. The sides may be weighted by the gains of earlier 
 dimension.
 """
 
-from ...compiling.kernels import inlined, merged, separate
+from ...compiling.kernels import always_inline, inline_in_source, link_by_name
 from ...partitions.mondrian import boxes, sampling
 from ...partitions.mondrian.constants import COMPLETE, NONE
 from ...partitions.mondrian.records import Tree
@@ -17,7 +17,7 @@ from .forest import LAST, Candidate, R, RebuiltTree
 GAIN_SAMPLE = 256
 
 
-@merged
+@inline_in_source
 def draw_candidates(
     tree: Tree,
     lower: Float32s,
@@ -58,7 +58,7 @@ def draw_candidates(
         threshold += step
 
 
-@separate
+@link_by_name
 def draw_guided(forest: R, t: int, j: int) -> Candidate:
     """Draw candidates for the cut of a leaf, and return the candidate with the largest gain.
 
@@ -90,7 +90,7 @@ ROWS_OF_SPLIT = 4
 SPLIT_BUDGET = 400
 
 
-@inlined
+@always_inline
 def push(tree: RebuiltTree, j: int) -> None:
     """Add a leaf to the front of the tree's queue."""
     first = tree.queue
@@ -98,7 +98,7 @@ def push(tree: RebuiltTree, j: int) -> None:
     tree.queue = j
 
 
-@separate
+@link_by_name
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
     """Split the leaves in a tree's queue, and return the remaining budget.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ...compiling.kernels import always_inline, batch_kernel, inline_in_source, kernel, link_by_name
 from ...partitions.mondrian import scaling
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
@@ -117,14 +117,14 @@ class DensityPrediction(TargetPrediction):
         scale_mixture.add_density(density, found.weight, found.mean, found.variance, whole)
 
 
-@inlined
+@always_inline
 def variance_of_targets(forest: TargetForest) -> float:
     """Return the running variance of the targets, 0 before the first target."""
     weight = forest.y_weight
     return forest.y_squares / weight if weight > 0.0 else 0.0
 
 
-@inlined
+@always_inline
 def scale_of(forest: TargetForest, tree: TargetTree) -> float:
     """Return gamma1, which is the unit of prior and noise variances."""
     if forest.gamma1 > 0.0:
@@ -142,7 +142,7 @@ def scale_of_first(forest: T) -> float:
     return scale_of(forest, forest.trees[0])
 
 
-@merged
+@inline_in_source
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
     """Return the first two moments of r, the share of a branch's prior variance above a new node.
 
@@ -186,7 +186,7 @@ def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -
     return moments_of_branch(eta, span, gamma2, decay)[0]
 
 
-@separate
+@link_by_name
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
     """Add the components of a walk, from the root down.
 
@@ -236,7 +236,7 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
     prediction.add(forest, t, row, Normal(walk.reach, mean, spread), whole)
 
 
-@inlined
+@always_inline
 def _predict(forest: TargetForest, rows: Float32s, n: int, prediction: MomentsPrediction) -> None:
     """Predict the mean and the variance for `n` rows of values."""
     out = prediction.sums

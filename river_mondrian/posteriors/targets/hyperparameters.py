@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...checks import check_array, check_number, check_types, refuse
-from ...compiling.kernels import batch_kernel, inlined, merged
+from ...compiling.kernels import always_inline, batch_kernel, inline_in_source
 from ...partitions.mondrian.boxes import values_of
 from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
@@ -99,7 +99,7 @@ class Trial(Record):
         return self.removed.part(width * (p - self.first_point), width)
 
 
-@merged
+@inline_in_source
 def _find_leaf(forest: T, t: int, p: int) -> int:
     """Return the leaf of a point, or EMPTY if the point is not found.
 
@@ -121,7 +121,7 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
     return ref if q == p else EMPTY
 
 
-@merged
+@inline_in_source
 def _remove(forest: T, trial: Trial, p: int) -> None:
     """Remove a point's target from its leaves and from the moments of the targets.
 
@@ -157,7 +157,7 @@ def _remove(forest: T, trial: Trial, p: int) -> None:
     messages.subtract_target(forest, y, weight)
 
 
-@merged
+@inline_in_source
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
     """Return a tree's predictive density of a point's target, and the depth of the point's leaf.
 
@@ -189,7 +189,7 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
     return size / math.sqrt(2.0 * math.pi * variance), depth
 
 
-@merged
+@inline_in_source
 def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
     """Update the messages along a path, from a leaf with a changed target up to the root."""
     for i in range(depth, 0, -1):
@@ -207,7 +207,7 @@ def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> No
         message.mean = mean
 
 
-@inlined
+@always_inline
 def _copy_messages(source: TargetNode | SavedNode, to: TargetNode | SavedNode) -> None:
     """Copy messages and prior variance."""
     for side in range(2):
@@ -216,7 +216,7 @@ def _copy_messages(source: TargetNode | SavedNode, to: TargetNode | SavedNode) -
     to.prior_variance = source.prior_variance
 
 
-@merged
+@inline_in_source
 def _begin(forest: T, trial: Trial) -> None:
     """Save the trees and the moments, and set the hyperparameters on trial."""
     start = 0
@@ -231,7 +231,7 @@ def _begin(forest: T, trial: Trial) -> None:
     trial.y_weight, trial.y_mean, trial.y_squares = forest.y_weight, forest.y_mean, forest.y_squares
 
 
-@merged
+@inline_in_source
 def _predict_and_insert(forest: T, trial: Trial, p: int) -> None:
     """Predict a removed target from the earlier targets, and insert the target again.
 
@@ -266,7 +266,7 @@ def _predict_and_insert(forest: T, trial: Trial, p: int) -> None:
     messages.add_target(forest, y, weight)
 
 
-@merged
+@inline_in_source
 def _end(forest: T, trial: Trial) -> None:
     """Restore the moments, the trees and the messages."""
     forest.y_weight, forest.y_mean, forest.y_squares = trial.y_weight, trial.y_mean, trial.y_squares

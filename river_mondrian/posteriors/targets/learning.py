@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel
+from ...compiling.kernels import always_inline, batch_kernel, kernel, link_by_name, ordered_sums
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks
 from ...partitions.mondrian.constants import CLOSED, FREE, NONE, START
@@ -63,7 +63,7 @@ def strided(n: int) -> tuple[int, int]:
     return -(-n // step), step
 
 
-@inlined
+@always_inline
 def judged(forest: TargetForest, y: float, weight: float) -> float:
     """Return the weight that is stored with a target, negated if the target is set aside."""
     counts = forest.is_full == 1 or forest.low_fence <= y <= forest.high_fence
@@ -157,7 +157,8 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
         put_target(forest, targets[i], weights[i], first + i)
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
@@ -225,7 +226,7 @@ def put_hyperparameters(
             messages.forget_messages(tree)
 
 
-@inlined
+@always_inline
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     """Store the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
     bad = scaling.find_too_large(forest, forest.inputs)

@@ -6,7 +6,15 @@ import math
 from typing import TypeVar
 
 from ... import records as rec
-from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    helper,
+    inline_in_source,
+    kernel,
+    link_by_name,
+    ordered_sums,
+)
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, LightNode, Point, Tree
 from ...partitions.mondrian.sampling import SampledForest
@@ -249,7 +257,8 @@ class TargetForest(SampledForest):
                 add_target(self, point.target, point.weight)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def add_target(forest: TargetForest, y: float, weight: float) -> None:
     """Add a target to the running mean and sum of squares, unless the target is set aside."""
     if not weight > 0.0:
@@ -262,7 +271,8 @@ def add_target(forest: TargetForest, y: float, weight: float) -> None:
     forest.y_squares = forest.y_squares + weight * gap * (y - mean)
 
 
-@exact_inlined
+@helper
+@ordered_sums
 def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
     """Remove a target from the moments: the inverse of `add_target`."""
     rest = forest.y_weight - weight
@@ -280,7 +290,7 @@ T = TypeVar("T", bound=TargetForest)
 Moments = tuple[float, float]
 
 
-@inlined
+@always_inline
 def logistic_rise(decay: float, span: float) -> float:
     """Return sigma(a + span) - sigma(a) without cancellation, with decay = exp(-a).
 
@@ -297,19 +307,19 @@ def prior_variance_over(decay: float, span: float) -> float:
     return logistic_rise(decay, span)
 
 
-@inlined
+@always_inline
 def passed_on(precision: float, prior_variance: float) -> float:
     """Return the precision of a message to the parent, given the precision at the node."""
     return 1.0 / (1.0 / precision + prior_variance)
 
 
-@inlined
+@always_inline
 def is_leaf(tree: TargetTree, ref: int) -> bool:
     """Return whether a reference is to a leaf."""
     return ref < 0 or tree.nodes.row(ref).dim < 0
 
 
-@inlined
+@always_inline
 def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     """Return the precision of the likelihood of a leaf's mean, given the leaf's samples."""
     if ref < 0:
@@ -319,7 +329,7 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     return weight if forest.plain_means == 1 else weight / tree.noise
 
 
-@inlined
+@always_inline
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     """Return the weighted mean of a leaf's targets, or 0 if no target has a weight."""
     if ref < 0:
@@ -329,13 +339,13 @@ def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     return tree.nodes.row(ref).messages[0].mean
 
 
-@inlined
+@always_inline
 def joint_precision(node: TargetNode) -> float:
     """Return the joint precision of both sides' messages."""
     return node.messages[LEFT].precision + node.messages[RIGHT].precision
 
 
-@inlined
+@always_inline
 def joint_mean(node: TargetNode) -> float:
     """Return the joint mean of both sides' messages."""
     left, right = node.messages[LEFT], node.messages[RIGHT]
@@ -344,13 +354,13 @@ def joint_mean(node: TargetNode) -> float:
     return left.mean + (right.mean - left.mean) * share
 
 
-@inlined
+@always_inline
 def time_of(node: TargetNode) -> float:
     """Return the time of a node's cut, or 0 above the root."""
     return node.cut_time if node else 0.0
 
 
-@inlined
+@always_inline
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
     """Return an internal node's prior variance. An unknown prior variance is computed first."""
     if node.prior_variance < 0.0:
@@ -360,20 +370,20 @@ def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) ->
     return node.prior_variance
 
 
-@inlined
+@always_inline
 def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
     """Return the prior variance of a leaf below a node."""
     gamma2, above = tree.gamma2, time_of(parent)
     return logistic_rise(math.exp(-gamma2 * above), gamma2 * (tree.lifetime - above))
 
 
-@inlined
+@always_inline
 def side_of_child(parent: TargetNode, ref: int) -> int:
     """Return the side of a child at its parent."""
     return LEFT if parent.left == ref else RIGHT
 
 
-@merged
+@inline_in_source
 def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
     """Update the unknown messages of a node from children that are leaves.
 
@@ -395,7 +405,7 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
     return -1
 
 
-@separate
+@link_by_name
 def update_messages(forest: T, first: int, last: int) -> None:
     """Update the unknown messages of trees `first` to `last` - 1, by a walk over the nodes.
 
@@ -438,7 +448,7 @@ def update(forest: T, first: int, last: int) -> None:
     update_messages(forest, first, last)
 
 
-@inlined
+@always_inline
 def forget_messages(tree: TargetTree) -> None:
     """Set all messages and prior variances of a tree to unknown."""
     for j in range(tree.nodes.n_rows):
@@ -449,7 +459,7 @@ def forget_messages(tree: TargetTree) -> None:
             node.prior_variance = UNKNOWN
 
 
-@inlined
+@always_inline
 def posterior_below(
     forest: T, tree: TargetTree, parent: TargetNode, ref: int, prior_variance: float, above: Moments
 ) -> tuple[float, float, float]:

@@ -16,7 +16,14 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel, merged
+from ...compiling.kernels import (
+    always_inline,
+    batch_kernel,
+    inline_in_source,
+    kernel,
+    link_by_name,
+    ordered_sums,
+)
 from ...records import Array, Float64, Float64s, Floats, Memory, Record, inline, room_of_words
 
 N_SCALES = 8
@@ -96,7 +103,7 @@ _room_of_scales = room_of_words(Float64s, N_SCALES)
 _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 
-@inlined
+@always_inline
 def is_used(n: int) -> bool:
     """Return whether the target after `n` earlier targets updates the learned distribution.
 
@@ -114,7 +121,7 @@ def count_used(n: int, size: int) -> int:
     return count
 
 
-@inlined
+@always_inline
 def precision_at(precision: float, scale: float) -> float:
     """Return a component's precision at a scale. The unit is the precision of all targets."""
     factor = 1.0 / (scale * scale)
@@ -123,7 +130,7 @@ def precision_at(precision: float, scale: float) -> float:
     return precision + max(precision - 1.0, 0.0) * (factor - 1.0)
 
 
-@merged
+@inline_in_source
 def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -> float:
     """Return a component's variance over all scales. `whole` is the variance of the targets."""
     if not (variance > 0.0 and whole > 0.0):
@@ -135,7 +142,7 @@ def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -
     return total
 
 
-@merged
+@inline_in_source
 def add_density(
     density: TargetDensity, weight: float, mean: float, variance: float, whole: float
 ) -> None:
@@ -163,7 +170,8 @@ def add_density(
         steps *= steps * step
 
 
-@exact_separate
+@link_by_name
+@ordered_sums
 def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees: int) -> None:
     """Update the distribution with the densities of a target under all trees."""
     if densities[0].target != densities[0].target:
