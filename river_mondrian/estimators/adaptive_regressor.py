@@ -98,9 +98,7 @@ class AdaptiveMondrianForestRegressor(
         Whether to check widths again each time the number of samples has grown by 50 %, from 256
         samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
         its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. With categories, a sample takes 8 more bytes per feature instead. With
-        `scale=False`, widths do not change.
+        one tree after the other. With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's

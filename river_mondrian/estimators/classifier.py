@@ -84,10 +84,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Whether to check widths again each time the number of samples has grown by 50 %, from 256
         samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
         its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. With `rescale`, a stored value takes 4 more bytes, or 8 while
-        trees are redrawn. With categories, a sample takes 12 more bytes per feature instead. With
-        `directions`, a sample takes 8 more bytes per feature and 4 per direction. Widths do not
-        change with `scale=False`, or once samples are no longer stored (`max_nodes`).
+        one tree after the other. The tree that is being drawn takes the memory of one more tree.
+        Widths do not change with `scale=False`, or once samples are no longer stored
+        (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent

@@ -132,7 +132,7 @@ def _log_once() -> None:
 
 
 def give_up(what: str, error: BaseException) -> None:
-    """Log that optional names are not used, once in a process."""
+    """Log that optional names are not used: one warning in a process, and the reason each time."""
     _log_once()
     LOG.info("no %s with numba %s: %r", what, numba.__version__, error)
 

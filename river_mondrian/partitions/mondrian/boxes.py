@@ -65,8 +65,8 @@ def gap(v: float, low: float, high: float) -> float:
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
     # Comparisons with NaN are false.
-    gap = below if below > above else above
-    return gap if gap > 0.0 else 0.0
+    largest = below if below > above else above
+    return largest if largest > 0.0 else 0.0
 
 
 @always_inline

@@ -31,7 +31,7 @@ from ... import records as rec
 from ...compiling.kernels import always_inline
 from ...limits import LARGEST
 from .constants import COMPLETE, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
-from .transforms import LevelPlaces, ObliqueTransform, scaled
+from .transforms import LevelPlaces, ObliqueTransform
 
 # Cases of a node's row: an internal node, a leaf, a row in use, a free row.
 INNER = rec.Case("dim", 0, 2**31 - 1)
@@ -41,7 +41,7 @@ FREED = rec.Case("dim", FREE, FREE)
 
 
 class Point(rec.Record):
-    """A stored sample. In a point's row, values and links follow the record."""
+    """A stored sample. In a row, columns of values (if any), inputs and links follow the record."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Return whether a leaf with this point and another point is paused."""
@@ -166,7 +166,7 @@ class Node(rec.Record):
         return False
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count the class of a point before a complete leaf gets the point."""
+        """Update a leaf that is not cut any more, before the leaf gets a point (`add_point`)."""
 
     def end_time(self, start: float) -> float:
         """Return the time of an internal node's cut, given the time `start` of the parent's cut."""
@@ -351,8 +351,8 @@ class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
     trees: rec.Array[Tree]
-    # Number of trees that predict, and number of slots. The spare tree, if any (see `widths`), has
-    # a slot, too.
+    # Number of trees, and number of slots. In exact forests, the spare tree, if any (see `widths`),
+    # has a slot, too. In adaptive forests, some of the trees do not predict.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
     # Number of trees in the whole forest, and the index of this part's first tree in the whole
@@ -468,13 +468,6 @@ class Forest(rec.Record):
     def column_in(self, tree: Tree, point: Point) -> rec.Float32s:
         """Return a tree's values in a point's row, if points store columns of values."""
         return rec.Float32s(point, self.columns_word + tree.first_value, self.dim_capacity)
-
-    def value_in(self, tree: Tree, point: Point, d: int) -> float:
-        """Return a point's value in a dimension of a tree."""
-        if self.has_columns == 1:
-            return self.column_in(tree, point)[d]
-        offset, factor = self.offsets(tree.scaling)[d], self.factors(tree.scaling)[d]
-        return scaled(self.inputs_in(point)[d], offset, factor)
 
     def prefetch_values(self, tree: Tree, point: Point) -> None:
         """Prefetch the data of a point that its values in a tree are computed from."""

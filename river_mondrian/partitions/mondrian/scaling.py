@@ -2,7 +2,7 @@
 
 A *scaling* is an offset and a factor for each input. A point stores its inputs once, in float64. A
 value is (input - offset) * factor, rounded to float32 when it is read. So a tree that is redrawn
-with another scaling reads other values of the same points, and no point changes.
+with another scaling reads other values of the same inputs.
 
 With directions or categories, a value is a projection or the place of a level, which takes longer
 to compute. Such values are computed once and stored in *columns* of the point's row: one column for

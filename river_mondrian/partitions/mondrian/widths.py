@@ -1,13 +1,13 @@
 """Renewal of widths: trees are redrawn with new widths, step by step while samples are learned.
 
 1. When the number of samples reaches `Forest.next_look`, the kernel that learns stops
-   (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
-   which compares the trees' widths with the widths of recent samples.
+   (`extension.must_wait`). The next call that closes the trees (`FollowingTrees.enter`) calls
+   `look_at_widths`, which compares the trees' widths with the widths of recent samples.
 2. If the widths differ, `begin` writes the new widths to the other scaling (see `scaling`).
 3. For each learned sample, the kernel calls `do_owed`, which redraws the trees with this scaling.
 4. When all trees are redrawn, the other scaling becomes the current one (`end_renewal`).
 
-Points store inputs, so a renewal changes no point. Adaptive forests have the same steps, but
+Points store inputs, so a renewal changes no input. Adaptive forests have the same steps, but
 rebuild their trees on their own schedule (`RebuiltTrees._renew_widths` in
 `posteriors/rebuilt/rebuilt_trees.py`).
 
@@ -77,7 +77,7 @@ def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
 def _begin_tree(forest: Forest) -> None:
     """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
     forest.taken = 0
-    # Adaptive forests have no spare tree, since they rebuild all trees on a schedule.
+    # Adaptive forests rebuild all trees on a schedule, without an additional spare tree.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]

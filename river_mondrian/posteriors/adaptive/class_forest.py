@@ -21,14 +21,9 @@ from . import prediction, weighting
 from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 
-# Splits of leaves: the queue of leaves, guided cuts, and the statistics of the children.
-#
-# Labels guide cuts. `n_candidates` cuts of a leaf's box are drawn from the Mondrian distribution
-# (Lakshminarayanan, Roy and Teh 2014, Algorithm 2, lines 6 and 7). The dimension is drawn in
-# proportion to the sides of the box, and the position uniformly within the side. The cut with the
-# largest reduction of the Gini impurity is kept. With one candidate, the tree is distributed like
-# any other Mondrian tree. With several candidates, the sides may be weighted by the gains of
-# earlier cuts in the same dimension.
+# Labels guide cuts: of the candidates (see `rebuilt.splits`), the cut with the largest reduction of
+# the Gini impurity is kept. With one candidate, the tree is distributed like any other Mondrian
+# tree.
 
 
 # Side of a missing value in `ClassSides`. The other sides are LEFT and RIGHT.

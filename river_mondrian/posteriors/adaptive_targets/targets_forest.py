@@ -36,11 +36,12 @@ MISSING = 2
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
     """Move the cut of every second candidate between the values of two sampled points."""
     points, candidates = forest.leaf.points, forest.cuts.candidates
+    source = source_of(forest, tree)
     for c in range(1, m, 2):
         candidate = candidates[c]
         p, q = points[int(uniform(tree) * n)], points[int(uniform(tree) * n)]
-        a = forest.value_in(tree, forest.points.row(p), candidate.dim)
-        b = forest.value_in(tree, forest.points.row(q), candidate.dim)
+        a = value_in(forest.points.row(p), source, candidate.dim)
+        b = value_in(forest.points.row(q), source, candidate.dim)
         if a < b:
             candidate.cut = uniform_cut(tree, a, b)
         elif b < a:

@@ -12,7 +12,7 @@ from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 
 # Records of forests whose trees are rebuilt, and the methods that subclasses override.
 #
-# A leaf is paused until `building` cuts the leaf. So the labels or targets in the leaf can guide
+# A leaf is paused until `splits` cuts the leaf. So the labels or targets in the leaf can guide
 # the cut. Only a cut between a new sample and a node's box is drawn as in any other Mondrian tree.
 
 
@@ -29,7 +29,7 @@ BUILT = 6
 
 # Stages of the accepted sample, which is the sample that is being learned. LEARNED: the sample has
 # been learned. ACCEPTED: the sample waits to be learned. If ranges are fitted at the sample (see
-# `building`), the sample has two more stages. MIXED_IN: the mixture has learned the sample, but the
+# `sample`), the sample has two more stages. MIXED_IN: the mixture has learned the sample, but the
 # sample is not stored and the ranges are not fitted. RESCALED: the sample's point is stored, and
 # the trees must be rebuilt.
 LEARNED = 0
