@@ -47,6 +47,7 @@ REQUIRED = {
     "call_conv.return_status_propagate": "an error in such a call reaches Python",
     "library.get_pointer_to_function": "the address of a function that is called",
     "fndesc.llvm_func_name": "the name of this function in its code",
+    "runtime.nrt.rtsys": "memory that kernels allocate, before the first kernel is loaded",
 }
 
 PASSES = {
