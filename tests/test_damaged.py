@@ -98,7 +98,7 @@ def link_more(model):
 
 
 def fewer_features(model):
-    model._features.keep_first(len(model._features) - 1)
+    model._features = model._features.first(len(model._features) - 1)
 
 
 def number(find, place, value):

@@ -357,7 +357,7 @@ def test_directions_that_have_no_volumes_are_refused():
     before = pickle.dumps(forest)
     raises(ValueError, "4 features", lambda: forest.learn_one(dict.fromkeys("abcd", 1.0)))
     raises(ValueError, "rank 2", lambda: forest.learn_one({"a": 1.0, "b": 1.0, "c": 0.0}))
-    raises(ValueError, "a feature", lambda: forest.learn_one({}))
+    forest.learn_one({})
     assert pickle.dumps(forest) == before
     forest = DensityForest(5, 1.0, directions=[{"a": 1.0, "b": 1.0}, {"b": 1.0}], seed=1)
     forest.learn_one({"a": 1.0, "other": 3.0})

@@ -23,7 +23,7 @@ N = 4000 if COMPILES else 600
 
 @kernel
 @ordered_sums
-def update_all(errors: ours.Errors, values: Float64s, n: int, out: Float64s) -> None:
+def update_all(errors: ours.DriftWatchRecord, values: Float64s, n: int, out: Float64s) -> None:
     """Update by `n` values; write, after each value, drift, width, sum and variance."""
     for i in range(n):
         out[4 * i] = 1.0 if ours.update(errors, values[i]) else 0.0

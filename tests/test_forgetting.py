@@ -25,7 +25,7 @@ kinds = pytest.mark.parametrize("cls", [MondrianForestClassifier, MondrianForest
 def forget(trees, x, label):
     """Remove a sample from the trees of a classifier."""
     trees.vector[: len(x)] = x
-    assert trees.forget(lambda p: trees._put(np.array([label]), np.array([1.0]), p))
+    assert trees.forget(lambda p: trees.put(np.array([label]), np.array([1.0]), p))
 
 
 @pytest.mark.parametrize("params", SETTINGS)

@@ -103,7 +103,7 @@ INTERFACES = {
     "features": {
         *("_auto", "_bad_input", "_changing", "_is_final", "_know", "_knows", "_map", "_new_rows"),
         *("_observe", "_observe_rows", "_output", "_outputs", "_own_copy", "_read_values"),
-        *("_reader", "_rows"),
+        "_reader",
     },
     "estimators": {
         *("_arrange", "_features", "_learn_read", "_need_distribution", "_plane", "_recent"),

@@ -453,6 +453,7 @@ def drawings():
         "density_map": lambda ax: rm.plot.density_map(rm.DensityForest(2), unit, n=2, ax=ax),
         "score_map": lambda ax: rm.plot.score_map(detector, unit, n=2, ax=ax),
         "lifetimes": lambda ax: rm.plot.lifetimes(path, ax=ax),
+        "drifts": lambda ax: rm.plot.drifts(rm.DriftMonitor(), ax=ax),
     }
 
 

@@ -473,7 +473,7 @@ def test_times_that_differ_have_values_that_differ(window, start, step):
     model = rm.MondrianForestClassifier(2, window=window, seed=0)
     for i in range(4000):
         model.learn_one({"t": start + step * i}, i % 7 == 0)
-    times = model._trees.column("points", "inputs")[:, 0]
+    times = model._trees.reader.column("points", "inputs")[:, 0]
     for t in range(2):
         values = values_of(model, t)[np.argsort(times), 0]
         assert (np.diff(values) > 0.0).all()

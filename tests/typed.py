@@ -10,19 +10,21 @@ from river_mondrian.distributed import KeyedModels
 from river_mondrian.distributed.keyed import KeyedClassifier, KeyedDetector, KeyedRegressor
 from river_mondrian.estimators.calibrated import CalibratedClassifier, CalibratedRegressor
 
-logistic = linear_model.LogisticRegression()
-intervals, sets = rm.Calibrated(rm.MondrianForestRegressor()), rm.Calibrated(logistic)
-assert_type(intervals, CalibratedRegressor)
-assert_type(sets, CalibratedClassifier)
-assert_type(intervals.predict_interval_one({}, id=3), tuple[float, float])
-assert_type(sets.predict_set_one({}, 0.8), set[Hashable])
-sets.predict_proba_one({})
-intervals.predict_proba_one({})  # type: ignore[attr-defined]
-pipeline = rm.Calibrated(preprocessing.StandardScaler() | logistic)
-pipeline.predict_proba_one({})
-pipeline.predict_interval_one({})
 
-assert_type(KeyedModels("user", sets), KeyedClassifier)
-assert_type(KeyedModels("user", intervals, n_ready=3), KeyedRegressor)
-assert_type(KeyedModels("user", rm.DensityForest()), KeyedDetector)
-KeyedModels("user", pipeline).predict_one({})
+def calls() -> None:
+    logistic = linear_model.LogisticRegression()
+    intervals, sets = rm.Calibrated(rm.MondrianForestRegressor()), rm.Calibrated(logistic)
+    assert_type(intervals, CalibratedRegressor)
+    assert_type(sets, CalibratedClassifier)
+    assert_type(intervals.predict_interval_one({}, id=3), tuple[float, float])
+    assert_type(sets.predict_set_one({}, 0.8), set[Hashable])
+    sets.predict_proba_one({})
+    intervals.predict_proba_one({})  # type: ignore[attr-defined]
+    pipeline = rm.Calibrated(preprocessing.StandardScaler() | logistic)
+    pipeline.predict_proba_one({})
+    pipeline.predict_interval_one({})
+
+    assert_type(KeyedModels("user", sets), KeyedClassifier)
+    assert_type(KeyedModels("user", intervals, n_ready=3), KeyedRegressor)
+    assert_type(KeyedModels("user", rm.DensityForest()), KeyedDetector)
+    KeyedModels("user", pipeline).predict_one({})

@@ -281,6 +281,4 @@ class ForgettingForest(WindowForest):
         put = self._prepared_to_forget(values, y, w)
         if put is None or not self._take_out(self._grown(), put):
             text = f"no stored sample equals {dict(x)!r} with y = {y!r}, weight {w!r}"
-            if self.directions is not None and not values.keys() >= self._features.places.keys():
-                text += "; with directions, a missing value is stored as the mean at that time"
             raise KeyError(text)

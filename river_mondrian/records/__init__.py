@@ -7,6 +7,7 @@ arrays of records, and growing tables of records. `memory` defines the Python ob
 records and arrays.
 """
 
+from . import trial
 from .arrays import Array, Float32s, Float64s, Floats, Int32s, Int64s, Ints, Packed, Singles, Table
 from .layout import Part, RowLayout, words_of
 from .memory import ChunkedRows, Memory, OwnsArrays, TableState, check_shapes, owned, state_words

@@ -15,13 +15,12 @@ numba's passes, and first calls take longer.
 
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from numba.core import compiler, compiler_machinery, ir, untyped_passes
 
 from . import private
-from .record import Float32, Int64, Record, entry
 
 # Modules and functions of numba that have no annotations.
 _CompilerBase: Any = compiler.CompilerBase
@@ -78,7 +77,9 @@ HelperCompiler, KernelCompiler, ColdCompiler = map(_compiler, ("helper", "kernel
 
 
 class Trial:
-    """The trial of the passes in this process."""
+    """The trial of the passes in this process; the module `trial` sets what is tried."""
+
+    attempt: ClassVar[Callable[[], None]]
 
     def __init__(self) -> None:
         self._has_passed: bool | None = None
@@ -89,7 +90,7 @@ class Trial:
             # The trial itself is compiled by the passes.
             self._has_passed = True
             try:
-                _try()
+                type(self).attempt()
             # Any exception is caught, because another version of numba may fail in any way.
             except Exception as error:
                 self._has_passed = False
@@ -98,46 +99,3 @@ class Trial:
 
 
 TRIAL = Trial()
-
-
-def _try() -> None:
-    """Compile a kernel over a record with a table and an entry.
-
-    Raises
-    ------
-    Exception
-        If the kernel cannot be compiled, or its result is wrong.
-    """
-    from . import numba_fields  # noqa: F401
-    from .arrays import Table
-    from .memory import ChunkedRows, Memory
-    from .numba_types import numba_type
-
-    class Row(Record):
-        number: Int64
-
-        def twice(self) -> int:
-            return self.number + self.number
-
-    class Holder(Record):
-        share: Float32
-        rows: Table[Row]
-        entered: Callable[[int], float] = entry()
-
-    def half(number: int) -> float:
-        return 0.5 * number
-
-    def total(holder: Holder, j: int) -> float:
-        return holder.share + holder.entered(holder.rows.row(j).twice())
-
-    called = _njit(pipeline_class=ColdCompiler, no_cpython_wrapper=True)(half)
-    called.compile((numba.types.int64,))
-    holder, rows = Memory(Holder)[0], ChunkedRows(1, Row.WORDS)
-    rows.show(0, holder.rows)
-    rows.grow(0, holder.rows, 2)
-    holder.share, holder.rows.row(1).number = 0.25, 7
-    holder.entered = private.address_of(called.overloads[(numba.types.int64,)])  # type: ignore[assignment]
-    kernel = _njit(pipeline_class=KernelCompiler, no_cfunc_wrapper=True)(total)
-    found = kernel.compile((numba_type(Holder), numba.types.int64))(holder, 1)
-    if found != 7.25:
-        raise ValueError(f"a kernel returned {found}")
