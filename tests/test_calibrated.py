@@ -435,7 +435,7 @@ def test_ids_of_rows():
 SAMPLES = {
     "mapping": {"a": 1, "b": True, "c": "x"},
     "another order, missing values": {"c": "x", "d": None, "b": True, "e": math.nan, "a": 1.0},
-    "NumPy": {"a": np.float32(1), "b": np.True_, "c": np.str_("x"), "d": np.datetime64("NaT")},
+    "NumPy": {"a": np.float32(1), "b": np.True_, "c": np.str_("x"), "d": np.datetime64("NaT", "s")},
     "arrays without dimensions": {"a": np.array(1), "b": 1.0, "c": "x", "d": np.array(math.nan)},
     "pandas.NA": {"a": Decimal(1), "b": 1, "c": "x", "d": pd.NA, "e": pd.NaT},
     "row": pd.Series({"a": 1, "b": 1, "c": "x", "d": None}),

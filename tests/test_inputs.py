@@ -142,7 +142,7 @@ def test_any_mapping_is_read_as_its_dict(model):
 
 def test_missing_values_of_all_libraries_are_absent(model):
     expected = answer(model, {"b": 0.2}), answer(taught(model, {"b": 0.3}), {"a": 0.1})
-    for gap in (None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")):
+    for gap in (None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), decimal.Decimal("NaN")):
         other = taught(model, {"a": gap, "b": 0.3})
         assert (answer(model, {"a": gap, "b": 0.2}), answer(other, {"a": 0.1})) == expected
 
