@@ -479,6 +479,21 @@ def test_predictions_that_no_label_finds_are_a_warning_and_expire(delay):
     assert len(inner._waiting) <= 1001 + delay
 
 
+@pytest.mark.parametrize("other", [str, lambda t: None])
+def test_ids_that_no_label_has_are_a_warning(other):
+    model = rm.Calibrated(Point())
+    for t in range(200):
+        model.predict_one({"p": t}, id=t)
+        model.learn_one({"p": t}, 1.0, id=t)
+        model.predict_one({"p": t}, id=(t,))
+    assert not model._warned
+    with pytest.warns(UserWarning, match="the same id, of the same type") as found:
+        for t in range(200, 400):
+            model.predict_one({"p": t}, id=t)
+            model.learn_one({"p": t}, 1.0, id=other(t))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_missing_labels_do_not_change_a_forest(share):
     models = RIVERS["adaptive"](), rm.Calibrated(RIVERS["adaptive"]())

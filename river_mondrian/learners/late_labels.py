@@ -14,6 +14,7 @@ are missing, and the first label belongs to the latest prediction of its sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from itertools import islice
 from typing import Any
 
 from ..arguments import told
@@ -23,8 +24,8 @@ from ..values import level_of, number_of
 # A prediction without an id expires after this number of labels, or after twice the longest delay
 # so far if this is more.
 LONGEST = 1000
-# Number of labels without stored predictions, and of waiting samples, that show that labels do not
-# find their predictions.
+# Number of labels without stored predictions, and of waiting ids and samples, that show that labels
+# do not find their predictions.
 MANY_UNCLAIMED = 100
 
 # Types of numbers that Python compares.
@@ -183,9 +184,16 @@ class WaitingPredictions:
 
         return predicted, claim
 
-    def to_claim_id(self, key: Hashable) -> tuple[Any, Change]:
+    def to_claim_id(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
         """Return the prediction for the label of an id, and remove it; None if there is none."""
-        return self.by_id.get(key), lambda: self.by_id.pop(key, None)
+        if key not in self.by_id:
+            return None, lambda: None
+
+        def claim() -> None:
+            self.by_id.pop(key, None)
+            self.n_at_claim = n_learned + 1
+
+        return self.by_id[key], claim
 
     def _expire(self, n_learned: int) -> None:
         """Drop the samples whose latest predictions are too old."""
@@ -195,7 +203,9 @@ class WaitingPredictions:
 
     def are_unclaimed(self, n_learned: int) -> bool:
         """Return whether many predictions wait and many labels have not found a prediction."""
-        if len(self.by_sample) < MANY_UNCLAIMED:
+        if len(self) < MANY_UNCLAIMED:
             return False
-        first = next(iter(self.by_sample.values()))[0][1].n_learned
+        oldest = [entries[0][1] for entries in islice(self.by_sample.values(), 1)]
+        oldest += islice(self.by_id.values(), 1)
+        first = min(predicted.n_learned for predicted in oldest)
         return n_learned - max(self.n_at_claim, first) >= MANY_UNCLAIMED
