@@ -4,6 +4,7 @@ import copy
 import math
 import random
 
+import numpy as np
 import pytest
 from common import fed, raises, restored
 from river import base, compose, evaluate, linear_model, metrics, preprocessing
@@ -92,7 +93,7 @@ def test_what_cannot_be_learned_makes_no_model():
     keyed = of_classifiers()
     with pytest.raises(ValueError, match="feature 'user' is the key, but the sample lacks it"):
         keyed.learn_one({"a": 1.0}, 1)
-    for key in (None, 1.5, True, ["x"], (1, None)):
+    for key in (None, 1.5, True, ["x"], (1, None), np.datetime64(1, "ns")):
         with pytest.raises(TypeError, match="a key must be a string, an integer or a tuple"):
             keyed.learn_one({"user": key, "a": 1.0}, 1)
     with pytest.raises(ValueError, match="feature 'a' must be finite"):
