@@ -429,7 +429,10 @@ def test_ids_of_rows():
     raises(ValueError, "must have the shape", lambda: predict(np.zeros(3)))
     twice = pd.DataFrame([[1, 2]], columns=["p", "p"])
     raises(ValueError, "more than once", lambda: predict(twice))
-    raises(TypeError, "id must be a string, an int", lambda: model.learn_one({}, 1.0, id=1.5))
+    time = np.datetime64(1, "ns")
+    for no_id in (1.5, time, (time,), np.timedelta64(1, "ns")):
+        with pytest.raises(TypeError, match="id must be a string, an integer or a tuple"):
+            model.learn_one({}, 1.0, id=no_id)
 
 
 SAMPLES = {
@@ -450,6 +453,12 @@ def test_equal_samples_of_all_types(kind):
         model.learn_one(x | {"a": "1"} if isinstance(x, dict) else x[["a"]], 0.0)
         assert len(model._waiting) == 1
         model.learn_one(x, 0.0)
+        assert not model._waiting
+    for large in (2**60 + 1, np.int64(2**60 + 1), np.array(2**60 + 1)):
+        model.predict_one({"a": large})
+        model.learn_one({"a": np.int64(2**60)}, 0.0)
+        assert len(model._waiting) == 1
+        model.learn_one({"a": 2**60 + 1}, 0.0)
         assert not model._waiting
     texts = rm.Calibrated(feature_extraction.BagOfWords() | naive_bayes.MultinomialNB())
     texts.predict_proba_one("a text")

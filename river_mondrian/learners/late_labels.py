@@ -13,6 +13,7 @@ are missing, and the first label belongs to the latest prediction of its sample.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping
 from itertools import islice
 from typing import Any
@@ -64,6 +65,11 @@ def _comparable(name: Hashable, value: Any) -> float:
     """Return a number that equal values share; NaN if the value is missing."""
     if type(value) in NUMBERS:
         return value
+    try:
+        # Unlike a float, an integer is exact.
+        return operator.index(value)
+    except TypeError:
+        pass
     number = None if isinstance(value, str) else number_of(value)
     try:
         return float(level_of(value)) if number is None else number
