@@ -280,6 +280,10 @@ def test_predictions_that_wait_are_bounded():
     for _ in range(50):
         model.predict_one({"p": 1.0})
     assert len(model._waiting.by_sample["p", 1.0]) == 5
+    # Samples that are predicted repeatedly, one after another.
+    for t in range(50):
+        model.predict_one({"p": t // 10})
+        assert sum(map(len, model._waiting.by_sample.values())) < 10
 
 
 class Latest(base.Regressor):

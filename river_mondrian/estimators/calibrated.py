@@ -96,8 +96,9 @@ class Calibrated(_Wrapper):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of ids, and of different samples without ids, that wait for their labels.
-        Beyond this number, the oldest predictions are dropped.
+        Largest number of ids that wait for their labels; beyond this number, the oldest are
+        dropped. Samples without ids are dropped if they are not among the last `max_pending`
+        predictions without ids.
 
     Notes
     -----
