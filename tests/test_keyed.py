@@ -146,6 +146,23 @@ def test_predictions_of_a_key_wait_for_their_labels(tmp_path):
     assert [len(keyed.get(user)._waiting) for user in "ab"] == [5, 5]
 
 
+def test_labels_may_come_later_than_the_first_predictions_of_a_key():
+    model, alone = (rm.Calibrated(linear_model.LinearRegression()) for _ in range(2))
+    keyed = KeyedModels("user", model)
+    raises(ValueError, "coverage must", lambda: keyed.predict_interval_one({"user": 1, "a": 1}, 2))
+    assert len(keyed) == 0
+    for t in range(400):
+        x = {"a": t / 400}
+        found = keyed.predict_interval_one(x | {"user": 1})
+        assert found == alone.predict_interval_one(x)
+        if t >= 150:
+            x, y = {"a": (t - 150) / 400}, math.sin(t)
+            keyed.learn_one(x | {"user": 1}, y)
+            alone.learn_one(x, y)
+    assert len(keyed.get(1)._waiting) == 150
+    assert not keyed.get(1)._warned
+
+
 def union_of(transformer):
     return (transformer + compose.Select("a")) | linear_model.LinearRegression()
 
