@@ -492,7 +492,7 @@ def test_predictions_that_no_label_finds_are_a_warning_and_expire(delay):
     assert len(inner._waiting) <= 1001 + delay
 
 
-@pytest.mark.parametrize("other", [str, lambda t: None])
+@pytest.mark.parametrize("other", [str, lambda t: None], ids=["text", "no id"])
 def test_ids_that_no_label_has_are_a_warning(other):
     model = rm.Calibrated(Point())
     for t in range(200):
