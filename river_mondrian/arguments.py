@@ -58,7 +58,9 @@ def plain_key(key: Any, what: str) -> Any:
         If the key is not a string, an integer, or a tuple of strings and integers.
 
     """
-    key = key.item() if isinstance(key, np.generic) else key
+    # `item` converts some of NumPy's times to integers.
+    if isinstance(key, np.generic) and key.dtype.kind not in "mM":
+        key = key.item()
     if type(key) in (str, int):
         return key
     if type(key) is tuple:

@@ -280,6 +280,10 @@ def test_predictions_that_wait_are_bounded():
     for _ in range(50):
         model.predict_one({"p": 1.0})
     assert len(model._waiting.by_sample["p", 1.0]) == 5
+    # Samples that are predicted repeatedly, one after another.
+    for t in range(50):
+        model.predict_one({"p": t // 10})
+        assert sum(map(len, model._waiting.by_sample.values())) < 10
 
 
 class Latest(base.Regressor):
@@ -429,7 +433,10 @@ def test_ids_of_rows():
     raises(ValueError, "must have the shape", lambda: predict(np.zeros(3)))
     twice = pd.DataFrame([[1, 2]], columns=["p", "p"])
     raises(ValueError, "more than once", lambda: predict(twice))
-    raises(TypeError, "id must be a string, an int", lambda: model.learn_one({}, 1.0, id=1.5))
+    time = np.datetime64(1, "ns")
+    for no_id in (1.5, time, (time,), np.timedelta64(1, "ns")):
+        with pytest.raises(TypeError, match="id must be a string, an integer or a tuple"):
+            model.learn_one({}, 1.0, id=no_id)
 
 
 SAMPLES = {
@@ -450,6 +457,12 @@ def test_equal_samples_of_all_types(kind):
         model.learn_one(x | {"a": "1"} if isinstance(x, dict) else x[["a"]], 0.0)
         assert len(model._waiting) == 1
         model.learn_one(x, 0.0)
+        assert not model._waiting
+    for large in (2**60 + 1, np.int64(2**60 + 1), np.array(2**60 + 1)):
+        model.predict_one({"a": large})
+        model.learn_one({"a": np.int64(2**60)}, 0.0)
+        assert len(model._waiting) == 1
+        model.learn_one({"a": 2**60 + 1}, 0.0)
         assert not model._waiting
     texts = rm.Calibrated(feature_extraction.BagOfWords() | naive_bayes.MultinomialNB())
     texts.predict_proba_one("a text")
@@ -477,6 +490,21 @@ def test_predictions_that_no_label_finds_are_a_warning_and_expire(delay):
         follow(model, numbers(1300), lambda model, x: model.predict_one(x), delay)
     assert len(found) == 1
     assert len(inner._waiting) <= 1001 + delay
+
+
+@pytest.mark.parametrize("other", [str, lambda t: None], ids=["text", "no id"])
+def test_ids_that_no_label_has_are_a_warning(other):
+    model = rm.Calibrated(Point())
+    for t in range(200):
+        model.predict_one({"p": t}, id=t)
+        model.learn_one({"p": t}, 1.0, id=t)
+        model.predict_one({"p": t}, id=(t,))
+    assert not model._warned
+    with pytest.warns(UserWarning, match="the same id, of the same type") as found:
+        for t in range(200, 400):
+            model.predict_one({"p": t}, id=t)
+            model.learn_one({"p": t}, 1.0, id=other(t))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])

@@ -3,7 +3,9 @@
 import copy
 import math
 import random
+import re
 
+import numpy as np
 import pytest
 from common import fed, raises, restored
 from river import base, compose, evaluate, linear_model, metrics, preprocessing
@@ -92,7 +94,7 @@ def test_what_cannot_be_learned_makes_no_model():
     keyed = of_classifiers()
     with pytest.raises(ValueError, match="feature 'user' is the key, but the sample lacks it"):
         keyed.learn_one({"a": 1.0}, 1)
-    for key in (None, 1.5, True, ["x"], (1, None)):
+    for key in (None, 1.5, True, ["x"], (1, None), np.datetime64(1, "ns")):
         with pytest.raises(TypeError, match="a key must be a string, an integer or a tuple"):
             keyed.learn_one({"user": key, "a": 1.0}, 1)
     with pytest.raises(ValueError, match="feature 'a' must be finite"):
@@ -144,18 +146,70 @@ def test_predictions_of_a_key_wait_for_their_labels(tmp_path):
     assert [len(keyed.get(user)._waiting) for user in "ab"] == [5, 5]
 
 
-def test_a_folder_with_models_of_another_kind_is_refused(tmp_path):
+def test_labels_may_come_later_than_the_first_predictions_of_a_key():
+    model, alone = (rm.Calibrated(linear_model.LinearRegression()) for _ in range(2))
+    keyed = KeyedModels("user", model)
+    raises(ValueError, "coverage must", lambda: keyed.predict_interval_one({"user": 1, "a": 1}, 2))
+    assert len(keyed) == 0
+    for t in range(400):
+        x = {"a": t / 400}
+        found = keyed.predict_interval_one(x | {"user": 1})
+        assert found == alone.predict_interval_one(x)
+        if t >= 150:
+            x, y = {"a": (t - 150) / 400}, math.sin(t)
+            keyed.learn_one(x | {"user": 1}, y)
+            alone.learn_one(x, y)
+    assert len(keyed.get(1)._waiting) == 150
+    assert not keyed.get(1)._warned
+
+
+def union_of(transformer):
+    return (transformer + compose.Select("a")) | linear_model.LinearRegression()
+
+
+# A model, a model of the same kind with other arguments, and a model of another kind.
+FOLDERS = {
+    "Pipeline(StandardScaler, LinearRegression)": (
+        preprocessing.StandardScaler() | linear_model.LinearRegression(),
+        preprocessing.StandardScaler() | linear_model.LinearRegression(l2=0.1),
+        preprocessing.MinMaxScaler() | linear_model.LinearRegression(),
+    ),
+    "Pipeline(TransformerUnion(StandardScaler, Select), LinearRegression)": (
+        union_of(preprocessing.StandardScaler()),
+        union_of(preprocessing.StandardScaler(with_std=False)),
+        union_of(preprocessing.MinMaxScaler()),
+    ),
+    "Alarms(NearestNeighborDetector)": (
+        rm.Alarms(rm.NearestNeighborDetector()),
+        rm.Alarms(rm.NearestNeighborDetector(n_neighbors=3)),
+        rm.Alarms(rm.DensityForest()),
+    ),
+    "Alarms(NearestNeighborDetector, DensityForest)": (
+        rm.Alarms([rm.NearestNeighborDetector(), rm.DensityForest()]),
+        rm.Alarms([rm.NearestNeighborDetector(), rm.DensityForest(3)]),
+        rm.Alarms([rm.NearestNeighborDetector()]),
+    ),
+    "CalibratedRegressor(LinearRegression)": (
+        rm.Calibrated(linear_model.LinearRegression()),
+        rm.Calibrated(linear_model.LinearRegression(), max_pending=5),
+        rm.Calibrated(linear_model.PARegressor()),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_folder_with_models_of_another_kind_is_refused(kind, tmp_path):
     def made(model):
         return KeyedModels("user", model, folder=str(tmp_path), trusted=True)
 
-    scaled = preprocessing.StandardScaler() | linear_model.LinearRegression()
-    first = made(scaled)
-    fed(first, [({"user": 1, "a": 1.0}, 1.0)])
-    first.flush()
-    made(preprocessing.StandardScaler() | linear_model.LinearRegression(l2=0.1))
-    other_scaler = preprocessing.MinMaxScaler() | linear_model.LinearRegression()
-    for other in (linear_model.LinearRegression(), other_scaler):
-        raises(ValueError, r"has a Pipeline\(StandardScaler, LinearReg", lambda m=other: made(m))
+    first, same, other = FOLDERS[kind]
+    keyed = made(first)
+    fed(keyed, [({"user": 1, "a": 1.0}, 1.0)])
+    keyed.flush()
+    made(same)
+    # The last step alone is another kind, too.
+    for wrong in (other, linear_model.LinearRegression()):
+        raises(ValueError, f"has a {re.escape(kind)}, but", lambda m=wrong: made(m))
 
 
 def test_a_file_of_another_key_is_refused(tmp_path):

@@ -44,6 +44,9 @@ class _Arguments:
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     """One model for each key of a stream, created from a prototype when the key first appears.
 
+    A model is created when a sample with its key is learned. If the prototype is `Calibrated`, a
+    prediction also creates the model, because the model stores its predictions.
+
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
     recently used models are ready for use. Other models are packed (pickled and compressed) in
     memory, or moved to a folder if memory is full. A model is loaded again when its key returns.
@@ -240,12 +243,14 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
+            if not self._stores:
+                asked = self._blank if model is None else model
+                return getattr(asked, name)(rest, *args, **given)
+            asked = self.model.clone() if model is None else model
+            found = getattr(asked, name)(rest, *args, **given)
             if model is None:
-                # A model without labels has no errors yet, so its predictions need not be stored.
-                blank = self._blank.clone() if self._stores else self._blank
-                return getattr(blank, name)(rest, *args, **given)
-            found = getattr(model, name)(rest, *args, **given)
-            if self._stores:
+                self._store.put(key, asked)
+            else:
                 self._store.changed(key)
             return found
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import pickle
 import secrets
 import zlib
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, ValuesView
 from pathlib import Path
 from typing import Any
 
-from river import base, compose
+from river import base
 
 from ..arguments import plain_key
 from ..files.store import load, save
@@ -35,13 +36,17 @@ def digest_of(key: Hashable) -> str:
 
 
 def kind_of(model: Any) -> str:
-    """Return the names of the classes of a model, of the steps of a pipeline, and of their models.
+    """Return the names of the classes of a model and of the models that are its arguments.
 
-    Models of the same kind may have different arguments.
+    Models of the same kind may have other arguments that differ. The steps of a pipeline are
+    arguments, too.
     """
-    parts = list(model.steps.values()) if isinstance(model, compose.Pipeline) else []
-    if isinstance(model, base.Wrapper):
-        parts = [model._wrapped_model]
+    parts = []
+    for name in inspect.signature(type(model).__init__).parameters:
+        given = getattr(model, name, None)
+        several = given.values() if isinstance(given, Mapping) else given
+        several = several if isinstance(several, (ValuesView, list, tuple)) else [given]
+        parts += [one for one in several if isinstance(one, base.Estimator)]
     inner = f"({', '.join(map(kind_of, parts))})" if parts else ""
     return type(model).__name__ + inner
 

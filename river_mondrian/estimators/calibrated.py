@@ -96,8 +96,9 @@ class Calibrated(_Wrapper):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of ids, and of different samples without ids, that wait for their labels.
-        Beyond this number, the oldest predictions are dropped.
+        Largest number of ids that wait for their labels; beyond this number, the oldest are
+        dropped. Samples without ids are dropped if they are not among the last `max_pending`
+        predictions without ids.
 
     Notes
     -----
@@ -242,7 +243,7 @@ class Calibrated(_Wrapper):
     def _claimed(self, x: Mapping[Any, Any], id: Any) -> tuple[Any, Change]:
         """Return the stored prediction of a sample or None, and a function that removes it."""
         if id is not None:
-            return self._waiting.to_claim_id(plain_key(id, "id"))
+            return self._waiting.to_claim_id(plain_key(id, "id"), self._n_learned)
         try:
             return self._waiting.to_claim(key_of(x), self._n_learned)
         except TypeError:
@@ -293,10 +294,10 @@ class Calibrated(_Wrapper):
             self._pending = None
             if stored is None and self._waiting.are_unclaimed(self._n_learned):
                 self._warn_once(
-                    f"the last {MANY_UNCLAIMED} labels belong to no stored prediction. Pass an id "
-                    "to the methods that predict and learn a sample. If a transformer changes the "
-                    "samples, write Calibrated(StandardScaler() | model). If predicted samples "
-                    "have no labels, ignore this warning"
+                    f"the last {MANY_UNCLAIMED} labels belong to no stored prediction. Pass the "
+                    "same id, of the same type, to the methods that predict and learn a sample. If "
+                    "a transformer changes the samples, write Calibrated(StandardScaler() | "
+                    "model). If predicted samples have no labels, ignore this warning"
                 )
 
     def predict_one(self, x: Mapping[Any, Any], id: Any = None, **kwargs: Any) -> Any:

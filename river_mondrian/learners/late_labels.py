@@ -13,7 +13,10 @@ are missing, and the first label belongs to the latest prediction of its sample.
 
 from __future__ import annotations
 
+import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Mapping
+from itertools import islice
 from typing import Any
 
 from ..arguments import told
@@ -23,8 +26,8 @@ from ..values import level_of, number_of
 # A prediction without an id expires after this number of labels, or after twice the longest delay
 # so far if this is more.
 LONGEST = 1000
-# Number of labels without stored predictions, and of waiting samples, that show that labels do not
-# find their predictions.
+# Number of labels without stored predictions, and of waiting ids and samples, that show that labels
+# do not find their predictions.
 MANY_UNCLAIMED = 100
 
 # Types of numbers that Python compares.
@@ -63,6 +66,11 @@ def _comparable(name: Hashable, value: Any) -> float:
     """Return a number that equal values share; NaN if the value is missing."""
     if type(value) in NUMBERS:
         return value
+    try:
+        # Unlike a float, an integer is exact.
+        return operator.index(value)
+    except TypeError:
+        pass
     number = None if isinstance(value, str) else number_of(value)
     try:
         return float(level_of(value)) if number is None else number
@@ -70,12 +78,19 @@ def _comparable(name: Hashable, value: Any) -> float:
         raise TypeError(f"feature {name!r} is {told(value)}") from None
 
 
-def _put(stored: dict[Hashable, Any], key: Hashable, value: Any, most: int) -> None:
-    """Add a value or replace the key's value, as the latest; drop the first beyond `most`."""
+def _put(stored: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+    """Add a value or replace the key's value, as the latest."""
     stored.pop(key, None)
     stored[key] = value
-    while len(stored) > most:
-        del stored[next(iter(stored))]
+
+
+def _number(entry: tuple[int, Any]) -> int:
+    return entry[0]
+
+
+def _n_learned(entry: tuple[int, Any]) -> int:
+    found: int = entry[1].n_learned
+    return found
 
 
 class WaitingPredictions:
@@ -122,12 +137,9 @@ class WaitingPredictions:
         `least` is the smallest number of predictions since. Predictions between the same two labels
         have the same age.
         """
-        chosen = entries[0]
-        for entry in entries[1:]:
-            if self.n - 1 - entry[0] >= least:
-                chosen = entry
-        oldest = chosen[1].n_learned
-        return chosen, tuple([entry for entry in entries if entry[1].n_learned >= oldest])
+        n_old = bisect_right(entries, self.n - 1 - least, key=_number)
+        chosen = entries[max(n_old - 1, 0)]
+        return chosen, entries[bisect_left(entries, chosen[1].n_learned, key=_n_learned) :]
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
         """Return a sample's prediction if there was no label since; else None."""
@@ -135,7 +147,7 @@ class WaitingPredictions:
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, most: int) -> Change:
-        """Add a prediction; beyond `most` samples, drop the sample predicted least recently.
+        """Add a prediction; drop samples that were not among the last `most` predictions.
 
         Successive calls for one sample count as one prediction, unless the same `call` is repeated.
         If `call` is None, the call may be repeated.
@@ -147,17 +159,26 @@ class WaitingPredictions:
             number, calls, entries = number - 1, calls | self.calls, entries[:-1]
         if entries and self.least is not None:
             entries = self._choose(entries, self.least)[1]
-        kept = (*[entry for entry in entries if entry[0] > number - most], (number, predicted))
+        first = number - most + 1
+        kept = (*entries[bisect_left(entries, first, key=_number) :], (number, predicted))
 
         def add() -> None:
-            _put(self.by_sample, key, kept, most)
+            _put(self.by_sample, key, kept)
+            while next(iter(self.by_sample.values()))[-1][0] < first:
+                del self.by_sample[next(iter(self.by_sample))]
             self.n, self.calls = number + 1, calls
 
         return add
 
     def to_add_id(self, key: Hashable, predicted: Any, most: int) -> Change:
         """Add or replace the prediction of an id; beyond `most` ids, drop the oldest."""
-        return lambda: _put(self.by_id, key, predicted, most)
+
+        def add() -> None:
+            _put(self.by_id, key, predicted)
+            while len(self.by_id) > most:
+                del self.by_id[next(iter(self.by_id))]
+
+        return add
 
     def to_claim(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
         """Return the prediction for a sample's label, and remove it; None if there is none."""
@@ -183,9 +204,16 @@ class WaitingPredictions:
 
         return predicted, claim
 
-    def to_claim_id(self, key: Hashable) -> tuple[Any, Change]:
+    def to_claim_id(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
         """Return the prediction for the label of an id, and remove it; None if there is none."""
-        return self.by_id.get(key), lambda: self.by_id.pop(key, None)
+        if key not in self.by_id:
+            return None, lambda: None
+
+        def claim() -> None:
+            self.by_id.pop(key, None)
+            self.n_at_claim = n_learned + 1
+
+        return self.by_id[key], claim
 
     def _expire(self, n_learned: int) -> None:
         """Drop the samples whose latest predictions are too old."""
@@ -195,7 +223,9 @@ class WaitingPredictions:
 
     def are_unclaimed(self, n_learned: int) -> bool:
         """Return whether many predictions wait and many labels have not found a prediction."""
-        if len(self.by_sample) < MANY_UNCLAIMED:
+        if len(self) < MANY_UNCLAIMED:
             return False
-        first = next(iter(self.by_sample.values()))[0][1].n_learned
+        oldest = [entries[0][1] for entries in islice(self.by_sample.values(), 1)]
+        oldest += islice(self.by_id.values(), 1)
+        first = min(predicted.n_learned for predicted in oldest)
         return n_learned - max(self.n_at_claim, first) >= MANY_UNCLAIMED
