@@ -295,6 +295,7 @@ class FeatureIndex:
         local, since it runs for each sample.
         """
         names, levels_at = self.names, self.category_places
+        nan, is_nan, ne = math.nan, math.isnan, operator.ne
         n = len(names) or -1
         has_zeros = not np.isnan(self.gaps).all()
         # The `itemgetter` of a single name does not return a tuple.
@@ -311,11 +312,17 @@ class FeatureIndex:
                     values = list(values)
                     for place in levels_at:
                         values[place] = level_of(values[place])
-                # As in `are_numbers`; besides, a missing value may count as 0.
-                total = sum(values, 0.0)
-                if type(total) is not float and not isinstance(total, np.floating):
+                # As in `are_numbers`, without the time of a call.
+                total = sum(values, nan)
+                is_float = type(total) is float
+                if not is_float and not isinstance(total, np.floating):
                     return False
-                return False if has_zeros and total != total else put(*values)
+                # A missing value may count as 0.
+                if has_zeros and (
+                    is_nan(sum(values, 0.0)) if is_float else any(map(ne, values, values))
+                ):
+                    return False
+                return put(*values)
             except (ArithmeticError, KeyError, TypeError, struct.error):
                 return False
 

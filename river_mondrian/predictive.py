@@ -151,6 +151,7 @@ class PredictiveDistribution:
         return f"{type(self).__name__}(mean={self.mean:.6g}, var={self.var:.6g})"
 
     @property
+    @quiet
     def mean(self) -> float:
         """Mean, or the centre if the mean does not exist."""
         return float(self.weights @ self.centres)
@@ -301,11 +302,11 @@ class PredictiveDistribution:
         # Inverse distribution functions are slow, so they are called once for each number of
         # degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
-        of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
-        z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
+        z = sign * _inverse_tail(few, tail)[which]
         # The quantile of the mixture is between the quantiles of the components.
         used = self.weights > 0.0
-        ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
+        at_centre = (z == 0.0) | (self.scales == 0.0)
+        ends = (self.centres + np.where(at_centre, 0.0, z * self.scales))[used]
         low, high = float(ends.min()), float(ends.max())
 
         def excess(y: float) -> float:
@@ -343,11 +344,14 @@ class PredictiveDistribution:
         """
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        low = self.quantile(0.5 - level / 2.0)
+        tail = 0.5 - level / 2.0
+        low = self.quantile(tail)
         centre = float(self.centres[0])
         if (self.centres == centre).all():
             return low, centre + (centre - low)
-        return low, self.quantile(0.5 + level / 2.0)
+        # The sum 0.5 + level / 2 could round to 1, so the mirrored distribution gives the other end.
+        parts = self.weights, -self.centres, self.scales, self.freedoms
+        return low, -PredictiveDistribution(*parts).quantile(tail)
 
     @quiet
     def crps(self, y: float) -> float:
@@ -396,6 +400,7 @@ class PredictiveDistribution:
         total = 2.0 * integral(math.asinh(FARTHEST * scale / least), 2)
         return total + away - 2.0 * integral(math.asinh(away / least), 1)
 
+    @quiet
     def sample(self, seed: int | np.random.Generator | None = None) -> float:
         """Draw a random value of the target.
 
@@ -432,6 +437,23 @@ class PredictiveDistribution:
         raise TypeError("a predicted distribution cannot be updated: the model learns")
 
     revert = update
+
+
+def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
+    """Return the quantile at a probability of at most 0.5, for each number of degrees of freedom.
+
+    SciPy's function is infinite in extreme tails. For w = v / (v + z^2), the tail is a series in w,
+    of which only the first term matters there: w^(v/2) / (v B(v/2, 1/2)).
+    """
+    if tail == 0.5:
+        return np.zeros(len(freedoms))
+    v = np.minimum(freedoms, 1e9)
+    found = scipy.special.stdtrit(v, tail)
+    far = np.exp(-(np.log(v) + scipy.special.betaln(v / 2.0, 0.5) + math.log(tail)) / v)
+    # The square of `far`, which is 1 / w, could overflow.
+    expanded = -np.sqrt(v) * np.sqrt(far - 1.0) * np.sqrt(far + 1.0)
+    found = np.where(np.isfinite(found), found, expanded)
+    return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), found)
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:

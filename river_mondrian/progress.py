@@ -29,8 +29,11 @@ def is_terminal() -> bool:
 
 def show(text: str, end: str = "\n", file: Any = None) -> None:
     """Write text to stderr or a file; a closed or full file or a broken pipe stops no work."""
-    with contextlib.suppress(Exception):
-        print(text, end=end, file=file or sys.stderr, flush=True)
+    file = file or sys.stderr
+    # Without a file, `print` would write to stdout.
+    if file is not None:
+        with contextlib.suppress(Exception):
+            print(text, end=end, file=file, flush=True)
 
 
 class Progress:

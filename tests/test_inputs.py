@@ -26,6 +26,8 @@ from river import base, compose, feature_extraction, feature_selection, preproce
 from test_contract import MODELS
 
 import river_mondrian as rm
+from river_mondrian import inputs, samples
+from river_mondrian.learners import conformal
 from river_mondrian.distributed.keyed import KeyedClassifier
 
 
@@ -75,6 +77,19 @@ def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("first", [(), (0.5,)], ids=["alone", "after a float"])
+def test_reading_large_numbers_of_low_precision_does_not_warn(kind, first):
+    x = dict(enumerate([*first, *[np.finfo(kind).max] * 3]))
+    reader = samples.SampleReader()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for missing in ("unknown", "zero"):
+            index = inputs.FeatureIndex(missing).with_more(dict.fromkeys(x, 0.0))
+            assert index.pack(x) == np.array([*x.values()], dtype=float).tobytes()
+        reader.read_sparse(x)
+
+
 def test_answers_do_not_depend_on_how_numpy_reports_errors(model):
     """A program may call `numpy.seterr`, such as for its own sums."""
     x, names = {"a": 0.3, "b": 1e30}, ["explain_one", "feature_importances", "widths", "debug_one"]
@@ -89,6 +104,8 @@ def test_answers_do_not_depend_on_how_numpy_reports_errors(model):
         assert answers() == expected
         learn(model, {"a": 0.1, "b": None, "c": 1e-30})
         learn(model, {"a": 0.1, "b": 1e30, "c": 1e-30})
+        learn(model, {"a": 1e-42, "b": 1.0})
+        assert np.isfinite(conformal.cuts_of(np.zeros(9))).any()
 
 
 DENSITIES = {

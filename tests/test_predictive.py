@@ -10,7 +10,7 @@ from common import fed, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import proba
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
@@ -178,9 +178,33 @@ def test_points_and_tiny_scales_have_all_methods(name):
             assert 0.0 <= law.cdf(y) <= 1.0
         low, high = law.interval(0.9)
         assert low <= law.median <= high
+        assert repr(law) and not math.isnan(law.sample(0))
     if name.endswith("point"):
         assert law.crps(4.0) == 1.0 and law.crps(3.0) == 0.0
         assert (low, high, law.sample()) == (3.0, 3.0, 3.0)
+
+
+@pytest.mark.parametrize("v", [3.0, 5.0, 50.0, 200.0])
+@pytest.mark.parametrize("tail", [1e-300, 1e-308, 5e-324])
+def test_extreme_quantiles_of_t_distributions(v, tail):
+    """The logarithm of the tail is exact in terms of a hypergeometric function."""
+    z = rm.PredictiveDistribution(ONE, 0 * ONE, ONE, v * ONE).quantile(tail)
+    assert z < 0.0
+    far, a = math.hypot(1.0, z / math.sqrt(v)), v / 2.0
+    w = far**-2
+    found = -v * math.log(far) + 0.5 * math.log1p(-w) - special.betaln(a, 0.5) - math.log(v)
+    found += math.log(special.hyp2f1(a + 0.5, 1.0, a + 1.0, w))
+    assert found == pytest.approx(math.log(tail), rel=1e-6)
+    for name in ("t point", "point and t"):
+        assert LAWS[name].quantile(tail) <= 3.0
+
+
+def test_the_widest_interval():
+    level = math.nextafter(1.0, 0.0)
+    assert LAWS["points"].interval(level) == (3.0, 5.0)
+    law = rm.PredictiveDistribution(TWO, np.array([-4.0, 4.0]), ONE.repeat(2))
+    low, high = law.interval(level)
+    assert low == pytest.approx(-high) and low == law.quantile(0.5 - level / 2.0)
 
 
 def test_the_score_of_a_point_and_a_distribution():

@@ -211,3 +211,9 @@ def test_a_failing_bar_stops_no_work(bars, monkeypatch):
     model.learn_many(*arguments(model), progress=True)
     assert model.n_samples == N
     assert bars[0].disable
+
+
+def test_programs_without_stderr_write_nothing_to_stdout(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    rm.progress.show("text")
+    assert capsys.readouterr().out == ""
