@@ -349,7 +349,7 @@ class PredictiveDistribution:
         centre = float(self.centres[0])
         if (self.centres == centre).all():
             return low, centre + (centre - low)
-        # The sum 0.5 + level / 2 could round to 1, so the mirrored distribution gives the other end.
+        # The sum 0.5 + level / 2 could round to 1, so mirror the distribution for the other end.
         parts = self.weights, -self.centres, self.scales, self.freedoms
         return low, -PredictiveDistribution(*parts).quantile(tail)
 
