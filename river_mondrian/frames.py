@@ -420,7 +420,8 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         if like.implementation.is_polars() and _are_objects(values):
             import polars
 
-            return polars.Series(name, values, dtype=polars.Object)
+            # If the first value were a member of an enum, polars would take the members' values.
+            return polars.Series(name, [(), *values], dtype=polars.Object)[1:]
         return dataframe.to_native_series(values, name=name, like=like)
     if isinstance(values, np.ndarray):
         return values
@@ -438,7 +439,15 @@ def _are_objects(values: Any) -> bool:
     """Return whether a typed column of polars or pyarrow would refuse or change the values."""
     if isinstance(values, np.ndarray):
         return False
-    kinds = {type(value.item() if isinstance(value, np.generic) else value) for value in values}
+    # Items of NumPy's times could be integers or less precise.
+    kinds = {
+        type(
+            value.item()
+            if isinstance(value, np.generic) and value.dtype.kind not in "mM"
+            else value
+        )
+        for value in values
+    }
     kinds.discard(type(None))
     is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
     return len(kinds) > 1 or is_large or not kinds <= _TYPED

@@ -304,13 +304,12 @@ class Model(ClonesWhole):
         }
 
     def __repr__(self) -> str:
-        # River's `__repr__` shows the arguments of River's models only.
-        shown = super().__repr__()
+        # River's `__repr__` fails if the rests of a subclass have other names, as in `*a, **k`.
+        shown = ""
         for name, value in self._arguments().items():
-            if isinstance(value, Model):
-                inner = repr(value).replace("\n", "\n  ")
-                shown = shown.replace(f"\n  {name}={value}\n", f"\n  {name}={inner}\n")
-        return shown
+            text = getattr(value, "__name__", None) or repr(value)
+            shown += f"\n{name}={text}".replace("\n", "\n  ")
+        return f"{type(self).__name__} ({shown}\n)" if shown else f"{type(self).__name__} ()"
 
     def _made_anew(self) -> Self:
         """Return a new model with the same argument objects."""

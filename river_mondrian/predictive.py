@@ -349,7 +349,7 @@ class PredictiveDistribution:
         centre = float(self.centres[0])
         if (self.centres == centre).all():
             return low, centre + (centre - low)
-        # The sum 0.5 + level / 2 could round to 1, so the mirrored distribution gives the other end.
+        # The sum 0.5 + level / 2 could round to 1, so mirror the distribution for the other end.
         parts = self.weights, -self.centres, self.scales, self.freedoms
         return low, -PredictiveDistribution(*parts).quantile(tail)
 
@@ -442,8 +442,8 @@ class PredictiveDistribution:
 def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     """Return the quantile at a probability of at most 0.5, for each number of degrees of freedom.
 
-    SciPy's function is infinite in extreme tails. For w = v / (v + z^2), the tail is a series in w,
-    of which only the first term matters there: w^(v/2) / (v B(v/2, 1/2)).
+    SciPy's function is infinite in extreme tails. With w = v / (v + z^2), the tail is a series in w.
+    Only its first term matters there: w^(v/2) / (v B(v/2, 1/2)).
     """
     if tail == 0.5:
         return np.zeros(len(freedoms))

@@ -202,7 +202,9 @@ class SampleReader:
         if self._is_shifted:
             self._shift(places, numbers)
         kept = numbers != 0.0
-        return places[kept], numbers[kept].astype(np.float32)
+        # Tiny numbers become 0.
+        with np.errstate(under="ignore"):
+            return places[kept], numbers[kept].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Add a frame's new features, in the order in which `add` would add them row by row."""

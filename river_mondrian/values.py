@@ -54,14 +54,17 @@ def number_of(value: Any) -> float | None:
 def are_numbers(values: Iterable[Any]) -> bool:
     """Return whether packed values are numbers: packing turns some times into whole numbers.
 
-    A sum of numbers and of such times is a time, or raises a TypeError.
+    A sum of numbers and of such times is a time, or raises a TypeError. The sum begins with NaN, so
+    sums in half precision do not overflow.
     """
-    total = sum(values, 0.0)
+    total = sum(values, math.nan)
     return type(total) is float or isinstance(total, np.floating)
 
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN or a missing value of NumPy or pandas."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if value is None or (isinstance(value, (float, np.floating)) and value != value):
         return True
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -94,8 +97,8 @@ class Level(float):
 def level_of(value: Any) -> float:
     """Return the level for a value of a category; a missing value becomes NaN.
 
-    A level is text, a number, a date, a time, a span, an interval, a member of an enum, or a tuple
-    of these. Equal numbers of all types are one level, as are equal times.
+    A level is text, a number, a date, a time, a span, a period, an interval, a member of an enum,
+    or a tuple of these. Equal numbers of all types are one level, as are equal times.
 
     Raises
     ------
@@ -137,6 +140,8 @@ def _encoded(value: Any) -> bytes:
         kind, parts = "tuple", value
     elif pandas is not None and isinstance(value, pandas.Interval):
         kind, parts = f"interval {value.closed}", (value.left, value.right)
+    elif pandas is not None and isinstance(value, pandas.Period):
+        kind, parts = "period", (value.freqstr, value.ordinal)
     elif (text := _time(value)) is not None:
         return text.encode()
     elif isinstance(value, enum.Enum) and not isinstance(value, numbers.Number):
@@ -182,7 +187,7 @@ def _attoseconds(span: datetime.timedelta) -> int:
 
 def _number(value: Any) -> str:
     """Return the text of a number, a fraction of integers; raise TypeError for other values."""
-    if isinstance(value, decimal.Decimal) and abs(value.adjusted()) > _LARGEST_EXPONENT:
+    if isinstance(value, decimal.Decimal) and value and abs(value.adjusted()) > _LARGEST_EXPONENT:
         raise TypeError(f"the exponent of {value!r} is too large")
     try:
         return f"number {operator.index(value):x}/1"

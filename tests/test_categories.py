@@ -25,7 +25,7 @@ import river_mondrian as rm
 from river_mondrian.inputs import FeatureIndex
 from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian.transforms import Categories, place_of
-from river_mondrian.values import level_of
+from river_mondrian.values import level_of, number_of
 
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
@@ -238,6 +238,9 @@ EQUAL = [
     [datetime.timedelta(hours=36), pd.Timedelta("36h"), np.timedelta64(36, "h")],
     [pd.Interval(0, 1), pd.Interval(0.0, 1.0, "right")],
     [pd.Interval(0, 1, "left")],
+    [pd.Period("2024-05", "M"), pd.Period("2024-05-06", "M")],
+    [pd.Period("2024-05-01", "D")],
+    [0, 0.0, decimal.Decimal("0E-20000")],
     [pd.Interval(pd.Timestamp(DAY), pd.Timestamp(DAY) + pd.Timedelta(1))],
     [Color.RED],
     [Color.BLUE],
@@ -254,6 +257,13 @@ def test_equal_values_are_one_level_and_others_are_not():
     for group, own in zip(EQUAL, codes, strict=True):
         assert len(set(own)) == 1, group
     assert len({own[0] for own in codes}) == len(EQUAL)
+
+
+@pytest.mark.parametrize("gap", [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT")], ids=str)
+def test_arrays_without_axes_may_be_missing(gap):
+    for kind in {object, np.array(gap).dtype}:
+        value = np.array(gap, dtype=kind)
+        assert math.isnan(level_of(value)) and math.isnan(number_of(value))
 
 
 def test_levels_are_the_same_in_every_process():

@@ -210,6 +210,15 @@ def test_shown_with_all_arguments(name):
     assert str(model) == type(model).__name__
 
 
+def test_subclasses_are_shown_whatever_the_names_of_their_rests():
+    class Mine(rm.MondrianForestClassifier):
+        def __init__(self, mine=1, *a, **k):
+            super().__init__(*a, **k)
+            self.mine = mine
+
+    assert repr(Mine(2, 3)).startswith("Mine (\n  mine=2\n  n_estimators=3\n  ")
+
+
 def test_shown_within_a_pipeline():
     scaler = preprocessing.StandardScaler()
     model = scaler | rm.OGDClassifier(rm.IsolationFeatures(n_cells=23))

@@ -4,6 +4,7 @@ import collections
 import copy
 import datetime
 import decimal
+import enum
 import gc
 import inspect
 import math
@@ -26,9 +27,10 @@ from river import base, compose, feature_extraction, feature_selection, preproce
 from test_contract import MODELS
 
 import river_mondrian as rm
-from river_mondrian import inputs, samples
-from river_mondrian.learners import conformal
 from river_mondrian.distributed.keyed import KeyedClassifier
+from river_mondrian.inputs import FeatureIndex
+from river_mondrian.learners import conformal
+from river_mondrian.samples import SampleReader
 
 
 def learn(model, x, y=1):
@@ -81,11 +83,11 @@ def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
 @pytest.mark.parametrize("first", [(), (0.5,)], ids=["alone", "after a float"])
 def test_reading_large_numbers_of_low_precision_does_not_warn(kind, first):
     x = dict(enumerate([*first, *[np.finfo(kind).max] * 3]))
-    reader = samples.SampleReader()
+    reader = SampleReader()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for missing in ("unknown", "zero"):
-            index = inputs.FeatureIndex(missing).with_more(dict.fromkeys(x, 0.0))
+            index = FeatureIndex(missing).with_more(dict.fromkeys(x, 0.0))
             assert index.pack(x) == np.array([*x.values()], dtype=float).tobytes()
         reader.read_sparse(x)
 
@@ -459,10 +461,13 @@ def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_fra
 
 
 ZONED = datetime.datetime(2024, 5, 6, tzinfo=datetime.UTC)
+Word = enum.Enum("Word", ["A", "B"])
+TIMES = [(np.timedelta64(1, "ns"), np.timedelta64(2, "ns"))]
+TIMES += [(np.datetime64("2024-05-06", "ns"), np.datetime64("2024-05-07", "ns"))]
 LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1), (ZONED,)]
 
 
-@pytest.mark.parametrize("labels", LABELS, ids=repr)
+@pytest.mark.parametrize("labels", [*LABELS, *TIMES, (Word.A, Word.B)], ids=repr)
 @pytest.mark.parametrize("make", [pl.DataFrame, pa.table, pd.DataFrame, None])
 def test_frames_get_their_labels_back(make, labels):
     """A column holds the labels themselves, or the call is refused before it predicts."""

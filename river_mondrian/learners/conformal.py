@@ -443,7 +443,9 @@ def cuts_of(scores: rec.Floats) -> rec.Floats:
     if len(known):
         quantiles = known[np.arange(1, N_BINS) * len(known) // N_BINS]
         values, n = np.unique(quantiles, return_counts=True)
-        both = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
+        # Next to 0 is a subnormal number, which NumPy may report as an underflow.
+        with np.errstate(under="ignore"):
+            both = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
         found[: len(both)] = both
     return found
 
