@@ -442,8 +442,8 @@ class PredictiveDistribution:
 def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     """Return the quantile at a probability of at most 0.5, for each number of degrees of freedom.
 
-    SciPy's function is infinite in extreme tails. With w = v / (v + z^2), the tail is a series in w.
-    Only its first term matters there: w^(v/2) / (v B(v/2, 1/2)).
+    SciPy's function is infinite in extreme tails. With w = v / (v + z^2), the tail is a series in
+    w. Only its first term matters there: w^(v/2) / (v B(v/2, 1/2)).
     """
     if tail == 0.5:
         return np.zeros(len(freedoms))
