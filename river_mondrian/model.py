@@ -13,6 +13,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
@@ -307,7 +308,9 @@ class Model(ClonesWhole):
         # River's `__repr__` fails if the rests of a subclass have other names, as in `*a, **k`.
         shown = ""
         for name, value in self._arguments().items():
-            text = getattr(value, "__name__", None) or repr(value)
+            text = f'"{value}"' if isinstance(value, str) else repr(value)
+            if isinstance(value, FunctionType):
+                text = value.__name__
             shown += f"\n{name}={text}".replace("\n", "\n  ")
         return f"{type(self).__name__} ({shown}\n)" if shown else f"{type(self).__name__} ()"
 
