@@ -167,6 +167,21 @@ def distance_to_inputs(
     return _sum(builder, total)
 
 
+def scale_inputs(
+    context: Any, builder: Any, inputs: Any, offsets: Any, factors: Any, out: Any, n: Any
+) -> None:
+    """Write the scaled values of at least BLOCK inputs."""
+    inputs, offsets, factors, out = (
+        address_in(builder, array) for array in (inputs, offsets, factors, out)
+    )
+
+    def write(d: Any, repeated: Any) -> None:
+        values = _scaled(builder, inputs, offsets, factors, d)
+        builder.store(values, _place(builder, out, d), align=_ALIGNMENT)
+
+    _blocks(builder, n, write)
+
+
 class _Points:
     """A sample and the points of a batch."""
 

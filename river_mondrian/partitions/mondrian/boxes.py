@@ -148,11 +148,24 @@ def value_in(point: Point, source: Source, d: int) -> float:
     return scaled(raw, source.offsets[d], source.factors[d])
 
 
+@lowered(box_vectors.scale_inputs)
+def _scale_inputs(
+    inputs: Float64s, offsets: Float64s, factors: Float64s, out: Float32s, n: int
+) -> None:
+    """Write the scaled values of at least BLOCK inputs."""
+    for d in range(n):
+        out[d] = scaled(inputs[d], offsets[d], factors[d])
+
+
 @link_by_name
 def read_values(forest: Forest, tree: Tree, point: Point, out: Float32s) -> None:
     """Write a stored point's values in a tree, one for each dimension in the capacity."""
-    source = source_of(forest, tree)
-    for d in range(forest.dim_capacity):
+    capacity, source = forest.dim_capacity, source_of(forest, tree)
+    if capacity >= BLOCK and source.is_scaled == 1:
+        inputs = forest.inputs_in(point)
+        _scale_inputs(inputs, source.offsets, source.factors, out, capacity)
+        return
+    for d in range(capacity):
         out[d] = value_in(point, source, d)
 
 
