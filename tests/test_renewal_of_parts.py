@@ -17,7 +17,7 @@ from river_mondrian.partitions.mondrian import widths
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Move a check of widths before sample 4,096, so that a renewal is in progress there."""
-    monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
+    monkeypatch.setattr(widths, "CHECK_RATIO", 1.4)
 
 
 def stream(model, n, category=False, seed=0):
@@ -72,7 +72,7 @@ def test_parts_that_do_not_follow_one_another():
 @pytest.mark.parametrize("name", ["classes", "drawn directions"])
 @pytest.mark.parametrize("first, n_trees", [(0, 1), (1, 3), (3, 2)])
 def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_trees, monkeypatch):
-    monkeypatch.setattr(widths, "LOOK_RATIO", 1.5)
+    monkeypatch.setattr(widths, "CHECK_RATIO", 1.5)
     model, rows = begun(name, 512)
     part = united(divided(model, test_parts.N_TREES)[first : first + n_trees])
     told = history(stream(model, 768)[0].to_numpy().tolist(), test_parts.N_TREES)

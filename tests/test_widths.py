@@ -78,7 +78,7 @@ def answers(model, own="plain"):
 
 
 def is_renewing(model):
-    return bool(model._trees.forest.is_renewing)
+    return bool(model._trees.forest.renewal.is_running)
 
 
 # Distributions of the shapes of trees.
@@ -246,7 +246,7 @@ def test_plain_points_have_the_values_of_their_inputs(kind, seed, factor, offset
     X, y = wild(seed, factor, offset)
     model = learned(make(kind, n_estimators=1), X, y)
     trees = model._trees
-    assert not is_renewing(model) and trees.forest.renewed > 0
+    assert not is_renewing(model) and trees.forest.renewal.began_at > 0
     np.testing.assert_array_equal(trees.reader.column("points", "inputs"), X)
     offsets, factors = trees.current_scaling[:, :3]
     expected = np.clip((X - offsets) * factors, -1e30, 1e30).astype(np.float32)
@@ -303,7 +303,7 @@ def test_points_have_the_values_of_their_inputs(which, seed, factor, offset):
         size = np.nan_to_num(np.abs(X[:end])).max(axis=0) @ model._trees.scalings[:, 1, :3].T
         assert_values(model, X[:end], atol=2.0**-50 * size.max() * 3.0 if is_sum else 0.0)
         start = end
-    assert not is_renewing(model) and model._trees.forest.renewed > 0
+    assert not is_renewing(model) and model._trees.forest.renewal.began_at > 0
 
 
 @pytest.mark.parametrize("kind, own", OF_EXACT[-2:])

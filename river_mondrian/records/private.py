@@ -50,18 +50,19 @@ REQUIRED = {
     "runtime.nrt.rtsys": "memory that kernels allocate, before the first kernel is loaded",
 }
 
+# The passes that kernels need, in the order in which they run. Closures, NumPy's overloads, array
+# expressions and branches on constants need others.
+PASSES_BEFORE_LOWERING = (
+    *("core.compiler.TranslateByteCode", "core.compiler.FixupArgs"),
+    *("core.compiler.IRProcessing", "core.compiler.GenericRewrites"),
+    *("core.compiler.InlineInlinables", "core.compiler.ReconstructSSA"),
+    *("core.compiler.NopythonTypeInference", "core.compiler.PreLowerStripPhis"),
+)
+LAST_PASS = "core.compiler.NoPythonBackend"
+
 PASSES = {
-    **dict.fromkeys(
-        [
-            *("core.compiler.TranslateByteCode", "core.compiler.FixupArgs"),
-            *("core.compiler.IRProcessing", "core.compiler.GenericRewrites"),
-            *("core.compiler.InlineInlinables", "core.compiler.ReconstructSSA"),
-            *("core.compiler.NopythonTypeInference", "core.compiler.PreLowerStripPhis"),
-        ],
-        "the passes that kernels need; closures, NumPy's overloads, array expressions and "
-        "branches on constants need others",
-    ),
-    "core.compiler.NoPythonBackend": "the last pass",
+    **dict.fromkeys(PASSES_BEFORE_LOWERING, "a pass before the generation of code"),
+    LAST_PASS: "the last pass",
     "core.typed_passes.NativeLowering": "the pass that generates code",
     "core.lowering.Lower": "own generation of code",
     **dict.fromkeys(("incref", "decref"), "records and arrays have no reference counts"),
@@ -310,12 +311,11 @@ def pipeline(kind: str, after_parsing: Any) -> Any:
             one.run_pass(state)
 
     found = Manager(kind)
-    last = "core.compiler.NoPythonBackend"
-    for name in [name for name in PASSES if name.startswith("core.compiler.") and name != last]:
+    for name in PASSES_BEFORE_LOWERING:
         found.add_pass(look_up(name))
         if name == "core.compiler.IRProcessing":
             found.add_pass(after_parsing)
-    for one in (_lowerings()[kind], look_up(last)):
+    for one in (_lowerings()[kind], look_up(LAST_PASS)):
         found.add_pass(one)
     found.finalize()
     return found

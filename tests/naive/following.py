@@ -9,11 +9,11 @@ from collections import Counter
 from .ranges import quantile, robust_range
 
 WARM_UP = 256
-LOOKED_AT, MEASURED = 256, 1024
+N_CHECKED, N_MEASURED = 256, 1024
 FENCE, NEAR_FENCE = 100.0, 10.0
 FACTOR, FACTOR_OF_SPREAD = 2.0, 1.7
 EVIDENCE = 1 / 32
-LOOK_RATIO = 1.5
+CHECK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 POINTS_PER_SAMPLE_AND_TREE = 4
 
@@ -72,24 +72,24 @@ def found_widths(rows, widths, n_before):
 
     The old widths `widths` were computed from `n_before` samples.
     """
-    if not any(is_over for _, is_over in found_by(rows, widths, n_before, LOOKED_AT)):
+    if not any(is_over for _, is_over in found_by(rows, widths, n_before, N_CHECKED)):
         return widths
-    return [new for new, _ in found_by(rows, widths, n_before, MEASURED)]
+    return [new for new, _ in found_by(rows, widths, n_before, N_MEASURED)]
 
 
 def history(rows, n_trees):
     """Return the widths of each tree after each sample of a stream, after the warm-up."""
     widths = [width_of(column, FENCE) for column in zip(*rows[:WARM_UP], strict=True)]
     of_trees = [widths] * n_trees
-    target, turn, taken, next_look, begun = None, 0, 0, math.ceil(LOOK_RATIO * WARM_UP), 0
+    target, turn, taken, next_check, begun = None, 0, 0, math.ceil(CHECK_RATIO * WARM_UP), 0
     told = [list(of_trees)]
     for n in range(WARM_UP, len(rows)):
-        if n >= next_look:
+        if n >= next_check:
             found = found_widths(rows[:n], widths, begun or WARM_UP)
             if found != widths:
-                target, turn, taken, next_look, begun = found, 0, 0, math.inf, n
+                target, turn, taken, next_check, begun = found, 0, 0, math.inf, n
             else:
-                next_look = n + math.ceil((LOOK_RATIO - 1.0) * n)
+                next_check = n + math.ceil((CHECK_RATIO - 1.0) * n)
         learned = n + 1
         if target is not None:
             taken = min(taken + POINTS_PER_SAMPLE_AND_TREE * n_trees, learned)
@@ -97,7 +97,7 @@ def history(rows, n_trees):
                 of_trees = [*of_trees[:turn], target, *of_trees[turn + 1 :]]
                 turn, taken = turn + 1, 0
             if turn == n_trees:
-                next_look = max(learned, int(RENEWAL_RATIO * begun))
+                next_check = max(learned, int(RENEWAL_RATIO * begun))
                 widths, target = target, None
         told.append(list(of_trees))
     return told

@@ -303,15 +303,21 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     """Refuse restored trees in which a renewal of widths has an invalid state."""
     forest = owner.shared[0]
     bounds("scaling", 0, int(owner.renews))
-    bounds("is_renewing", 0, int(owner.renews))
-    is_bound = forest.may_forget() and forest.is_renewing
-    bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
+    renewal = forest.renewal
+    is_bound = forest.may_forget() and renewal.is_running
+    most_spare = forest.n_points if is_bound else forest.n_samples
+    looks = not renewal.is_running and owner.renews and not owner.is_warming_up
+    least_check = 0 if looks else constants.NEVER
+    for name, least, most in (
+        ("is_running", 0, int(owner.renews)),
+        ("n_spare_points", 0, most_spare),
+        ("tree", 0, forest.n_all_trees - renewal.is_running),
+        ("began_at", 0, forest.n_samples),
+        ("next_check", least_check, constants.NEVER),
+    ):
+        check_number("the renewal", name, getattr(renewal, name), least, most)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
-    bounds("renewed", 0, forest.n_all_trees - 1 if forest.is_renewing else forest.n_all_trees)
-    bounds("renewed_at_sample", 0, forest.n_samples)
-    looks = not forest.is_renewing and owner.renews and not owner.is_warming_up
-    bounds("next_look", 0 if looks else constants.NEVER, constants.NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
         refuse(owner, "slot", slots.tolist(), "but each tree has another slot")

@@ -30,5 +30,5 @@ UNLIMITED = 2**62
 # `version` of a forest during a change.
 CLOSED = 0
 
-# `next_look` of a forest whose widths are not checked, and `next_fit` after the warm-up.
+# `Renewal.next_check` of a forest whose widths are not checked, and `next_fit` after the warm-up.
 NEVER = 2**62

@@ -157,12 +157,9 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 
 @helper
-def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> None:
-    """Add point `p` to a leaf. With `counts`, call `count_point` even if leaves list points."""
-    keeps = forest.keeps_points(tree)
-    if counts or not keeps:
-        tree.nodes.row(j).count_point(forest, tree, t, forest.points.row(p))
-    if keeps:
+def _add_to_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
+    """Add point `p` to a leaf's list of points, or only to its box, without counting the point."""
+    if forest.keeps_points(tree):
         sampling.put_point(forest, tree, j, p)
     else:
         sampling.grow_leaf(forest, tree, j, p)
@@ -185,7 +182,9 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
         sampling.grow_leaf(forest, tree, j, q)
     if not paused:
         node.dim = COMPLETE
-    _join(forest, tree, t, j, p, False)
+    if not forest.keeps_points(tree):
+        node.count_point(forest, tree, t, forest.points.row(p))
+    _add_to_leaf(forest, tree, j, p)
     sampling.link_to_parent(tree, j)
 
 
@@ -219,7 +218,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     if may_split and _cuts_off(forest, tree, t, ref, p):
         return True
     node.dim = COMPLETE
-    _join(forest, tree, t, ref, p, True)
+    node.count_point(forest, tree, t, point)
+    _add_to_leaf(forest, tree, ref, p)
     return True
 
 
@@ -449,11 +449,11 @@ def must_wait(forest: Forest) -> bool:
     """Return whether the next sample needs room for its point, new ranges or a check of widths.
 
     During the warm-up, ranges are computed again when the number of samples has doubled. Later,
-    widths are checked at `next_look`.
+    widths are checked at `Renewal.next_check`.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
-    return n + 1 == forest.next_fit or forest.n_samples >= forest.next_look or lacks_room
+    return n + 1 == forest.next_fit or forest.n_samples >= forest.renewal.next_check or lacks_room
 
 
 @always_inline
@@ -465,15 +465,15 @@ def count_walked(forest: Forest) -> None:
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
-    if forest.is_renewing == 1:
-        forest.owed = forest.owed + n
+    if forest.renewal.is_running == 1:
+        forest.renewal.n_owed = forest.renewal.n_owed + n
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
             for p in range(forest.first_walking, forest.first_walking + n):
                 forgetting.link_arrivals(forest, forest.last_arrival, p)
                 forgetting.link_arrivals(forest, p, NONE)
         forest.n_points = forest.n_points + n
-        is_steady = forest.next_fit == NEVER and forest.is_renewing == 0
+        is_steady = forest.next_fit == NEVER and forest.renewal.is_running == 0
         if forest.max_splits != UNLIMITED and is_steady:
             forest.is_full = 1
             for t in range(forest.n_trees):
@@ -503,10 +503,10 @@ def count(forest: F) -> None:
 
 
 @kernel
-def end_warm_up(forest: F, next_look: int) -> None:
+def end_warm_up(forest: F, next_check: int) -> None:
     """End the warm-up, and set the number of samples at the first check of widths."""
     forest.next_fit = NEVER
-    forest.next_look = next_look
+    forest.renewal.next_check = next_check
     count_walked(forest)
 
 

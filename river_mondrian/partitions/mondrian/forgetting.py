@@ -532,10 +532,10 @@ def forget_equal(forest: F) -> int:
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)
-    if forest.is_renewing == 1 and hole < forest.taken:
-        last = forest.taken - 1
+    if forest.renewal.is_running == 1 and hole < forest.renewal.n_spare_points:
+        last = forest.renewal.n_spare_points - 1
         _move_to(forest, last, hole)
-        forest.taken = last
+        forest.renewal.n_spare_points = last
         hole = last
     last = forest.n_points - 1
     _move_to(forest, last, hole)

@@ -347,6 +347,28 @@ class Tree(rec.Record):
         """Set the fields that the subclass adds, before this redrawn tree replaces `old`."""
 
 
+class Renewal(rec.Record):
+    """A renewal of widths: trees are redrawn with the other scaling (see `widths`)."""
+
+    EMBEDDED = True
+
+    # Whether trees are being redrawn.
+    is_running: rec.Int64 = rec.stored(rec.Bounds(0, 1))
+    # The numbers of samples at the next check of widths, and at the start of the last renewal.
+    next_check: rec.Int64
+    began_at: rec.Int64
+    # In exact forests: the index, in the whole forest, of the tree that is being redrawn, and the
+    # number of points in the spare tree, which replaces the tree.
+    tree: rec.Int64
+    n_spare_points: rec.Int64
+    # Number of learned samples whose share of this work has not been done, and whether the spare
+    # tree is being extended.
+    n_owed: rec.Int64 = rec.transient()
+    is_extending: rec.Int64 = rec.transient()
+    # In adaptive forests: whether the trees are scheduled to be rebuilt.
+    is_scheduled: rec.Int64 = rec.stored(rec.Bounds(0, 1))
+
+
 class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
@@ -379,7 +401,7 @@ class Forest(rec.Record):
     ] = rec.entry()
     write_columns: Callable[[rec.Record, rec.Float32s, rec.Float64s], int] = rec.entry()
     write_spare_column: Callable[[rec.Record, int], int] = rec.entry()
-    do_owed: Callable[[rec.Record], int] = rec.entry()
+    continue_renewal: Callable[[rec.Record], int] = rec.entry()
     # Number of words of a node's row.
     node_words: rec.Int64 = rec.derived()
     # Number of dimensions that trees cut, and capacity for dimensions.
@@ -432,18 +454,7 @@ class Forest(rec.Record):
     # current scaling. During a renewal of widths, trees are redrawn with the other scaling.
     scalings: rec.Float64s
     scaling: rec.Int64
-    is_renewing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # The index, in the whole forest, of the tree that is being redrawn, and the number of points in
-    # the spare tree.
-    renewed: rec.Int64
-    taken: rec.Int64
-    # The numbers of samples at the next check of widths, and at the last renewal.
-    next_look: rec.Int64
-    renewed_at_sample: rec.Int64
-    # Number of learned samples whose share of the renewal's work has not been done, and whether the
-    # spare tree is being extended.
-    owed: rec.Int64 = rec.transient()
-    is_taking: rec.Int64 = rec.transient()
+    renewal: Renewal
     # Projections of inputs on cut directions, if there are directions.
     oblique: ObliqueTransform
     # Places of levels in trees, if there are categories.
@@ -497,11 +508,11 @@ class Forest(rec.Record):
 
         For a tree of another part, the index is out of range.
         """
-        return self.renewed - self.first_tree
+        return self.renewal.tree - self.first_tree
 
     def draws(self) -> bool:
         """Return whether a tree of this part is being redrawn."""
-        return self.is_renewing == 1 and 0 <= self.turn() < self.n_trees
+        return self.renewal.is_running == 1 and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
         """Return the number of trees with nodes, including the spare tree during a redraw."""
@@ -525,7 +536,7 @@ class Forest(rec.Record):
 
     def n_holding(self, p: int) -> int:
         """Return the number of trees that contain a point, including the spare tree."""
-        return self.n_trees + (1 if self.draws() and p < self.taken else 0)
+        return self.n_trees + (1 if self.draws() and p < self.renewal.n_spare_points else 0)
 
     def lists_points(self) -> bool:
         """Return whether leaves have lists of their points. A subclass may override this method."""

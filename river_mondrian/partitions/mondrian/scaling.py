@@ -73,11 +73,11 @@ def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
     capacity, oblique, own = forest.dim_capacity, forest.oblique, forest.scaling
     if oblique:
         oblique.prepare(oblique, inputs, own, 0)
-        if forest.is_renewing == 1:
+        if forest.renewal.is_running == 1:
             oblique.prepare(oblique, inputs, 1 - own, 0)
     if forest.has_own_columns == 0:
         oblique.project(oblique, target.part(capacity * own, capacity), inputs, 0, own)
-        if forest.is_renewing == 1:
+        if forest.renewal.is_running == 1:
             other = 1 - own
             oblique.project(oblique, target.part(capacity * other, capacity), inputs, 0, other)
         return DONE
@@ -130,7 +130,7 @@ def write_spare_column(forest: F, p: int) -> int:
     A column that all trees share is computed for the first redrawn tree.
     """
     if forest.has_own_columns == 0:
-        if forest.renewed == 0:
+        if forest.renewal.tree == 0:
             other = 1 - forest.scaling
             point, capacity, oblique = forest.points.row(p), forest.dim_capacity, forest.oblique
             inputs = forest.inputs_in(point)
@@ -150,7 +150,7 @@ def scale(forest: Forest, row: Float32s, inputs: Float64s) -> int:
     else:
         capacity, own = forest.dim_capacity, forest.scaling
         scale_to(forest, row.part(capacity * own, capacity), inputs, own)
-        if forest.is_renewing == 1:
+        if forest.renewal.is_running == 1:
             scale_to(forest, row.part(capacity * (1 - own), capacity), inputs, 1 - own)
     return find_too_large(forest, inputs)
 
@@ -188,7 +188,7 @@ def _store_columns(forest: Forest, inputs: Float64s, p: int) -> None:
     """Write the columns of a learned sample's values to a point."""
     row, oblique = forest.columns_in(forest.points.row(p)), forest.oblique
     forest.write_columns(forest, row, inputs)
-    if forest.is_renewing == 1 and p < forest.taken:
+    if forest.renewal.is_running == 1 and p < forest.renewal.n_spare_points:
         # In a window, the point has the number of an older point, which is in the spare tree.
         forest.write_spare_column(forest, p)
     if has_missing(forest, row):

@@ -151,7 +151,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         words["lifetime"][:n_trees] = arguments.draw_lifetimes(partitions.lifetime, n_trees, seed)
         forest = self.forest
         forest.n_trees = forest.n_all_trees = n_trees
-        forest.next_look = NEVER
+        forest.renewal.next_check = NEVER
         forest.input_capacity = forest.dim_capacity = 1
         if self.directions is not None:
             forest.n_dims = forest.dim_capacity = self.directions.n_dims
@@ -283,7 +283,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def next_scaling(self) -> rec.Floats:
         """The scaling of redrawn trees during a renewal; otherwise the current scaling."""
         forest = self.forest
-        return self.scalings[1 - forest.scaling if forest.is_renewing else forest.scaling]
+        return self.scalings[1 - forest.scaling if forest.renewal.is_running else forest.scaling]
 
     def _new_rows(self) -> None:
         """Create new tables for the trees."""
@@ -519,7 +519,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         Returns None for an unused tree.
         """
         forest = self.forest
-        return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
+        return (forest.n_held() if t < forest.n_trees else int(forest.renewal.n_spare_points)), 1
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
         """Return the references between a tree's rows that are stored outside of records."""

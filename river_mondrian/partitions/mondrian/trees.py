@@ -63,7 +63,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
 
     # Learning.
 
-    def learn_next(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
+    def learn_closed(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
         """Learn a sample that may need room, new widths or a rebuild, while the trees are closed.
 
         Parameters
@@ -84,24 +84,24 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
             if bad < 0:
                 self._learn_by_rebuilding(put)
             return bad
-        self.look_at_widths()
+        self.check_widths()
         n = min(self.n_points + 1, int(self.forest.window))
         if n > self.forest.points.capacity:
             self._reserve_points(n)
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Finish learning a sample whose kernel returned `status`; return `learn_next`'s result."""
+        """Finish learning a sample after its kernel; return `learn_closed`'s result."""
         if status == WAITS:
             self.close()
-            bad = self.learn_next(learn, put)
+            bad = self.learn_closed(learn, put)
         else:
             bad = self.complete(status)
         self.open()
         return bad
 
     def complete(self, status: int) -> int:
-        """Finish learning a sample that a kernel has begun; return `learn_next`'s result."""
+        """Finish learning a sample that a kernel has begun; return `learn_closed`'s result."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if self.forest.version == constants.CLOSED:
@@ -117,7 +117,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
                 # Trees with few free rows also get more rows, so that kernels stop less often.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
-        self._do_owed()
+        self._continue_renewal()
         self._end_warm_up()
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
@@ -184,7 +184,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
             for tree, n_rows in zip(self.trees, self.trees.words[f"{name}.n_rows"], strict=True):
                 table.trim(tree.slot, int(n_rows))
         self._reserve_all(0)
-        more = math.ceil((widths.LOOK_RATIO - 1.0) * self.n_points)
+        more = math.ceil((widths.CHECK_RATIO - 1.0) * self.n_points)
         extension.end_warm_up(forest, self.n_samples + more if self.renews else constants.NEVER)
 
     # Forgetting.
@@ -229,7 +229,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
         self._show()
-        widths.begin_again.of(self._FOREST)(self.forest)
+        widths.restart_redraw.of(self._FOREST)(self.forest)
         build = sampling.build.of(self._FOREST)
         n_points = self.n_points
 
@@ -263,7 +263,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
                 learn(start)
                 start += 1
                 continue
-            self.look_at_widths()
+            self.check_widths()
             n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
             # If the forest is full, the next block overwrites these points.
@@ -276,7 +276,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
             extension.begin_rows(self.forest, part, n, first)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), self.n_trees, n_jobs)
             self._count_rows()
-            self._do_owed()
+            self._continue_renewal()
             self._learned_rows(n_jobs)
             start += n
         self.points.trim(0, self.n_points)

@@ -1,11 +1,13 @@
 """Renewal of widths: trees are redrawn with new widths, step by step while samples are learned.
 
-1. When the number of samples reaches `Forest.next_look`, the kernel that learns stops
-   (`extension.must_wait`). The next call that closes the trees (`FollowingTrees.enter`) calls
-   `look_at_widths`, which compares the trees' widths with the widths of recent samples.
-2. If the widths differ, `begin` writes the new widths to the other scaling (see `scaling`).
-3. For each learned sample, the kernel calls `do_owed`, which redraws the trees with this scaling.
-4. When all trees are redrawn, the other scaling becomes the current one (`end_renewal`).
+1. When the number of samples reaches `Renewal.next_check`, the kernel that learns stops
+   (`extension.must_wait`). `MondrianTrees.learn_closed` then calls `check_widths`, which compares
+   the trees' widths with the widths of recent samples.
+2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
+3. For each learned sample, the kernel calls `continue_renewal`, which redraws the trees with this
+   scaling: `_begin_redraw` clears the spare tree, `_extend_spare` extends it, and `_replace_tree`
+   puts it in place of the old tree.
+4. When all trees are redrawn, the other scaling becomes the current one (`_end_renewal`).
 
 Points store inputs, so a renewal changes no input. Adaptive forests have the same steps, but
 rebuild their trees on their own schedule (`RebuiltTrees._renew_widths` in
@@ -23,7 +25,7 @@ redrawn, points are counted, but extend no tree.
 """
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +58,12 @@ FENCE = 100.0
 
 # Number of points by which the spare tree is extended for each sample and each tree of the whole
 # forest. Therefore all trees are redrawn before the number of samples has grown by a third.
-TAKEN = 4
+POINTS_PER_SAMPLE_AND_TREE = 4
 
-# Widths are checked again when the number of samples has grown by the factor LOOK_RATIO. After a
-# renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
-# begin only when the previous renewal has redrawn all trees.
-LOOK_RATIO = 1.5
+# Widths are checked again when the number of samples has grown by the factor CHECK_RATIO. After a
+# renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs more points per sample and tree,
+# since a renewal can begin only when the previous renewal has redrawn all trees.
+CHECK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
@@ -73,10 +75,31 @@ def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
         tree.first_value = forest.dim_capacity * scaling
 
 
+@kernel
+def begin_renewal(forest: F, scaling: Float64s) -> None:
+    """Begin to redraw all trees with another scaling, shape (2, input_capacity)."""
+    renewal, other = forest.renewal, 1 - forest.scaling
+    capacity = forest.input_capacity
+    for d in range(capacity):
+        forest.offsets(other)[d] = scaling[d]
+        forest.factors(other)[d] = scaling[capacity + d]
+    renewal.is_running = 1
+    renewal.is_scheduled = 0
+    renewal.tree = 0
+    renewal.n_owed = 0
+    renewal.is_extending = 0
+    renewal.began_at = forest.n_samples
+    renewal.next_check = NEVER
+    oblique = forest.oblique
+    if oblique:
+        oblique.keep_means(oblique)
+    _begin_redraw(forest)
+
+
 @always_inline
-def _begin_tree(forest: Forest) -> None:
+def _begin_redraw(forest: Forest) -> None:
     """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
-    forest.taken = 0
+    forest.renewal.n_spare_points = 0
     # Adaptive forests rebuild all trees on a schedule, without an additional spare tree.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
@@ -92,119 +115,109 @@ def _begin_tree(forest: Forest) -> None:
 
 
 @kernel
-def begin(forest: F, scaling: Float64s) -> None:
-    """Begin to redraw all trees with another scaling, shape (2, input_capacity)."""
-    other = 1 - forest.scaling
-    capacity = forest.input_capacity
-    for d in range(capacity):
-        forest.offsets(other)[d] = scaling[d]
-        forest.factors(other)[d] = scaling[capacity + d]
-    forest.is_renewing = 1
-    forest.renewed = 0
-    forest.owed = 0
-    forest.is_taking = 0
-    forest.renewed_at_sample = forest.n_samples
-    forest.next_look = NEVER
-    oblique = forest.oblique
-    if oblique:
-        oblique.keep_means(oblique)
-    _begin_tree(forest)
-
-
-@always_inline
-def _end_renewal(forest: Forest, next_look: int) -> None:
-    """Make the other scaling the current one, after all trees were redrawn with it."""
-    forest.scaling = 1 - forest.scaling
-    forest.is_renewing = 0
-    forest.next_look = next_look
-    oblique = forest.oblique
-    if oblique:
-        oblique.change_scaling(oblique)
-
-
-@kernel
-def end_renewal(forest: F, next_look: int) -> None:
-    """End a renewal of an adaptive forest (see `_end_renewal`)."""
-    _end_renewal(forest, next_look)
-
-
-@kernel
-def begin_again(forest: F) -> None:
+def restart_redraw(forest: F) -> None:
     """Restart the redraw of the current tree, if any, after the spare tree's rows were removed."""
-    if forest.is_renewing == 1:
-        _begin_tree(forest)
-        forest.is_taking = 0
+    if forest.renewal.is_running == 1:
+        _begin_redraw(forest)
+        forest.renewal.is_extending = 0
+
+
+@link_by_name
+def continue_renewal(forest: F) -> int:
+    """Do the renewal's work for `Renewal.n_owed` samples; return `_extend_spare`'s result."""
+    status = _extend_spare(forest)
+    if status == DONE:
+        if forest.draws():
+            forest.update_drawn()
+        _count_extended(forest)
+    return status
 
 
 @helper
-def _take_points(forest: F) -> int:
-    """Extend the spare tree by some points for each owed sample (see `Forest.owed`).
+def _extend_spare(forest: F) -> int:
+    """Extend the spare tree by some points for each owed sample.
 
     While another part's tree is redrawn, these points are only counted. Returns DONE, or the spare
     tree's index if the tree has no room for more rows. After the caller has reserved room, the next
     call continues the walk.
     """
-    if forest.is_renewing == 0:
+    renewal = forest.renewal
+    if renewal.is_running == 0:
         return DONE
     n, t = forest.n_points, forest.n_trees
     spare = forest.trees[t]
-    if forest.is_taking == 0:
-        stop = min(forest.taken + TAKEN * forest.n_all_trees * forest.owed, n)
+    if renewal.is_extending == 0:
+        start, pace = renewal.n_spare_points, POINTS_PER_SAMPLE_AND_TREE * forest.n_all_trees
+        stop = min(start + pace * renewal.n_owed, n)
         if forest.has_columns == 1:
-            for p in range(forest.taken, stop):
+            for p in range(start, stop):
                 forest.write_spare_column(forest, p)
-        spare.walk_point = forest.taken if forest.draws() else stop
+        spare.walk_point = start if forest.draws() else stop
         spare.walk_end = stop
         spare.walk_ref = START
-        forest.is_taking = 1
+        renewal.is_extending = 1
     return (
         extension.extend_trees(forest, t, t + 1, 1) if spare.walk_point < spare.walk_end else DONE
     )
 
 
 @helper
-def _finish_owed(forest: F) -> None:
-    """Complete the renewal's work for `Forest.owed` samples, after the spare tree was extended."""
-    if forest.is_renewing == 1:
-        forest.taken = forest.trees[forest.n_trees].walk_end
-        if forest.taken == forest.n_points:
+def _count_extended(forest: F) -> None:
+    """Count the points of the spare tree; if the tree has all points, begin the next tree.
+
+    After the last tree, the renewal ends.
+    """
+    renewal = forest.renewal
+    if renewal.is_running == 1:
+        renewal.n_spare_points = forest.trees[forest.n_trees].walk_end
+        if renewal.n_spare_points == forest.n_points:
             if forest.draws():
-                # The spare tree replaces the tree: swap the two records.
-                n_words = forest.tree_words
-                words = Int32s(forest.trees[forest.turn()], 0, n_words)
-                others = Int32s(forest.trees[forest.n_trees], 0, n_words)
-                for i in range(n_words):
-                    kept = words[i]
-                    words[i] = others[i]
-                    others[i] = kept
-            forest.renewed = forest.renewed + 1
-            if forest.renewed < forest.n_all_trees:
-                _begin_tree(forest)
+                _replace_tree(forest)
+            renewal.tree = renewal.tree + 1
+            if renewal.tree < forest.n_all_trees:
+                _begin_redraw(forest)
             else:
-                then = forest.renewed_at_sample
                 # With a window, trees contain at most `window` samples, so the interval between
                 # checks stops growing.
-                more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
-                _end_renewal(forest, max(forest.n_samples, then + more))
-    forest.is_taking = 0
-    forest.owed = 0
+                more = int((RENEWAL_RATIO - 1.0) * min(renewal.began_at, forest.window))
+                _end_renewal(forest, max(forest.n_samples, renewal.began_at + more))
+    renewal.is_extending = 0
+    renewal.n_owed = 0
 
 
-@link_by_name
-def do_owed(forest: F) -> int:
-    """Proceed with the renewal for `Forest.owed` samples; return the result of `_take_points`."""
-    status = _take_points(forest)
-    if status == DONE:
-        if forest.draws():
-            forest.update_drawn()
-        _finish_owed(forest)
-    return status
+@always_inline
+def _replace_tree(forest: Forest) -> None:
+    """Swap the records of the redrawn tree and of the spare tree."""
+    n_words = forest.tree_words
+    words = Int32s(forest.trees[forest.turn()], 0, n_words)
+    others = Int32s(forest.trees[forest.n_trees], 0, n_words)
+    for i in range(n_words):
+        word = words[i]
+        words[i] = others[i]
+        others[i] = word
+
+
+@always_inline
+def _end_renewal(forest: Forest, next_check: int) -> None:
+    """Make the other scaling the current one, after all trees were redrawn with it."""
+    forest.scaling = 1 - forest.scaling
+    forest.renewal.is_running = 0
+    forest.renewal.next_check = next_check
+    oblique = forest.oblique
+    if oblique:
+        oblique.change_scaling(oblique)
+
+
+@kernel
+def end_renewal(forest: F, next_check: int) -> None:
+    """End a renewal of an adaptive forest (see `_end_renewal`)."""
+    _end_renewal(forest, next_check)
 
 
 @batch_kernel
-def go_on(forest: F) -> int:
-    """Call `do_owed` from Python."""
-    return forest.do_owed(forest)
+def continue_owed(forest: F) -> int:
+    """Call `continue_renewal` from Python."""
+    return forest.continue_renewal(forest)
 
 
 @always_inline
@@ -212,13 +225,13 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
     If a tree has no room for more rows, the forest is closed. Then `MondrianTrees.complete`
-    finishes all walks, and the renewal's work for `Forest.owed` samples.
+    finishes all walks, and the renewal's work for `Renewal.n_owed` samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
         extension.count_walked(forest)
-        if forest.owed > 0:
-            status = forest.do_owed(forest)
+        if forest.renewal.n_owed > 0:
+            status = forest.continue_renewal(forest)
     if status >= 0:
         forest.version = CLOSED
     return status
@@ -228,8 +241,8 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 
 # Numbers of samples on which widths are checked, and on which new widths are measured. The second
 # number is larger, because small sets of samples often lack the extreme values of a feature.
-LOOKED_AT = 256
-MEASURED = 1024
+N_CHECKED = 256
+N_MEASURED = 1024
 
 # A width is invalid if the measured width differs by a factor above FACTOR, and the interquartile
 # range by a factor above FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few
@@ -250,7 +263,7 @@ def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
     return (one > factor * other) | (other > factor * one)
 
 
-class _Found(NamedTuple):
+class _Measured(NamedTuple):
     """Scaling measured on samples, and two masks: inputs with enough values, and invalid widths."""
 
     scaling: Floats
@@ -261,47 +274,33 @@ class _Found(NamedTuple):
 class FollowingTrees(GrowingTrees[AnyForest]):
     """The memory of trees that are redrawn if widths become invalid."""
 
-    # Whether `enter` checks widths. Adaptive forests check widths on their own schedule.
-    _LOOKS_AT_ONCE: ClassVar[bool] = True
-
     def _finish(self) -> None:
         super()._finish()
-        if self.forest.is_renewing == 1:
-            self._show_renewal()
+        if self.forest.renewal.is_running == 1:
+            self._compile_renewal()
 
-    def _show_renewal(self) -> None:
+    def _compile_renewal(self) -> None:
         """Compile the kernel that learning calls while trees are redrawn."""
-        # Adaptive forests have their own schedule and never call `do_owed`.
-        if self._LOOKS_AT_ONCE:
-            set_entries(self.forest, do_owed)
+        set_entries(self.forest, continue_renewal)
 
-    def enter(self) -> None:
-        """Close the trees, complete or undo an interrupted change, and check widths if due.
-
-        An interrupt after the check of widths changes no prediction.
-        """
-        super().enter()
-        if self._LOOKS_AT_ONCE:
-            self.look_at_widths()
-
-    def look_at_widths(self) -> None:
+    def check_widths(self) -> None:
         """Begin to redraw the trees if their widths differ from the widths of past samples.
 
         The decision depends only on inputs and numbers of samples. So the distribution of trees
         that are not redrawn is unchanged.
         """
         forest, n = self.forest, self.n_samples
-        if n < forest.next_look:
+        if n < forest.renewal.next_check:
             return
-        if forest.is_renewing == 0:
-            self._drop_spare()
+        if forest.renewal.is_running == 0:
+            self._clear_spare()
         if forest.is_full:
             # A full forest stores no samples, so widths are not checked again.
-            forest.next_look = NEVER
+            forest.renewal.next_check = NEVER
             return
         scaling = self.current_scaling
-        if self._find(LOOKED_AT).are_over.any():
-            found, scaling = self._find(MEASURED), scaling.copy()
+        if self._measured(N_CHECKED).are_over.any():
+            found, scaling = self._measured(N_MEASURED), scaling.copy()
             # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
             # are renewed, too.
             are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
@@ -310,22 +309,22 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         if (scaling != self.current_scaling).any():
             self._begin_renewal(scaling)
         else:
-            forest.next_look = n + math.ceil((LOOK_RATIO - 1.0) * self._n_held())
+            forest.renewal.next_check = n + math.ceil((CHECK_RATIO - 1.0) * self._n_held())
 
     def _n_held(self) -> int:
         """Return the number of samples in the trees."""
         return self.forest.n_held()
 
-    def _find(self, n_rows: int) -> _Found:
+    def _measured(self, n_rows: int) -> _Measured:
         """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
-        places, places_then = self._places_to_look_at(n_rows)
+        places, places_then = self._points_to_check(n_rows)
         # One call is faster than a call for each set of samples.
         both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
         found = known_ranges(both, FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
-        least = EVIDENCE * max(len(places), LOOKED_AT)
+        least = EVIDENCE * max(len(places), N_CHECKED)
         # Two interquartile ranges of 0 cannot be compared.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
@@ -337,9 +336,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         own = self.current_scaling[1, : self.n_inputs]
         are_over = are_known & _differ(own, by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
-        return _Found(by_ranges, are_known, are_over)
+        return _Measured(by_ranges, are_known, are_over)
 
-    def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
+    def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
 
         If samples have been forgotten, stored samples are not in order of arrival. The first array
@@ -348,20 +347,20 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
             return n * np.arange(min(n_rows, n)) // max(n, 1), np.zeros(0, np.int64)
-        then = int(forest.renewed_at_sample) or WARM_UP
-        return self._recent_places(n, n_rows), self._recent_places(then, n_rows)
+        then = int(forest.renewal.began_at) or WARM_UP
+        return self._mostly_recent(n, n_rows), self._mostly_recent(then, n_rows)
 
     @staticmethod
-    def _recent_places(n: int, n_rows: int) -> Ints:
+    def _mostly_recent(n: int, n_rows: int) -> Ints:
         """Return `n_rows` indices below `n`, half of them in the last 30 %."""
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
     def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to redraw all trees with another scaling."""
-        self._show_renewal()
-        begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
+        self._compile_renewal()
+        begin_renewal.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
-    def _drop_spare(self) -> None:
+    def _clear_spare(self) -> None:
         """Free the memory that redraws of trees use."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
@@ -372,26 +371,26 @@ class FollowingTrees(GrowingTrees[AnyForest]):
                 table.clear(spare.slot)
                 table.show(spare.slot, record)
 
-    def _do_owed(self) -> None:
-        """Proceed with the renewal for `Forest.owed` samples, and reserve room if necessary."""
-        if self.forest.owed == 0:
+    def _continue_renewal(self) -> None:
+        """Proceed with the renewal for `Renewal.n_owed` samples, and reserve room if necessary."""
+        if self.forest.renewal.n_owed == 0:
             return
-        while (needy := go_on.of(self._FOREST)(self.forest)) >= 0:
+        while (needy := continue_owed.of(self._FOREST)(self.forest)) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _samples_to_event(self) -> int:
         """Return the number of samples until a tree is redrawn or widths are checked."""
         forest, n = self.forest, self.n_samples
-        if forest.is_renewing == 0:
-            return int(forest.next_look) - n
-        pace = TAKEN * forest.n_all_trees
-        return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
+        if forest.renewal.is_running == 0:
+            return int(forest.renewal.next_check) - n
+        pace = POINTS_PER_SAMPLE_AND_TREE * forest.n_all_trees
+        return max(1, -(-(self.n_points - int(forest.renewal.n_spare_points)) // (pace - 1)))
 
     def _scalings_of_trees(self) -> list[list[int]]:
         """Return the indices of the scalings that each tree with nodes may use."""
         forest = self.shared[0]
         own, n_renewed = int(forest.scaling), 0
-        if forest.is_renewing == 1:
+        if forest.renewal.is_running == 1:
             n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
         found = [[1 - own]] * n_renewed + [[own]] * (self.n_trees - n_renewed)
         return found + [[1 - own]] * (self.n_drawn - self.n_trees)

@@ -187,7 +187,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         changes.
         """
         inputs = self.vector[: self.n_inputs].tobytes()
-        return self.learn_next(
+        return self.learn_closed(
             lambda: self.learner(self.forest.version)(inputs, label, weight),
             lambda p: self.put(np.array([label]), np.array([weight]), p),
         )

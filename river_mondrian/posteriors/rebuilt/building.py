@@ -36,8 +36,8 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     sampling.clear_tree(tree)
     tree.queue = NONE
     # During a renewal of widths, new trees have the new widths.
-    is_renewing = forest.is_renewing == 1
-    widths.use_scaling(forest, tree, 1 - forest.scaling if is_renewing else forest.scaling)
+    own = forest.scaling
+    widths.use_scaling(forest, tree, 1 - own if forest.renewal.is_running == 1 else own)
     tree.root = sampling.new_leaf(forest, tree)
     tree.role = rebuilt.GATHERING
     forest.predicted.is_current = 0
@@ -55,7 +55,7 @@ def _gather(forest: R, t: int, budget: int) -> int:
     """Add samples to the root of a tree; a point costs 1. Returns the budget that is left."""
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
     # The previous tree in this slot may have had another scaling.
-    is_renewed = forest.has_columns == 1 and forest.renewed_at_sample > 0
+    is_renewed = forest.has_columns == 1 and forest.renewal.began_at > 0
     start, stop = build.cursor, min(n, build.cursor + budget)
     for i in range(start, stop):
         p = i % forest.window_capacity

@@ -85,7 +85,6 @@ class RebuiltTrees(MondrianTrees[R]):
 
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"schedule", "version_now"}
     _RENEWS: ClassVar[bool] = True
-    _LOOKS_AT_ONCE: ClassVar[bool] = False
     # One of the existing trees is always the spare tree.
     _N_SPARE: ClassVar[int] = 0
     # Number of samples of the recent trees.
@@ -226,9 +225,9 @@ class RebuiltTrees(MondrianTrees[R]):
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:
-            self._take_steps()
+            self._finish_sample()
             if self.forest.pending.is_planning_due:
-                self._build_on()
+                self._continue_builds()
             self._follow_drift()
             self.open()
         return DONE
@@ -238,8 +237,8 @@ class RebuiltTrees(MondrianTrees[R]):
 
     def _complete(self) -> None:
         self._show_schedule()
-        self._take_steps()
-        self._build_on()
+        self._finish_sample()
+        self._continue_builds()
         self._follow_drift()
 
     def _follow_drift(self) -> None:
@@ -252,7 +251,7 @@ class RebuiltTrees(MondrianTrees[R]):
             self.forget_before(kept)
             forest.pending.kept = 0
 
-    def _take_steps(self) -> None:
+    def _finish_sample(self) -> None:
         """Finish learning the accepted sample, and build the trees in `schedule.at_once`."""
         forest = self.forest
         while forest.pending.stage != rebuilt.LEARNED or self.schedule.at_once:
@@ -315,9 +314,9 @@ class RebuiltTrees(MondrianTrees[R]):
     def _show_quiet(self) -> None:
         """Set the number of samples from which kernels request planning."""
         forest, n = self.forest, self.n_samples
-        is_busy = bool(self.max_bytes) or forest.is_renewing == 1
+        is_busy = bool(self.max_bytes) or forest.renewal.is_running == 1
         quiet_until = n if is_busy else self.schedule.quiet_until(n)
-        forest.pending.quiet_until = min(quiet_until, forest.next_look)
+        forest.pending.quiet_until = min(quiet_until, forest.renewal.next_check)
 
     # Rebuilding.
 
@@ -335,7 +334,7 @@ class RebuiltTrees(MondrianTrees[R]):
         """
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
-    def _build_on(self) -> None:
+    def _continue_builds(self) -> None:
         """Plan the builds of trees if planning is due, and continue to build."""
         forest, n = self.forest, self.n_samples
         if forest.pending.is_planning_due:
@@ -345,8 +344,8 @@ class RebuiltTrees(MondrianTrees[R]):
                 self._follow(planned)
             self._plan_kind(n)
             if not self.is_warming_up:
-                self.look_at_widths()
-            if forest.is_renewing:
+                self.check_widths()
+            if forest.renewal.is_running:
                 self._renew_widths()
             forest.pending.is_planning_due = 0
         while forest.build.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
@@ -367,15 +366,18 @@ class RebuiltTrees(MondrianTrees[R]):
     def _n_held(self) -> int:
         return self.n_samples - self.schedule.first
 
-    def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
+    def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
-        n = (int(self.forest.renewed_at_sample) or tree_memory.WARM_UP) - first
+        n = (int(self.forest.renewal.began_at) or tree_memory.WARM_UP) - first
         # Skip the comparison if too few samples of the last fit are still stored.
-        then = np.empty(0, np.int64) if n < LEAST_TELLING else self._recent_places(n, n_rows)
-        places = self._recent_places(held, n_rows)
+        then = np.empty(0, np.int64) if n < LEAST_TELLING else self._mostly_recent(n, n_rows)
+        places = self._mostly_recent(held, n_rows)
         capacity = self.schedule.capacity
         return (first + places) % capacity, (first + then) % capacity
+
+    def _compile_renewal(self) -> None:
+        """Do nothing: trees are rebuilt on a schedule, not while kernels learn samples."""
 
     def _begin_renewal(self, scaling: Floats) -> None:
         super()._begin_renewal(scaling)
@@ -387,21 +389,21 @@ class RebuiltTrees(MondrianTrees[R]):
         An interrupted call may be repeated.
         """
         forest = self.forest
-        if forest.renewed == 0:
+        if forest.renewal.is_scheduled == 0:
             self._follow(self.schedule.renewed(self.n_samples))
-            forest.renewed = 1
+            forest.renewal.is_scheduled = 1
             return
         words = self.trees.words
         in_use = words["scaling"][words["role"] != IDLE]
         if (in_use != forest.scaling).all():
             held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
-            next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
-            widths.end_renewal.of(self._FOREST)(forest, next_look)
+            next_check = max(self.n_samples, int(forest.renewal.began_at + held))
+            widths.end_renewal.of(self._FOREST)(forest, next_check)
 
     def _scalings_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
         of_all = [0, 1]
-        own = of_all if forest.is_renewing else [int(forest.scaling)]
+        own = of_all if forest.renewal.is_running else [int(forest.scaling)]
         return [of_all if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:

@@ -218,7 +218,7 @@ def put_hyperparameters(
     forest.drawn_gamma2 = drawn_gamma2
     for t in range(first, min(last, forest.n_drawn())):
         tree = forest.trees[t]
-        is_drawn = forest.is_renewing == 1 and tree.scaling != forest.scaling
+        is_drawn = forest.renewal.is_running == 1 and tree.scaling != forest.scaling
         own = drawn_gamma2 if is_drawn else gamma2
         if tree.gamma2 != own or tree.noise != noise:
             tree.gamma2 = own
@@ -244,8 +244,8 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     if status == DONE:
         count_walked(forest)
         messages.update_messages(forest, 0, forest.n_trees)
-        if forest.owed > 0:
-            status = forest.do_owed(forest)
+        if forest.renewal.n_owed > 0:
+            status = forest.continue_renewal(forest)
         if status == DONE and forest.n_samples >= forest.renewed_at:
             status = 0
     if status >= 0:

@@ -489,7 +489,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
-        if forest.is_renewing:
+        if forest.renewal.is_running:
             drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], found, change.n)
         self.choice = found
         if last < self.n_trees:
