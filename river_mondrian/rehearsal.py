@@ -99,7 +99,7 @@ def _read_one(model: Any, x: Values) -> None:
         with contextlib.suppress(NotImplementedError):
             method(x)
         if name == "predict" and isinstance(model, base.Regressor):
-            _read_law(model, x)
+            _read_distribution(model, x)
 
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
@@ -114,7 +114,7 @@ def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]
     ]
 
 
-def _read_law(model: Any, x: Values) -> None:
+def _read_distribution(model: Any, x: Values) -> None:
     try:
         model.predict_one(x, with_dist=True)
     except TypeError:

@@ -53,8 +53,10 @@ def test_the_window_is_bounded():
 
 def test_progress_counts_rows_whose_distributions_are_known(monkeypatch):
     model, laws, reached = fed(stream(60)), [], []
-    law_of = type(model._trees).law_of
-    monkeypatch.setattr(type(model._trees), "law_of", lambda *a: laws.append(1) or law_of(*a))
+    distribution_of = type(model._trees).distribution_of
+    monkeypatch.setattr(
+        type(model._trees), "distribution_of", lambda *a: laws.append(1) or distribution_of(*a)
+    )
     monkeypatch.setattr(Progress, "reach", lambda self, done: reached.append((done, len(laws))))
     model.predict_many(np.ones((1030, 1)), with_dist=True, progress=True)
     assert reached == [(1024, 1024), (1030, 1030)]

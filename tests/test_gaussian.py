@@ -279,8 +279,8 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     w = rng.choice([0.0, 0.5, 1.0, 3.0], len(y))
     w[:2] = 1.0
     start = 30
-    trees = grow(X[:start], y[:start], w[:start], n_trees=2, learns_law=True, **params)
-    trees.law_numbers[:] = scale_mixture.new_scale_mixture()
+    trees = grow(X[:start], y[:start], w[:start], n_trees=2, learns_tails=True, **params)
+    trees.tails[:] = scale_mixture.new_scale_mixture()
     used = []
     for i in range(start, len(y)):
         if is_used(i) and w[i] > 0.0:
@@ -314,7 +314,7 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
 
 def test_the_laws_are_the_twins():
     laws = [twin.law(*law) for law in twin.LAWS]
-    np.testing.assert_allclose(scale_mixture.LAWS, laws, atol=1e-15)
+    np.testing.assert_allclose(scale_mixture.LOGNORMALS, laws, atol=1e-15)
     np.testing.assert_allclose(np.sum(laws, axis=1), 1.0)
     first = scale_mixture.new_scale_mixture()[: scale_mixture.N_SCALES]
     np.testing.assert_allclose(first, twin.weights([]), atol=1e-15)
@@ -335,7 +335,7 @@ def test_which_targets_are_used():
 @pytest.mark.parametrize("y", [75.0, 25.0, 1e100, -1e100, 1e3])
 def test_a_target_from_far_away_widens_the_law_unless_it_is_set_aside(y):
     X, targets = draw(200, 0)
-    trees = grow(X, targets, n_trees=2, learns_law=True)
+    trees = grow(X, targets, n_trees=2, learns_tails=True)
     before = trees.tail_weights
     n = next(n for n in range(200, 300) if is_used(n))
     grow(X[: n - 200], targets[: n - 200], trees=trees)

@@ -17,7 +17,7 @@ import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, shard
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian.reading import box_at
-from river_mondrian.posteriors.targets.scale_mixture import learn_law
+from river_mondrian.posteriors.targets.scale_mixture import learn_tails
 
 N_TREES = 5
 
@@ -37,7 +37,7 @@ forests = pytest.mark.parametrize("name", FORESTS)
 
 # Tolerance of the learned distribution. Densities are added in another order, and each sum enters a
 # decayed logarithm. The rounding errors of a hundred sums are below this tolerance.
-LAW_TOLERANCE = 1e-12
+TAILS_TOLERANCE = 1e-12
 
 
 def grow(n):
@@ -78,8 +78,8 @@ def assert_same(one, other):
     these, those = stored(one), stored(other)
     assert these.keys() == those.keys()
     assert [name for name in these if these[name] != those[name]] == []
-    if law_of(one) is not None:
-        np.testing.assert_allclose(law_of(one), law_of(other), LAW_TOLERANCE, LAW_TOLERANCE)
+    if tails_of(one) is not None:
+        np.testing.assert_allclose(tails_of(one), tails_of(other), TAILS_TOLERANCE, TAILS_TOLERANCE)
 
 
 def begun(name, more=50):
@@ -88,22 +88,22 @@ def begun(name, more=50):
     return model, category
 
 
-def law_of(model):
-    law = getattr(model._trees, "law_numbers", None)
-    return None if law is None else law.copy()
+def tails_of(model):
+    tails = getattr(model._trees, "tails", None)
+    return None if tails is None else tails.copy()
 
 
-def learn_in_parts(parts, X, y, law):
+def learn_in_parts(parts, X, y, tails):
     """Let all parts learn a block, and update the learned distribution by their densities."""
     for part in parts:
-        if law is not None:
+        if tails is not None:
             part._trees.told = []
         part.learn_many(X, y)
-    if law is not None:
+    if tails is not None:
         told = [np.concatenate(part._trees.told) for part in parts if part._trees.told]
         for one in told[1:]:
             told[0][:, 1:] += one[:, 1:]
-        learn_law(law, told[0])
+        learn_tails(tails, told[0])
 
 
 @forests
@@ -111,15 +111,15 @@ def test_parts_learn_what_the_whole_does(name):
     whole, category = begun(name)
     parts = divided(whole, 2)
     assert [part.n_estimators for part in parts] == [2, 3]
-    law = law_of(whole)
-    assert_same(united(parts, law), whole)
+    tails = tails_of(whole)
+    assert_same(united(parts, tails), whole)
     for seed in range(2, 4):
         X, y = samples(whole, 150, seed, category, extra=seed == 3 and "drawn" not in name)
         whole.learn_many(X, y)
-        learn_in_parts(parts, X, y, law)
-    assert_same(united(parts, law), whole)
+        learn_in_parts(parts, X, y, tails)
+    assert_same(united(parts, tails), whole)
     # A part is a forest, so it can be divided again.
-    again = united([parts[0], *divided(parts[1], 3)], law)
+    again = united([parts[0], *divided(parts[1], 3)], tails)
     assert_same(again, whole)
 
 
@@ -154,7 +154,7 @@ def assert_predicts_the_same(sharded, whole, X):
     assert sharded.predict_one(x) == pytest.approx(whole.predict_one(x), rel=1e-12, abs=1e-12)
     if getattr(whole, "posterior", "mean") != "mean":
         one, other = (model.predict_one(x, with_dist=True) for model in (sharded, whole))
-        found, expected = ([law.var, *law.interval(0.9)] for law in (one, other))
+        found, expected = ([tails.var, *tails.interval(0.9)] for tails in (one, other))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         assert sharded.hyperparameters == whole.hyperparameters
 

@@ -48,18 +48,18 @@ def begun(name, n_blocks=14):
 def test_a_forest_is_divided_in_mid_renewal(name):
     """A forest can be divided at any time into any number of parts, and parts can be divided."""
     whole, blocks = begun(name, 40)
-    law, ways = test_parts.law_of(whole), [2, 5, 3, 1, 4]
+    tails, ways = test_parts.tails_of(whole), [2, 5, 3, 1, 4]
     parts, renews = divided(whole, 2), set()
     for i, (X, y) in enumerate(blocks):
         whole.learn_many(X, y)
-        test_parts.learn_in_parts(parts, X, y, law)
+        test_parts.learn_in_parts(parts, X, y, tails)
         renews.add(is_renewing(whole))
         if i % 3 == 0:
             parts = [*divided(parts[0], min(2, parts[0].n_estimators)), *parts[1:]]
         elif i % 3 == 1:
-            parts = divided(united(parts, law), ways[i % 5])
+            parts = divided(united(parts, tails), ways[i % 5])
     assert renews == {False, True}
-    test_parts.assert_same(united(parts, law), whole)
+    test_parts.assert_same(united(parts, tails), whole)
 
 
 def test_parts_that_do_not_follow_one_another():

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import regression as naive
 
-from river_mondrian.learners.regression import error_law, mixing
-from river_mondrian.learners.regression.error_law import ErrorLaw
+from river_mondrian.learners.regression import error_distribution, mixing
+from river_mondrian.learners.regression.error_distribution import ErrorDistribution
 from river_mondrian.learners.regression.mixing import TargetMixture
 from river_mondrian.records import Float64s
 
-predict, learn, recall, learn_law = as_kernels(
-    mixing.predict, mixing.learn, mixing.recall, error_law.learn, decorator=ordered_kernel
+predict, learn, recall, learn_errors = as_kernels(
+    mixing.predict, mixing.learn, mixing.recall, error_distribution.learn, decorator=ordered_kernel
 )
 
 
@@ -81,28 +81,28 @@ WEIGHTS = st.sampled_from([1.0, 1e-9, 1e9])
 @given(st.lists(st.tuples(WILD_TARGETS, WILD_POINTS, WEIGHTS), max_size=80))
 @settings(max_examples=30)
 def test_nothing_wild_ends_a_mixture_or_a_law(loss, samples):
-    mixture, law = TargetMixture(3, loss), ErrorLaw()
+    mixture, errors = TargetMixture(3, loss), ErrorDistribution()
     for target, one, weight in samples:
         mixture.predicted[:] = one
         point = predict(mixture.record)
         assert math.isfinite(point)
         learn(mixture.record, target, weight)
-        size = learn_law(law.record, point, mixture.record.spread, 0.0, target, weight)
-        assert error_law.SMALLEST <= size <= error_law.LARGEST
+        size = learn_errors(errors.record, point, mixture.record.spread, 0.0, target, weight)
+        assert error_distribution.SMALLEST <= size <= error_distribution.LARGEST
         assert mixture.learned["shared"].sum() == pytest.approx(1.0)
-        assert law.learned["weights"].sum() == pytest.approx(1.0)
-        assert math.isfinite(law.law(point, 1.0, 0.0).log_pdf(target))
+        assert errors.learned["weights"].sum() == pytest.approx(1.0)
+        assert math.isfinite(errors.distribution(point, 1.0, 0.0).log_pdf(target))
 
 
 def test_targets_that_never_change_are_predicted_exactly():
-    mixture, law = TargetMixture(3), ErrorLaw()
+    mixture, errors = TargetMixture(3), ErrorDistribution()
     for _ in range(50):
         mixture.predicted[:] = 7.25
         point = predict(mixture.record)
         assert point == 7.25
         learn(mixture.record, 7.25, 1.0)
-        learn_law(law.record, point, 0.0, 0.0, 7.25, 1.0)
-    low, high = law.law(7.25, 0.0, 0.0).interval(0.99)
+        learn_errors(errors.record, point, 0.0, 0.0, 7.25, 1.0)
+    low, high = errors.distribution(7.25, 0.0, 0.0).interval(0.99)
     assert 7.25 - 1e-6 < low <= 7.25 <= high < 7.25 + 1e-6
 
 
@@ -117,14 +117,14 @@ def test_the_law_is_the_twins(seed):
     y = points + np.exp(0.7 * size) * rng.standard_t(4, size=120)
     spreads = np.exp(0.3 * size + 0.2 * rng.normal(size=120))
     weights = np.exp(rng.normal(size=120) * (seed == 1)).tolist()
-    law, twin = ErrorLaw(), naive.Law(error_law)
+    errors, twin = ErrorDistribution(), naive.Law(error_distribution)
     for *given_, target, weight in zip(points, spreads, size, y, weights, strict=True):
-        found = law.law(*given_)
-        guesses = law.memory.arrays["guesses"]
+        found = errors.distribution(*given_)
+        guesses = errors.memory.arrays["guesses"]
         np.testing.assert_allclose(guesses, twin.guess(*given_), rtol=1e-7, atol=0.0)
-        own = learn_law(law.record, *given_, target, weight)
+        own = learn_errors(errors.record, *given_, target, weight)
         assert own == pytest.approx(twin.learn(*given_, target, weight), abs=1e-12)
-        np.testing.assert_allclose(law.learned["weights"], twin.weights, rtol=1e-6)
+        np.testing.assert_allclose(errors.learned["weights"], twin.weights, rtol=1e-6)
         if twin.samples > 1:
             z = (target - found.centres) / found.scales
             own = np.array([naive.density(v, s) for v, s in zip(z, found.freedoms, strict=True)])
@@ -139,14 +139,14 @@ def test_the_law_is_the_twins(seed):
     [("shared", -0.1), ("widths", math.nan), ("grams", np.zeros(3)), ("last_weights", 1.5)],
 )
 def test_a_damaged_mixture_is_refused(name, value):
-    mixture, law = TargetMixture(3), ErrorLaw()
+    mixture, errors = TargetMixture(3), ErrorDistribution()
     if isinstance(value, float):
         mixture.learned[name][0] = value
     else:
         mixture.learned[name] = value
     refused(mixture, name)
-    law.learned["weights"][3] = 2.0
-    refused(law, "weights")
+    errors.learned["weights"][3] = 2.0
+    refused(errors, "weights")
 
 
 def test_a_recalled_prediction_is_learned_like_the_last_one():

@@ -16,7 +16,7 @@ from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
 from ..frames import Block, read_frame, read_labels, read_targets, read_weights
 from ..inputs import FeatureIndex, Floats
-from ..posteriors.targets.scale_mixture import learn_law
+from ..posteriors.targets.scale_mixture import learn_tails
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,13 @@ class Shard:
 
     def _learn(self, block: Block) -> Told:
         trees: Any = self._model._trees
-        learns_law = getattr(trees, "law_numbers", None) is not None
-        if learns_law:
+        learns_tails = getattr(trees, "tails", None) is not None
+        if learns_tails:
             trees.told = []
         # The arrays of the block are read-only, because other workers share them.
         frame: Any = (None, block.names, block.columns)
         self._model._learn_read(frame, block.y, block.w)
-        return np.concatenate(trees.told) if learns_law and trees.told else None
+        return np.concatenate(trees.told) if learns_tails and trees.told else None
 
     def save(self) -> None:
         """Save the shard, with the densities that the calling process may not have received."""
@@ -220,25 +220,25 @@ class Shard:
         """Return the shard as a model."""
         return self._model
 
-    def predict(self, rows: Block, law: Told) -> Floats:
+    def predict(self, rows: Block, tails: Told) -> Floats:
         """Return the shard's probabilities of classes, or means and variances."""
         model: Any = self._model
-        trees = self._tell(law)
+        trees = self._tell(tails)
         values = model._arrange(rows.names, rows.columns)
         return trees.predict_rows(values, model.n_jobs)
 
-    def predict_mixture(self, rows: Block, law: Told) -> Floats:
+    def predict_mixture(self, rows: Block, tails: Told) -> Floats:
         """Return the weights, centres and scales of the shard's mixture for one row."""
-        trees = self._tell(law)
+        trees = self._tell(tails)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
         _, mixture = trees.predict_mixture()
         return np.array([mixture.weights, mixture.centres, mixture.scales])
 
-    def _tell(self, law: Told) -> Any:
+    def _tell(self, tails: Told) -> Any:
         """Set the distribution of targets, learned from all trees; return the shard's trees."""
         trees: Any = self._model._trees
-        if law is not None:
-            trees.law_numbers[:] = law
+        if tails is not None:
+            trees.tails[:] = tails
         return trees
 
     def describe(self) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class Crew:
         The files with the shards, saved before the first block.
     known
         The state of the forest.
-    law
+    tails
         Parameters of the distribution of targets; None if the distribution is not learned.
     limits
         Three numbers: `save_every`, `in_flight` and `max_restarts`, as in `ShardedForest`.
@@ -295,14 +295,14 @@ class Crew:
     """
 
     def __init__(
-        self, engine: Any, paths: Sequence[str], known: Known, law: Any, limits: Sequence[int]
+        self, engine: Any, paths: Sequence[str], known: Known, tails: Any, limits: Sequence[int]
     ) -> None:
         self._engine = engine
         self._save_every, self._in_flight, self._max_restarts = limits
         self._blocks: dict[int, Any] = {}
         # A single assignment changes each of these attributes.
         self._accepted = 0, known
-        self._taken_in = 0, law
+        self._taken_in = 0, tails
         self.n_restarts = 0
         workers = [engine.start(path, self._save_every) for path in paths]
         self._members = [_Member(path, worker) for path, worker in zip(paths, workers, strict=True)]
@@ -313,7 +313,7 @@ class Crew:
         return self._accepted[1]
 
     @property
-    def law(self) -> Floats | None:
+    def tails(self) -> Floats | None:
         """Parameters of the distribution of targets."""
         return self._taken_in[1]
 
@@ -350,13 +350,13 @@ class Crew:
             answers = [self._get(member, call) for member, call in found]
             for member, (_, saved) in zip(self._members, answers, strict=True):
                 member.saved = max(member.saved, saved)
-            told, law = [one for one, _ in answers if one is not None], self.law
-            if told and law is not None:
-                law, sums = law.copy(), told[0].copy()
+            told, tails = [one for one, _ in answers if one is not None], self.tails
+            if told and tails is not None:
+                tails, sums = tails.copy(), told[0].copy()
                 for one in told[1:]:
                     sums[:, 1:] += one[:, 1:]
-                learn_law(law, sums)
-            self._taken_in = number, law
+                learn_tails(tails, sums)
+            self._taken_in = number, tails
             for member in self._members:
                 member.calls.pop(number, None)
             # A block is deleted if all files include it and its answers have been used.

@@ -177,17 +177,17 @@ class ShardedForest(ClonesWhole, base.Estimator):
         for i, part in enumerate(divided(whole, self.n_shards)):
             paths.append(os.path.join(self._files.name, f"shard-{i}"))
             save(part, paths[-1], extra={"position": 0, "told": {}})
-        law = getattr(whole._trees, "law_numbers", None)
-        law = None if law is None else law.copy()
+        tails = getattr(whole._trees, "tails", None)
+        tails = None if tails is None else tails.copy()
         limits = self.save_every, self.in_flight, self.max_restarts
-        self._state = Crew(engine, paths, Known.of(whole), law, limits)
+        self._state = Crew(engine, paths, Known.of(whole), tails, limits)
 
     def _whole(self) -> Any:
         """Return the whole model, without stopping the workers."""
         state = self._state
         if isinstance(state, Crew):
             parts = state.ask("part")
-            return united(parts, state.law)
+            return united(parts, state.tails)
         return state
 
     def gather(self) -> Any:
@@ -346,7 +346,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the results of a method of all shards for the same rows."""
         crew = self._state
         crew.finish()
-        return crew.ask(name, crew._engine.put(rows), crew.law)
+        return crew.ask(name, crew._engine.put(rows), crew.tails)
 
     @abc.abstractmethod
     def _combined(self, rows: Block) -> NDArray[np.float64]:

@@ -280,7 +280,7 @@ class AdaptiveMondrianForestRegressor(
                 return unknown() if with_dist else 0.0
             self._write(x, trees)
             self._check_input(trees, trees.predict_inputs())
-            return trees.law() if with_dist else float(trees.forest.prediction.point)
+            return trees.distribution() if with_dist else float(trees.forest.prediction.point)
 
     def _point_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
         """Return the prediction of a sample, and the mean scale of the predicted distribution."""
@@ -355,8 +355,8 @@ class AdaptiveMondrianForestRegressor(
         """Return each row's prediction, and the mean and variance of the predicted distribution."""
         found = said.copy()
         for one, out in zip(said.tolist(), found, strict=True):
-            law = self._trees.law_of(one)
-            out[1:] = law.mean, law.var
+            distribution = self._trees.distribution_of(one)
+            out[1:] = distribution.mean, distribution.var
         return found
 
     # Reading.

@@ -481,15 +481,16 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
             return known
         if self._has_distribution:
             try:
-                law = self.model.predict_one(x, with_dist=True)
+                predicted = self.model.predict_one(x, with_dist=True)
             except (NotImplementedError, RuntimeError, ValueError):
                 # Some models have no distribution before the first sample, or with some arguments.
-                law = None
-            if isinstance(law, PredictiveDistribution):
-                mean = law.mean
-                return mean, float(law.weights @ np.hypot(law.scales, law.centres - mean))
-            if law is not None:
-                return law.mu, law.sigma
+                predicted = None
+            if isinstance(predicted, PredictiveDistribution):
+                mean = predicted.mean
+                sizes = np.hypot(predicted.scales, predicted.centres - mean)
+                return mean, float(predicted.weights @ sizes)
+            if predicted is not None:
+                return predicted.mu, predicted.sigma
         if point is None:
             point = self.model.predict_one(x)
         return float(point or 0.0), 0.0

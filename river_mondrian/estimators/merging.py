@@ -255,10 +255,10 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
         return [_with_trees(model, part_of(trees, i, j), j - i) for i, j in pairs]
 
 
-def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -> AnyForest:
+def united(parts: Sequence[AnyForest], tails: NDArray[np.float64] | None = None) -> AnyForest:
     """Return the forest with the trees of all parts.
 
-    A regressor that learns the tails of its noise needs `law`, the tails that were learned from the
+    A regressor that learns the tails of its noise needs `tails`, which were learned from the
     predictions of all trees.
     """
     found: list[Any] = []
@@ -267,6 +267,6 @@ def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -
             part._settle()
             found.append(part._trees)
     trees = joined(found)
-    if law is not None:
-        trees.law_numbers[:] = law
+    if tails is not None:
+        trees.tails[:] = tails
     return _with_trees(parts[0], trees, trees.n_trees)

@@ -40,7 +40,7 @@ _NAMES = {
     "learners.drift": "DriftWatch DriftWatchRecord",
     "learners.experts": "Mixture MixtureRecord",
     "learners.regression.lags": "LaggedTargets LaggedTargetsRecord",
-    "learners.regression.error_law": "ErrorLaw ErrorLawRecord",
+    "learners.regression.error_distribution": "ErrorDistribution ErrorDistributionRecord",
     "learners.regression.mixing": "TargetMixture TargetMixtureRecord",
     "learners.regression.records": "RidgeDesign:Design RidgeExpertsRecord",
     "learners.regression.ridges": "RidgeExperts",

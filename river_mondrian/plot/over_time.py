@@ -281,9 +281,9 @@ def intervals(
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"levels must be between 0 and 1, got {level!r}")
     levels = sorted(levels, reverse=True)
-    bands = np.array([[_interval(law, level) for law in said] for level in levels])
+    bands = np.array([[_interval(one, level) for one in said] for level in levels])
     bands = bands.reshape(len(levels), len(said), 2)
-    centres = [math.nan if law is None else law.mean for law in said]
+    centres = [math.nan if one is None else one.mean for one in said]
     ax = canvas.axes_for(ax)
     for place, (level, band) in enumerate(zip(levels, bands, strict=True)):
         low, high = band.T
@@ -299,15 +299,16 @@ def intervals(
     return ax
 
 
-def _interval(law: Any, level: float) -> tuple[float, float]:
+def _interval(distribution: Any, level: float) -> tuple[float, float]:
     """Return the central interval of a distribution."""
-    if law is None:
+    if distribution is None:
         return math.nan, math.nan
-    if not hasattr(law, "interval"):
+    if not hasattr(distribution, "interval"):
         raise TypeError(
-            f"distributions must be those of predict_one(x, with_dist=True), got {told(law)}"
+            "distributions must be those of predict_one(x, with_dist=True), "
+            f"got {told(distribution)}"
         )
-    low, high = law.interval(level)
+    low, high = distribution.interval(level)
     return low, high
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ... import predictive
 from ...checks import check_equal
 from ...learners.drift import DriftWatch
-from ...learners.regression import error_law, lags, mixing
+from ...learners.regression import error_distribution, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
@@ -122,7 +122,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         self.first_mixture = mixing.TargetMixture(means.N_FIRST, loss)
         n_lagged = lags.N_PREDICTIONS if autoregressive else 0
         self.mixture = mixing.TargetMixture(N_SECOND + n_lagged, loss)
-        self.laws = error_law.ErrorLaw()
+        self.error_distribution = error_distribution.ErrorDistribution()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
@@ -154,7 +154,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         self.shared.own_records("leaf.sides", self.n_candidates)
         capacity, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
         self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_places)
-        forest.ridges, forest.law = self.ridges.record, self.laws.record
+        forest.ridges = self.ridges.record
+        forest.error_distribution = self.error_distribution.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
         own("accepted.remembered", np.zeros(len(self.mixture.to_recall) + 2))
         if self.lags is not None:
@@ -265,25 +266,25 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, N_SAID).
 
-        The first column has the point predictions. Each row can be passed to `law_of`.
+        The first column has the point predictions. Each row can be passed to `distribution_of`.
         """
         predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
-    def law(self) -> predictive.PredictiveDistribution:
+    def distribution(self) -> predictive.PredictiveDistribution:
         """Return the predictive distribution of the last predicted sample's target."""
         said = self.forest.prediction
-        return self.law_of((said.point, said.spread, self.ridges.record.size))
+        return self.distribution_of((said.point, said.spread, self.ridges.record.size))
 
     def mean_scale(self) -> float:
-        """Return the mean scale of the components of `law`."""
+        """Return the mean scale of the components of `distribution`."""
         said = self.forest.prediction
-        return self.laws.mean_scale(said.point, said.spread, self.ridges.record.size)
+        return self.error_distribution.mean_scale(said.point, said.spread, self.ridges.record.size)
 
-    def law_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
+    def distribution_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
         """Return the predictive distribution of a target, given a row of `predict_rows`."""
         point, spread, size = map(float, said)
-        return self.laws.law(point, spread, size, self.n_begun)
+        return self.error_distribution.distribution(point, spread, size, self.n_begun)
 
     # Inspection.
 

@@ -4,8 +4,9 @@ from typing import TypeVar
 
 from ... import records as rec
 from ...compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
-from ...learners.regression import error_law, lags, mixing
+from ...learners.regression import lags, mixing
 from ...learners.regression import ridges as regressions
+from ...learners.regression.error_distribution import ErrorDistributionRecord
 from ...learners.regression.lags import LaggedTargetsRecord
 from ...learners.regression.records import ADDITIVE, N_RIDGES, RidgeExpertsRecord
 from ...limits import DONE, TOO_LARGE, WAITS
@@ -152,7 +153,7 @@ class AdaptiveTargetForest(RebuiltForest):
     ridges: RidgeExpertsRecord
     first: mixing.TargetMixtureRecord
     second: mixing.TargetMixtureRecord
-    law: error_law.ErrorLawRecord
+    error_distribution: ErrorDistributionRecord
     # The latest targets, in an autoregressive model.
     lags: LaggedTargetsRecord
     groups: GroupReadings

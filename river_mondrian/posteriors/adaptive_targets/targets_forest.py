@@ -10,7 +10,7 @@ from ...compiling.kernels import (
     link_by_name,
     ordered_sums,
 )
-from ...learners.regression import error_law, lags, mixing, ridges
+from ...learners.regression import error_distribution, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
@@ -239,7 +239,9 @@ class TargetsForest(AdaptiveTargetForest):
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
         mixing.learn(self.second, target, weight)
-        found = error_law.learn(self.law, point, spread, size, target, weight)
+        found = error_distribution.learn(
+            self.error_distribution, point, spread, size, target, weight
+        )
         ridges.learn(self.ridges, self.inputs, target, weight, found)
         if self.lags:
             lags.learn(self.lags, target, weight)

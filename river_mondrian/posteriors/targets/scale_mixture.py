@@ -6,7 +6,7 @@ its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the pre
 targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
 prediction far from the data keeps the variance of all targets at scales below 1.
 
-The weights are a posterior mean over `LAWS`, which are lognormal distributions of the scale. The
+The weights are a posterior mean over `LOGNORMALS`, which are distributions of the scale. The
 posterior uses each target's density before the target is learned. Only some targets update the
 posterior (`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights
 can follow a drift.
@@ -33,9 +33,9 @@ SCALES = tuple(2.0**k for k in range(-UNIT, N_SCALES - UNIT))
 # Medians and spreads (standard deviations) of the base-2 logarithm of the scale.
 MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
-N_LAWS = len(MEDIANS) * len(SPREADS)
+N_LOGNORMALS = len(MEDIANS) * len(SPREADS)
 
-# Factor by which the score of each distribution in `LAWS` is discounted with each used target.
+# Factor by which the scores of `LOGNORMALS` are discounted with each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
 # One in eight of the first EARLY targets is used, and one in sixteen of the later targets.
@@ -46,7 +46,7 @@ _ROOT_2 = math.sqrt(2.0)
 # Precisions, in units of the precision of all targets, are clipped to at most this number and at
 # least its inverse.
 LARGEST_PRECISION = 1e12
-# Smaller likelihoods of a distribution in `LAWS`, as fractions of the largest likelihood of a
+# Smaller likelihoods of a distribution in `LOGNORMALS`, as fractions of the largest likelihood of a
 # scale, are raised to this number.
 LEAST_LIKELIHOOD = 1e-300
 
@@ -56,8 +56,8 @@ class ScaleMixture(Record):
 
     # Weight of each scale.
     weights: Float64s = inline(N_SCALES)
-    # Log likelihood of each distribution in `LAWS`, minus the largest log likelihood.
-    scores: Float64s = inline(N_LAWS)
+    # Log likelihood of each distribution in `LOGNORMALS`, minus the largest log likelihood.
+    scores: Float64s = inline(N_LOGNORMALS)
 
 
 class TargetDensity(Record):
@@ -71,7 +71,7 @@ class TargetDensity(Record):
     densities: Float64s = inline(N_SCALES)
 
 
-def _law(median: float, spread: float) -> list[float]:
+def _lognormal(median: float, spread: float) -> list[float]:
     """Return the weights of the scales under a lognormal distribution that is rounded to scales."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
@@ -81,7 +81,7 @@ def _law(median: float, spread: float) -> list[float]:
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
 
 
-LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
+LOGNORMALS = np.array([_lognormal(m, s) for m in MEDIANS for s in SPREADS])
 
 # Logarithms of the prior weights. The prior prefers narrow distributions with medians near 1.
 # Functions of `math` compute these logarithms one by one, since the results of array operations
@@ -90,17 +90,17 @@ _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [
     math.fsum(math.exp(log) * weight for log, weight in zip(PRIOR, column, strict=True))
-    for column in LAWS.T
+    for column in LOGNORMALS.T
 ]
 
 
 def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the initial values of a learned distribution: weights, then scores."""
-    return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LAWS])
+    return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LOGNORMALS])
 
 
 _room_of_scales = room_of_words(Float64s, N_SCALES)
-_room_of_scores = room_of_words(Float64s, N_LAWS)
+_room_of_scores = room_of_words(Float64s, N_LOGNORMALS)
 
 
 @always_inline
@@ -189,22 +189,22 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
         most = 1.0
     scores = _room_of_scores()
     best = -math.inf
-    for k in range(N_LAWS):
+    for k in range(N_LOGNORMALS):
         likelihood = 0.0
         for j in range(N_SCALES):
-            likelihood += LAWS[k, j] * mixed[j]
+            likelihood += LOGNORMALS[k, j] * mixed[j]
         gained = math.log(max(likelihood / most, LEAST_LIKELIHOOD))
         scores[k] = KEPT * mixture.scores[k] + gained
         best = max(best, scores[k])
     total = 0.0
     for j in range(N_SCALES):
         mixed[j] = 0.0
-    for k in range(N_LAWS):
+    for k in range(N_LOGNORMALS):
         mixture.scores[k] = scores[k] - best
         share = math.exp(scores[k] - best + PRIOR[k])
         total += share
         for j in range(N_SCALES):
-            mixed[j] = mixed[j] + share * LAWS[k, j]
+            mixed[j] = mixed[j] + share * LOGNORMALS[k, j]
     for j in range(N_SCALES):
         mixture.weights[j] = mixed[j] / total
 
@@ -235,9 +235,9 @@ def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -
         learn_scales(mixture, densities.part(i, 1), 1)
 
 
-def learn_law(law: Floats, told: Floats) -> None:
+def learn_tails(tails: Floats, told: Floats) -> None:
     """Update the values of a learned distribution with the sums of `told_by` over all shards."""
     rows = Memory(TargetDensity, len(told))
     columns = rows.columns()
     columns["target"][:], columns["densities"][:] = told[:, 0], told[:, 1:]
-    _learn_all(Array.over(ScaleMixture, law)[0], rows.array, len(told))
+    _learn_all(Array.over(ScaleMixture, tails)[0], rows.array, len(told))

@@ -54,7 +54,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     gamma1, gamma2, noise_variance
         Hyperparameters of the posterior. None means that the hyperparameter is chosen from the
         data.
-    learns_law
+    learns_tails
         Whether the distribution of targets is learned (see `scale_mixture`). If not, the
         distribution is normal.
 
@@ -73,7 +73,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     # from the lists of all shards.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
-        *("told", "out", "moments", "_moments", "densities", "law"),
+        *("told", "out", "moments", "_moments", "densities", "tail_mixture"),
         *("block", "block_densities", "_climbed", "_fences_at", "version_now"),
     }
 
@@ -85,7 +85,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         gamma1: float | None = None,
         gamma2: float | None = None,
         noise_variance: float | None = None,
-        learns_law: bool = False,
+        learns_tails: bool = False,
     ) -> None:
         self.plain_means = plain_means
         self.min_samples_split = min_samples_split
@@ -96,9 +96,9 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         # The unfinished change of hyperparameters.
         self.change: Change | None = None
         # The weights of the scales, then the scores of the distributions of the scale.
-        self.law_numbers: Floats | None = None
-        if learns_law and not plain_means:
-            self.law_numbers = scale_mixture.new_scale_mixture()
+        self.tails: Floats | None = None
+        if learns_tails and not plain_means:
+            self.tails = scale_mixture.new_scale_mixture()
         super().__init__(partitions)
 
     def _check_kind(self) -> None:
@@ -136,15 +136,15 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self.forest.next_horizon = self.forest.horizon
         self.densities = Memory(scale_mixture.TargetDensity, self.n_trees)
         self.forest.densities = self.densities.array
-        self.law: Any = None
-        if self.law_numbers is not None:
-            self.law = Array.over(scale_mixture.ScaleMixture, self.law_numbers)
-            self.forest.scale_mixture = self.law[0]
+        self.tail_mixture: Any = None
+        if self.tails is not None:
+            self.tail_mixture = Array.over(scale_mixture.ScaleMixture, self.tails)
+            self.forest.scale_mixture = self.tail_mixture[0]
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        if self.law_numbers is not None:
-            state["law_numbers"] = self.law_numbers.copy()
+        if self.tails is not None:
+            state["tails"] = self.tails.copy()
         # Changes are rare, so the state has the key `change` only during a change.
         if state.pop("change") is not None:
             state["change"] = dict(vars(self.change))
@@ -156,8 +156,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         found = super()._shapes()
-        if self.law_numbers is not None:
-            found["law_numbers"] = (scale_mixture.N_SCALES + scale_mixture.N_LAWS,)
+        if self.tails is not None:
+            found["tails"] = (scale_mixture.N_SCALES + scale_mixture.N_LOGNORMALS,)
         return found
 
     # Learning.
@@ -256,7 +256,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
         block = self.block
-        if block is None or self.law is None:
+        if block is None or self.tail_mixture is None:
             super()._extend(first, last, lanes)
             return
         extend = learning.extend_with_densities
@@ -266,7 +266,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     def _count_rows(self) -> None:
         block, densities = self.block, self.block_densities
         assert block is not None and densities is not None
-        if self.told is not None and self.law is not None:
+        if self.told is not None and self.tail_mixture is not None:
             self.told.append(scale_mixture.told_by(densities, self.n_trees))
         learning.count_rows(self.forest, block[0])
 
@@ -509,9 +509,9 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     @property
     def tail_weights(self) -> dict[float, float]:
         """The weights of the scales of the targets' distribution."""
-        if self.law_numbers is None:
+        if self.tails is None:
             return {1.0: 1.0}
-        weights = self.law_numbers[: scale_mixture.N_SCALES].tolist()
+        weights = self.tails[: scale_mixture.N_SCALES].tolist()
         return dict(zip(scale_mixture.SCALES, weights, strict=True))
 
     @property

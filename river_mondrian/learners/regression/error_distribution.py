@@ -69,7 +69,7 @@ PRIOR = 20.0
 LEAST_PART = 1e-12
 
 
-class ErrorLawRecord(Record):
+class ErrorDistributionRecord(Record):
     """Statistics of the errors of predictions, and the weights of the components."""
 
     n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
@@ -107,27 +107,27 @@ def log_ratio(a: float, b: float) -> float:
 
 @kernel
 @ordered_sums
-def guess(law: ErrorLawRecord, point: float, spread: float, size: float) -> None:
+def guess(errors: ErrorDistributionRecord, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
-    terms, guesses = law.terms, law.guesses
+    terms, guesses = errors.terms, errors.guesses
     terms[0] = 1.0
-    terms[1] = log_ratio(law.short, law.long)
-    terms[2] = log_ratio(spread, law.disagreement)
+    terms[1] = log_ratio(errors.short, errors.long)
+    terms[2] = log_ratio(spread, errors.disagreement)
     terms[3] = min(max(size, SMALLEST), LARGEST)
-    combined = min(max(dot(law.line, terms, N_TERMS), SMALLEST), LARGEST)
-    guesses[LONG] = law.long
-    guesses[COMBINED] = law.long * math.exp(combined)
-    least = max(LEAST_WIDTH * law.move, LEAST_PART * abs(point))
+    combined = min(max(dot(errors.line, terms, N_TERMS), SMALLEST), LARGEST)
+    guesses[LONG] = errors.long
+    guesses[COMBINED] = errors.long * math.exp(combined)
+    least = max(LEAST_WIDTH * errors.move, LEAST_PART * abs(point))
     for g in range(N_GUESSES):
         # Before the first target, the size of errors is unknown.
-        guesses[g] = max(guesses[g], max(least, 1e-300)) if law.n_samples > 0 else 1.0
+        guesses[g] = max(guesses[g], max(least, 1e-300)) if errors.n_samples > 0 else 1.0
 
 
 @helper
 @ordered_sums
-def find_densities(law: ErrorLawRecord, error: float) -> None:
+def find_densities(errors: ErrorDistributionRecord, error: float) -> None:
     """Write the density of each component at an error, up to a common factor."""
-    densities, guesses = law.densities, law.guesses
+    densities, guesses = errors.densities, errors.guesses
     largest, c = max(0.0, guesses[LONG], guesses[COMBINED]), 0
     for g in range(N_GUESSES):
         z0, height = error / guesses[g], largest / guesses[g]
@@ -146,32 +146,37 @@ def find_densities(law: ErrorLawRecord, error: float) -> None:
 
 @helper
 @ordered_sums
-def combine(law: ErrorLawRecord, size: float, weight: float) -> None:
+def combine(errors: ErrorDistributionRecord, size: float, weight: float) -> None:
     """Update the combined guess with the logarithm of an error's size."""
-    add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
-    add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
-    triangle, vector = law.triangle, law.vector
+    add_to_triangle(errors.gram, N_TERMS, errors.terms, KEPT, weight)
+    add_to_moments(errors.moments, N_TERMS, errors.terms, KEPT, weight * size)
+    triangle, vector = errors.triangle, errors.vector
     for i in range(N_PAIRS):
-        triangle[i] = law.gram[i]
+        triangle[i] = errors.gram[i]
     for j in range(N_TERMS):
         triangle[j * (j + 1) // 2 + j] += 0.1 if j == 0 else PRIOR
-        vector[j] = law.moments[j]
-    factorize(triangle, N_TERMS, law.work)
+        vector[j] = errors.moments[j]
+    factorize(triangle, N_TERMS, errors.work)
     solve_factorized(triangle, N_TERMS, vector)
     for j in range(N_TERMS):
-        law.line[j] = vector[j]
+        errors.line[j] = vector[j]
 
 
 @link_by_name
 @ordered_sums
 def learn(
-    law: ErrorLawRecord, point: float, spread: float, size: float, target: float, weight: float
+    errors: ErrorDistributionRecord,
+    point: float,
+    spread: float,
+    size: float,
+    target: float,
+    weight: float,
 ) -> float:
     """Learn the target for which `point` was predicted.
 
     Parameters
     ----------
-    law
+    errors
         The distribution of errors.
     point
         The prediction.
@@ -189,30 +194,30 @@ def learn(
     The logarithm of (size of the error / mean size of errors), clipped.
 
     """
-    guess(law, point, spread, size)
-    error, n = target - point, law.n_samples
-    largest = max(weight, 1.0, (1.0 - FADING) * law.largest_weight)
-    law.largest_weight = largest
+    guess(errors, point, spread, size)
+    error, n = target - point, errors.n_samples
+    largest = max(weight, 1.0, (1.0 - FADING) * errors.largest_weight)
+    errors.largest_weight = largest
     part = weight / largest
     found = 0.0
     if n > 0:
-        moved = abs(target - law.last_target)
-        law.move = faded_mean(law.move, moved, 1.0 / min(1.0 + n, N_LONG), n)
-    law.last_target = target
-    if law.long > 0.0:
-        found = log_ratio(abs(error), law.long) if error != 0.0 else SMALLEST
-        find_densities(law, error)
-        densities = law.densities
+        moved = abs(target - errors.last_target)
+        errors.move = faded_mean(errors.move, moved, 1.0 / min(1.0 + n, N_LONG), n)
+    errors.last_target = target
+    if errors.long > 0.0:
+        found = log_ratio(abs(error), errors.long) if error != 0.0 else SMALLEST
+        find_densities(errors, error)
+        densities = errors.densities
         for c in range(N_COMPONENTS):
             densities[c] = math.sqrt(densities[c])
-        share(law.weights, N_COMPONENTS, densities, part, SHARE_RATE)
-        combine(law, found, part)
-    law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
-    law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
+        share(errors.weights, N_COMPONENTS, densities, part, SHARE_RATE)
+        combine(errors, found, part)
+    errors.long = faded_mean(errors.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
+    errors.short = faded_mean(errors.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
     # An outlier among the first targets must not dominate the long mean.
-    law.long = min(law.long, LONGEST * law.short)
-    law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
-    law.n_samples = n + 1
+    errors.long = min(errors.long, LONGEST * errors.short)
+    errors.disagreement += (spread - errors.disagreement) / min(1.0 + n, N_LONG)
+    errors.n_samples = n + 1
     return found
 
 
@@ -222,17 +227,19 @@ _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 _BY_GUESS = np.kron(np.eye(N_GUESSES), _OF_SIZES[:, None])
 
 
-class ErrorLaw(Learned[ErrorLawRecord]):
+class ErrorDistribution(Learned[ErrorDistributionRecord]):
     """The memory of the distribution of errors."""
 
-    _KIND = ErrorLawRecord
+    _KIND = ErrorDistributionRecord
 
     def __init__(self) -> None:
         super().__init__(largest_weight=1.0)
         self.learned["weights"][:] = 1.0 / N_COMPONENTS
         self.show()
 
-    def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
+    def distribution(
+        self, point: float, spread: float, size: float, n: int = 0
+    ) -> PredictiveDistribution:
         """Return the distribution of the target for which `point` is predicted (see `learn`)."""
         guess(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
@@ -240,6 +247,6 @@ class ErrorLaw(Learned[ErrorLawRecord]):
         return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)
 
     def mean_scale(self, point: float, spread: float, size: float) -> float:
-        """Return the mean scale of the components of `law`."""
+        """Return the mean scale of the components of `distribution`."""
         guess(self.record, point, spread, size)
         return float(self.learned["weights"].dot(_BY_GUESS).dot(self.memory.arrays["guesses"]))
