@@ -10,32 +10,15 @@ from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
 
-from river_mondrian.compiling.kernels import always_inline
 from river_mondrian.partitions.mondrian import boxes, sampling, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
-from river_mondrian.records import Array, Float32s, Float64s, Memory
+from river_mondrian.records import Float32s, Float64s, Memory
 
-
-@always_inline
-def hold_points(
-    batch: Array[boxes.PointAt],
-    n: int,
-    word: int,
-    is_scaled: int,
-    offsets: Float64s,
-    factors: Float64s,
-    lower: Float32s,
-    upper: Float32s,
-    dims: int,
-) -> None:
-    """Call `hold_batch` with the fields of `Source`."""
-    source = boxes.Source(word, is_scaled, offsets, factors)
-    boxes.hold_batch(batch, n, source, lower, upper, dims)
-
-
-distance_outside, hold, hold_batch = as_kernels(boxes.distance_outside, boxes.hold, hold_points)
+distance_outside, hold, hold_batch = as_kernels(
+    boxes.distance_outside, boxes.hold, boxes.hold_batch
+)
 exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
@@ -89,7 +72,7 @@ def test_boxes_are_the_twins(dims, is_scaled):
     # points have values, or inputs that are scaled when they are read.
     rng = np.random.default_rng(dims)
     offsets, factors = rng.normal(size=dims), rng.lognormal(sigma=3.0, size=dims)
-    source = 0, is_scaled, Float64s.of(offsets), Float64s.of(factors)
+    source = boxes.Source(0, is_scaled, Float64s.of(offsets), Float64s.of(factors))
     for missing in (0.0, 0.3):
         inputs = 10.0 * rng.standard_normal((200, dims))
         inputs[rng.random(inputs.shape) < 0.05] *= 1e30
@@ -111,7 +94,7 @@ def test_boxes_are_the_twins(dims, is_scaled):
             if n == 1:
                 hold(Float32s.of(batch[0]), lower, upper, dims)
             else:
-                hold_batch(places.array, n, *source, lower, upper, dims)
+                hold_batch(places.array, n, source, lower, upper, dims)
             for row in batch.tolist():
                 twin.grow(row)
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])

@@ -204,7 +204,7 @@ def test_distances_to_points_are_the_twins(dims, is_scaled):
             starts[-1] = len(rows)
             x = (10.0 * rng.standard_normal(dims)).astype(np.float32)
             found = np.empty(n_parts)
-            own = 3 + 3 * is_scaled, is_scaled, *scaling, Float32s.of(x), dims
+            own = boxes.Source(3 + 3 * is_scaled, is_scaled, *scaling), Float32s.of(x), dims
             distances_to_batch(places.array, Int64s.of(starts), n_parts, *own, Float64s.of(found))
             for start, distance in zip(starts[:-1].tolist(), found.tolist(), strict=True):
                 twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)

@@ -99,6 +99,9 @@ def numba_type(hint: Any) -> types.Type:
         return SpanType(base)
     if base is tuple:
         return types.Tuple([numba_type(part) for part in get_args(hint)])
+    if isinstance(base, type) and issubclass(base, tuple):
+        # A class of named tuples.
+        return types.NamedTuple([numba_type(part) for part in get_type_hints(base).values()], base)
     if base not in _NAMED:
         raise TypeError(f"no type for kernels: {hint!r}")
     return _NAMED[base]

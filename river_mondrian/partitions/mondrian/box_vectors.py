@@ -42,8 +42,10 @@ def _load(builder: Any, address: Any, d: Any, word: Any = _FLOAT) -> Any:
 class _Source:
     """Where the rows of points have values: float32 values, or inputs that are scaled when read."""
 
-    def __init__(self, builder: Any, word: Any, is_scaled: Any, offsets: Any, factors: Any) -> None:
+    def __init__(self, builder: Any, source: Any) -> None:
+        """Read the fields of a `boxes.Source`."""
         self.builder = builder
+        word, is_scaled, offsets, factors = cgutils.unpack_tuple(builder, source, 4)
         self.behind = builder.mul(word, _ADDRESS(4))
         self.is_scaled = builder.icmp_unsigned("!=", is_scaled, is_scaled.type(0))
         self.offsets, self.factors = (address_in(builder, one) for one in (offsets, factors))
@@ -222,15 +224,12 @@ def distance_to_points(
     builder: Any,
     batch: Any,
     n: Any,
-    word: Any,
-    is_scaled: Any,
-    offsets: Any,
-    factors: Any,
+    source: Any,
     x: Any,
     dims: Any,
 ) -> Any:
     """Return the L1 distance of `x` to the box of a batch's points in at least BLOCK dimensions."""
-    points = _Points(builder, batch, _Source(builder, word, is_scaled, offsets, factors), x)
+    points = _Points(builder, batch, _Source(builder, source), x)
     total = cgutils.alloca_once(builder, _DOUBLES)
     builder.store(ir.Constant(_DOUBLES, None), total)
 
@@ -249,10 +248,7 @@ def distances_to_points(
     batch: Any,
     starts: Any,
     n: Any,
-    word: Any,
-    is_scaled: Any,
-    offsets: Any,
-    factors: Any,
+    source: Any,
     x: Any,
     dims: Any,
     out: Any,
@@ -262,8 +258,7 @@ def distances_to_points(
     There are `n` <= MOST_PARTS starts, which divide the batch into parts. The points are visited
     once for each block of dimensions, from the last part to the first.
     """
-    source, one = _Source(builder, word, is_scaled, offsets, factors), n.type(1)
-    points = _Points(builder, batch, source, x)
+    points, one = _Points(builder, batch, _Source(builder, source), x), n.type(1)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
     firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
     found = builder.inttoptr(address_in(builder, out), _DOUBLE.as_pointer())
@@ -315,10 +310,7 @@ def hold_points(
     builder: Any,
     batch: Any,
     n: Any,
-    word: Any,
-    is_scaled: Any,
-    offsets: Any,
-    factors: Any,
+    source: Any,
     lower: Any,
     upper: Any,
     dims: Any,
@@ -326,14 +318,14 @@ def hold_points(
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
     batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
     points = builder.inttoptr(batch, _ADDRESS.as_pointer())
-    source = _Source(builder, word, is_scaled, offsets, factors)
+    values = _Source(builder, source)
 
     def visit(d: Any, repeated: Any) -> None:
         places = [_place(builder, box, d) for box in (lower, upper)]
         before = [builder.load(place, align=_ALIGNMENT) for place in places]
         sides = [cgutils.alloca_once_value(builder, side) for side in before]
         with cgutils.for_range(builder, n) as loop:
-            v = source.load(builder.load(builder.gep(points, [loop.index])), d)
+            v = values.load(builder.load(builder.gep(points, [loop.index])), d)
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)

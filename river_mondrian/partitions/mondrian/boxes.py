@@ -181,24 +181,17 @@ def values_of(forest: Forest, tree: Tree, p: int, room: Float32s) -> Float32s:
 
 @lowered(box_vectors.distance_to_points)
 def distance_to_batch(
-    batch: Array[PointAt],
-    n: int,
-    word: int,
-    is_scaled: int,
-    offsets: Float64s,
-    factors: Float64s,
-    x: Float32s,
-    n_dims: int,
+    batch: Array[PointAt], n: int, source: Source, x: Float32s, n_dims: int
 ) -> float:
     """Return the l1 distance from `x` to the box of the first `n` points of a batch.
 
-    There are at least BLOCK dimensions. The fields of `Source` say where the points have values.
+    There are at least BLOCK dimensions.
     """
     total = 0.0
     for d in range(n_dims):
         low = high = np.nan
         for i in range(n):
-            v = value_in(batch[i].point, Source(word, is_scaled, offsets, factors), d)
+            v = value_in(batch[i].point, source, d)
             low = v if (v < low or low != low) else low
             high = v if (v > high or high != high) else high
         total += _gap_in_python(x[d], low, high)
@@ -210,10 +203,7 @@ def distances_to_batch(
     batch: Array[PointAt],
     starts: Int64s,
     n: int,
-    word: int,
-    is_scaled: int,
-    offsets: Float64s,
-    factors: Float64s,
+    source: Source,
     x: Float32s,
     n_dims: int,
     out: Float64s,
@@ -225,8 +215,7 @@ def distances_to_batch(
     for k in range(n):
         first, end = starts[k], starts[n]
         part = batch.part(first, end - first)
-        given = part, end - first, word, is_scaled, offsets, factors
-        out[k] = distance_to_batch(*given, x, n_dims)
+        out[k] = distance_to_batch(part, end - first, source, x, n_dims)
 
 
 @always_inline
@@ -268,20 +257,12 @@ def hold(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> None:
 
 @lowered(box_vectors.hold_points)
 def _hold_by_blocks(
-    batch: Array[PointAt],
-    n: int,
-    word: int,
-    is_scaled: int,
-    offsets: Float64s,
-    factors: Float64s,
-    lower: Float32s,
-    upper: Float32s,
-    n_dims: int,
+    batch: Array[PointAt], n: int, source: Source, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
     """Grow a box of at least BLOCK dimensions until it contains the points of a batch."""
     for d in range(n_dims):
         for i in range(n):
-            v = value_in(batch[i].point, Source(word, is_scaled, offsets, factors), d)
+            v = value_in(batch[i].point, source, d)
             low, high = lower[d], upper[d]
             lower[d] = v if (v < low or low != low) else low
             upper[d] = v if (v > high or high != high) else high
@@ -293,17 +274,7 @@ def hold_batch(
 ) -> None:
     """Grow a box to contain the first `n` points of a batch, as `hold` does for values."""
     if n_dims >= BLOCK:
-        _hold_by_blocks(
-            batch,
-            n,
-            source.word,
-            source.is_scaled,
-            source.offsets,
-            source.factors,
-            lower,
-            upper,
-            n_dims,
-        )
+        _hold_by_blocks(batch, n, source, lower, upper, n_dims)
         return
     for d in range(n_dims):
         low = lower[d]
@@ -453,10 +424,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     batch = room_of_batch()
     n = gather(forest, tree, ref, batch, 0)
     # Forests with light nodes have at least BLOCK dimensions.
-    source = source_of(forest, tree)
-    return distance_to_batch(
-        batch, n, source.word, source.is_scaled, source.offsets, source.factors, x, forest.n_dims
-    )
+    return distance_to_batch(batch, n, source_of(forest, tree), x, forest.n_dims)
 
 
 @link_by_name
@@ -486,18 +454,7 @@ def distances_down(
     n_steps += 1
     starts[n_steps] = gather(forest, tree, ref, batch, n)
     source = source_of(forest, tree)
-    distances_to_batch(
-        batch,
-        starts,
-        n_steps,
-        source.word,
-        source.is_scaled,
-        source.offsets,
-        source.factors,
-        x,
-        forest.n_dims,
-        out,
-    )
+    distances_to_batch(batch, starts, n_steps, source, x, forest.n_dims, out)
     return 0
 
 
