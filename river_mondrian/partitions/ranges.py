@@ -21,16 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from ..compiling.kernels import batch_kernel, cold, helper, link_by_name, ordered_sums
-from ..records import Float64s, Floats, Int64s, Ints, room_of_words
+from ..records import Floats, Ints
 
 # Number of interquartile ranges between the quartiles and Tukey's outer fences.
 FENCE = 3.0
-
-# Number of results of `find_ranges` for each column.
-N_FOUND = 4
-_room_of_found = room_of_words(Float64s, N_FOUND)
 
 
 def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
@@ -85,9 +81,8 @@ def known_ranges(rows: Floats, fence: float) -> KnownRanges:
     """Return the ranges of `robust_ranges`, and the evidence for them."""
     # NaN is sorted last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    n_columns, n = ordered.shape
-    counts = n - np.isnan(ordered).sum(axis=1)
-    return _found(ordered, n * np.arange(n_columns), counts, fence)
+    has_value = ~np.isnan(ordered)
+    return _found(ordered[has_value], has_value.sum(axis=1), fence)
 
 
 def scaling_of(low: Floats, high: Floats) -> Floats:
@@ -119,113 +114,58 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floa
     others = columns[:, few]
     values, counts = others.data.astype(np.float64), counts[few]
     order = np.lexsort((values, np.repeat(np.arange(others.shape[1]), counts)))
-    starts = np.cumsum(counts) - counts
-    low[few], high[few], *_ = _found(values[order], starts, counts, FENCE, is_rest=True)
+    low[few], high[few], *_ = _found(values[order], counts, FENCE, is_rest=True)
     return low, high
 
 
-def _found(
-    values: Floats, starts: Ints, counts: Ints, fence: float, is_rest: bool = False
-) -> KnownRanges:
-    """Return the result of `find_ranges` for columns of ordered values."""
-    out = np.empty((N_FOUND, len(counts)))
-    own = np.ascontiguousarray(values).reshape(-1)
-    parts = Int64s.of(starts.astype(np.int64)), Int64s.of(counts.astype(np.int64))
-    find_ranges(Float64s.of(own), *parts, len(counts), fence, is_rest, Float64s.of(out.reshape(-1)))
-    return KnownRanges(*out)
+def _found(values: Floats, counts: Ints, fence: float, is_rest: bool = False) -> KnownRanges:
+    """Return the ranges of columns.
 
-
-@helper
-@ordered_sums
-def _value(values: Float64s, i: int, gap: int, n_left_out: int) -> float:
-    """Return ordered value `i`, counted without the `n_left_out` values from `gap` on."""
-    return values[i if i < gap else i + n_left_out]
-
-
-@helper
-@ordered_sums
-def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) -> float:
-    """Return the quantile at `rate`, linearly interpolated, of the `n` values not left out."""
-    place = rate * (n - 1)
-    whole = int(place)
-    first = _value(values, whole, gap, n_left_out)
-    second = _value(values, min(whole + 1, n - 1), gap, n_left_out)
-    return first + (place - whole) * (second - first)
-
-
-@link_by_name
-@ordered_sums
-@cold
-def _find_whiskers(
-    values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
-) -> None:
-    """Write the range's ends and the spread of the `n` values not left out."""
-    lower = _quantile(values, n, gap, n_left_out, 0.25)
-    upper = _quantile(values, n, gap, n_left_out, 0.75)
-    reach = fence * (upper - lower)
-    i, j = 0, n - 1
-    while _value(values, i, gap, n_left_out) < lower - reach:
-        i += 1
-    while _value(values, j, gap, n_left_out) > upper + reach:
-        j -= 1
-    found[0] = _value(values, i, gap, n_left_out)
-    found[1] = _value(values, j, gap, n_left_out)
-    found[3] = upper - lower
-
-
-@link_by_name
-@ordered_sums
-@cold
-def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
-    """Write a column's four fields of `KnownRanges`."""
-    commonest = 0.0
-    found[3] = 0.0
-    gap, n_left_out = n, 0
-    if not is_rest:
-        found[2] = n
-        if n == 0:
-            found[0] = math.nan
-            found[1] = math.nan
-            return
-        commonest = values[n // 2]
-        gap, end = n // 2, n // 2 + 1
-        while gap > 0 and values[gap - 1] == commonest:
-            gap -= 1
-        while end < n and values[end] == commonest:
-            end += 1
-        n_left_out = end - gap
-        if 2 * n_left_out <= n:
-            _find_whiskers(values, n, n, 0, fence, found)
-            return
-    n_others = n - n_left_out
-    found[2] = n_others
-    found[0] = commonest
-    found[1] = commonest
-    if n_others > 0:
-        _find_whiskers(values, n_others, gap, n_left_out, fence, found)
-        found[0] = min(found[0], commonest)
-        found[1] = max(found[1], commonest)
-
-
-@batch_kernel
-@ordered_sums
-@cold
-def find_ranges(
-    values: Float64s,
-    starts: Int64s,
-    counts: Int64s,
-    n_columns: int,
-    fence: float,
-    is_rest: bool,
-    out: Float64s,
-) -> None:
-    """Write the ranges of columns. Column c has counts[c] ordered values from starts[c] on.
-
-    With `is_rest`, the values exclude 0, the most common value. `out` has the fields of
-    `KnownRanges`, shape (4, columns).
+    `values` has the ordered values of each column, one column after another. With `is_rest`, the
+    values exclude 0, the most common value.
     """
-    found = _room_of_found()
-    for c in range(n_columns):
-        _find_range(values.part(starts[c], counts[c]), counts[c], fence, is_rest, found)
-        for i in range(N_FOUND):
-            out[n_columns * i + c] = found[i]
+    commonest = np.zeros(len(counts))
+    has_commonest = np.full(len(counts), is_rest)
+    if not is_rest:
+        medians = (np.cumsum(counts) - counts + counts // 2)[counts > 0]
+        commonest[counts > 0], commonest[counts == 0] = values[medians], math.nan
+        is_common = values == np.repeat(commonest, counts)
+        has_commonest = 2 * _count(is_common, counts) > counts
+        if has_commonest.any():
+            is_other = ~(is_common & np.repeat(has_commonest, counts))
+            values, counts = values[is_other], _count(is_other, counts)
+    starts = np.cumsum(counts) - counts
+    # The last value stands for the values of columns without values.
+    padded = np.append(values, math.nan)
+    lower, upper = (_quantiles(padded, starts, counts, rate) for rate in (0.25, 0.75))
+    reach = fence * (upper - lower)
+    n_below = _count(values < np.repeat(lower - reach, counts), counts)
+    n_above = _count(values > np.repeat(upper + reach, counts), counts)
+    has_values = counts > 0
+    low = np.where(has_values, padded[starts + n_below], commonest)
+    high = np.where(has_values, padded[starts + counts - 1 - n_above], commonest)
+    return KnownRanges(
+        np.where(has_commonest, np.minimum(low, commonest), low),
+        np.where(has_commonest, np.maximum(high, commonest), high),
+        counts.astype(np.float64),
+        np.where(has_values, upper - lower, 0.0),
+    )
+
+
+def _count(mask: NDArray[np.bool_], counts: Ints) -> Ints:
+    """Return the number of values of each column that are in a mask."""
+    starts = np.cumsum(counts) - counts
+    # The sum of a column without values is the first value of another column.
+    sums = np.add.reduceat(np.append(mask, False), starts, dtype=np.int64)
+    return np.where(counts > 0, sums, 0)
+
+
+def _quantiles(padded: Floats, starts: Ints, counts: Ints, rate: float) -> Floats:
+    """Return each column's quantile at `rate`, linearly interpolated; NaN without values."""
+    ranks = rate * np.maximum(counts - 1, 0)
+    whole = ranks.astype(np.int64)
+    places = np.where(counts > 0, starts + whole, len(padded) - 1)
+    first = padded[places]
+    second = padded[np.minimum(places + 1, np.where(counts > 0, starts + counts, len(padded)) - 1)]
+    found: Floats = first + (ranks - whole) * (second - first)
+    return found
