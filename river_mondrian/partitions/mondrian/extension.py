@@ -503,6 +503,7 @@ def count(forest: F) -> None:
 
 
 @kernel
+@cold
 def end_warm_up(forest: F, next_check: int) -> None:
     """End the warm-up, and set the number of samples at the first check of widths."""
     forest.next_fit = NEVER

@@ -214,6 +214,7 @@ def set_scaling(forest: Forest, scaling: Float64s, n: int) -> None:
 
 
 @batch_kernel
+@cold
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
     """Write the `n_inputs` inputs of each point whose number is in `places`; levels become NaN."""
     n = forest.n_inputs

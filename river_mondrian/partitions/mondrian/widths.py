@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from ...compiling.kernels import (
     always_inline,
     batch_kernel,
+    cold,
     helper,
     kernel,
     link_by_name,
@@ -76,6 +77,7 @@ def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
 
 
 @kernel
+@cold
 def begin_renewal(forest: F, scaling: Float64s) -> None:
     """Begin to redraw all trees with another scaling, shape (2, input_capacity)."""
     renewal, other = forest.renewal, 1 - forest.scaling
@@ -115,6 +117,7 @@ def _begin_redraw(forest: Forest) -> None:
 
 
 @kernel
+@cold
 def restart_redraw(forest: F) -> None:
     """Restart the redraw of the current tree, if any, after the spare tree's rows were removed."""
     if forest.renewal.is_running == 1:
@@ -209,6 +212,7 @@ def _end_renewal(forest: Forest, next_check: int) -> None:
 
 
 @kernel
+@cold
 def end_renewal(forest: F, next_check: int) -> None:
     """End a renewal of an adaptive forest (see `_end_renewal`)."""
     _end_renewal(forest, next_check)

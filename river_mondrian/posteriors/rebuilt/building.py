@@ -6,7 +6,7 @@ the points one at a time. Each stage continues within a budget of points, which 
 from stage to stage.
 """
 
-from ...compiling.kernels import inline_in_source, kernel
+from ...compiling.kernels import cold, inline_in_source, kernel
 from ...partitions.mondrian import sampling, scaling, widths
 from ...partitions.mondrian.constants import NONE
 from ...records import Float64s
@@ -27,6 +27,7 @@ PART = 1 << 17
 
 
 @kernel
+@cold
 def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     """Clear a tree, and begin a build of the tree with the samples from `first` on.
 

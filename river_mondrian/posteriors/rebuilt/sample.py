@@ -141,6 +141,7 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 
 
 @kernel
+@cold
 def learn_accepted(forest: R) -> int:
     """Learn the accepted sample.
 
