@@ -300,7 +300,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         for i in range(n_active):
             t = descents[i].active
             descent, tree = descents[t], forest.trees[t]
-            node = tree.nodes.known(descent.node)
+            node = tree.nodes.cast(descent.node)
             # A leaf has no cut, so its time is infinite.
             time = node.cut_time if node and node.dim >= 0 else math.inf
             k, lifetimes = descent.lifetime, forest.lifetimes_of(t)

@@ -214,7 +214,7 @@ class Array(Span, Generic[R]):
         found.record = self.record
         return found
 
-    def known(self, record: Record) -> R:
+    def cast(self, record: Record) -> R:
         """Return a record of this array from its address."""
         return self.record(record)
 
@@ -254,7 +254,7 @@ class Table(Record, Generic[R]):
         chunk = read_address(self.chunks + ADDRESS_BYTES * (int(j) >> CHUNK_BITS))
         return self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)
 
-    def known(self, record: Record) -> R:
+    def cast(self, record: Record) -> R:
         """Return a row of this table from its address."""
         return self.ROW(record)
 

@@ -175,10 +175,10 @@ class _NoRow(AbstractTemplate):
         return signature(RecordType(self.this.row), recvr=self.this)
 
 
-class Known(AbstractTemplate):
-    """The type of the method `known`, which returns a row or an element from its address."""
+class Cast(AbstractTemplate):
+    """The type of the method `cast`, which returns a row or an element from its address."""
 
-    key = ("table", "known")
+    key = ("table", "cast")
 
     def generic(self, args: Any, kws: Any) -> Any:
         """Return the signature of the method."""
@@ -187,11 +187,11 @@ class Known(AbstractTemplate):
         return signature(RecordType(row), args[0], recvr=this)
 
 
-_TABLE_METHODS = {"row": _Row, "none": _NoRow, "known": Known}
+_TABLE_METHODS = {"row": _Row, "none": _NoRow, "cast": Cast}
 
 
-@lower_builtin(("table", "known"), types.Any, RecordType)
-def _known(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+@lower_builtin(("table", "cast"), types.Any, RecordType)
+def _cast(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return args[1]
 
 
@@ -337,8 +337,8 @@ class _SpanAttributes(AttributeTemplate):
     key = SpanType
 
     def generic_resolve(self, typ: SpanType, attr: str) -> Any:
-        if attr == "known" and typ.record is not None:
-            return BoundFunction(Known, typ)
+        if attr == "cast" and typ.record is not None:
+            return BoundFunction(Cast, typ)
         return BoundFunction(_Part, typ) if attr == "part" else None
 
 

@@ -365,7 +365,7 @@ def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Flo
 @link_by_name
 def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     """Grow a box until it contains the points below a light node."""
-    tree = forest.trees.known(tree)
+    tree = forest.trees.cast(tree)
     batch = room_of_batch()
     hold_all(forest, tree, batch, gather(forest, tree, ref, batch, 0), box)
     return 0
@@ -414,7 +414,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
 @link_by_name
 def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return the distance from `x` to the box of a point or of a node, which may be light."""
-    tree = forest.trees.known(tree)
+    tree = forest.trees.cast(tree)
     if ref < 0:
         return distance_to_point(forest, tree, forest.points.row(~ref), x)
     node = tree.nodes.row(ref)
@@ -438,7 +438,7 @@ def distances_down(
     paths leave the path of the sample. The points below a node then form the end of one list, so
     each point is read only once.
     """
-    tree = forest.trees.known(tree)
+    tree = forest.trees.cast(tree)
     batch, starts = room_of_batch(), _room_of_refs()
     n, n_steps = 0, 0
     while ref >= 0:

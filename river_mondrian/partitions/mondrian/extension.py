@@ -265,7 +265,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     """Return the distance of a walk's point from the current node's box; the node may be light."""
     x = tree.walk_values
-    if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
+    if tree.nodes.cast(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)
     if lane.n_light == 0:
         forest.distances_down(forest, tree, tree.walk_ref, x, 0, lane.rates)
@@ -277,7 +277,7 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
 @inline_in_source
 def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
     """Extend the current node's box by the point. A node that is no longer light gets a box."""
-    node = tree.nodes.known(lane.node)
+    node = tree.nodes.cast(lane.node)
     if not node.has_box(forest) and node.n_samples >= forest.light_size:
         make_box(forest, tree, tree.walk_ref)
     if node.has_box(forest) and (rate > 0.0 or forest.has_missing == 1):
@@ -292,7 +292,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     Line 1 of Algorithm 4 computes the distance of the point from the box. Lines 2 and 3 draw the
     time of a cut that separates the point from the box. Lines 10 to 14 move to the child.
     """
-    node = tree.nodes.known(lane.node)
+    node = tree.nodes.cast(lane.node)
     x = tree.walk_values
     # `lower` and `upper` are valid, and are used, only in forests without light nodes. In these
     # forests, the rows of nodes contain the boxes.
@@ -316,7 +316,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     # Lines 10 to 14: the step to the child.
     node.n_samples = node.n_samples + 1
     side = sampling.side_of(forest, tree, node, x)
-    node.pass_point(forest, side, forest.points.known(lane.point))
+    node.pass_point(forest, side, forest.points.cast(lane.point))
     tree.walk_time = node.end_time(tree.walk_time)
     tree.walk_parent = tree.walk_ref
     tree.walk_side = side
@@ -336,14 +336,14 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
 def _look_ahead(forest: Forest, lane: Lane) -> None:
     """Prefetch the data outside the node's row that a lane's walk needs."""
     if lane.node:
-        tree = forest.trees.known(lane.tree)
-        tree.nodes.known(lane.node).look_ahead(forest, tree)
+        tree = forest.trees.cast(lane.tree)
+        tree.nodes.cast(lane.node).look_ahead(forest, tree)
 
 
 @inline_in_source
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
     """Move a lane by one node. Return 0 after the last point, -1 for lack of room, else 1."""
-    tree = forest.trees.known(lane.tree)
+    tree = forest.trees.cast(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
             return 1
@@ -389,9 +389,9 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
             still = 0
             if layout.light_size > 0:
                 for i in range(n_active):
-                    _look_ahead(forest, lanes.known(active[i].lane))
+                    _look_ahead(forest, lanes.cast(active[i].lane))
             for i in range(n_active):
-                lane = lanes.known(active[i].lane)
+                lane = lanes.cast(active[i].lane)
                 goes_on = _advance(forest, layout, lane)
                 if goes_on < 0:
                     return lane.number

@@ -180,7 +180,7 @@ def find_in_trees(
         goes_on = False
         for i in range(last - first):
             descent = descents[i]
-            tree, ref = forest.trees.known(descent.tree), descent.ref
+            tree, ref = forest.trees.cast(descent.tree), descent.ref
             if not is_inner(tree, ref):
                 continue
             goes_on = True

@@ -136,8 +136,8 @@ class TreeReader:
         """Return a copy of a column of a tree's "nodes" or "side_rows", or of the "points"."""
         column = next(c for c in self.store._layouts()[table].columns if c.name == name)
         rows: ChunkedRows = getattr(self.store, table)
-        place = 0 if table == "points" else self.store.trees[slot].slot
-        return rows.column(place, self.store._n_rows()[table][place], column)
+        number = 0 if table == "points" else self.store.trees[slot].slot
+        return rows.column(number, self.store._n_rows()[table][number], column)
 
     def table(self, slot: int) -> TreeTable:
         """Return the table of a tree's nodes, including hidden nodes."""

@@ -328,7 +328,7 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
     return found
 
 
-def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
+def record_at(forest: Forest, tree: Tree, ref: int) -> Any:
     """Return the record of the node or point that a reference names."""
     return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
 

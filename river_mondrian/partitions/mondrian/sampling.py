@@ -160,7 +160,7 @@ def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: 
     BATCH.
     """
     for i in range(n):
-        node.add_point(forest, forest.points.known(batch[i].point))
+        node.add_point(forest, forest.points.cast(batch[i].point))
         node.n_samples = node.n_samples + 1
     if not node.has_box(forest) and n > forest.light_size:
         node.take_box(forest, tree)

@@ -215,11 +215,11 @@ def set_scaling(forest: Forest, scaling: Float64s, n: int) -> None:
 
 @batch_kernel
 @cold
-def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
-    """Write the `n_inputs` inputs of each point whose number is in `places`; levels become NaN."""
+def read_inputs(forest: F, points: Int64s, n_points: int, out: Float64s) -> None:
+    """Write the `n_inputs` inputs of each point whose number is in `points`; levels become NaN."""
     n = forest.n_inputs
-    for i in range(n_places):
-        kept, own = forest.inputs_in(forest.points.row(places[i])), out.part(n * i, n)
+    for i in range(n_points):
+        kept, own = forest.inputs_in(forest.points.row(points[i])), out.part(n * i, n)
         for d in range(n):
             own[d] = kept[d] if abs(kept[d]) <= LARGEST else math.nan
 
@@ -407,9 +407,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
             own[:, first:] = self.forest.absent
             own[:, unknown] = math.nan
 
-    def _inputs_at(self, places: Ints, n_rows: int) -> Floats:
+    def _inputs_at(self, points: Ints, n_rows: int) -> Floats:
         """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
-        given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
+        given = Int64s.of(points), len(points), Float64s.of(rows.reshape(-1))
         read_inputs.of(self._FOREST)(self.forest, *given)
         return rows

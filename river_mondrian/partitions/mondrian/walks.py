@@ -34,7 +34,7 @@ class Step(rec.Record):
 
     ref: rec.Int64
     # The row of the node or of the point.
-    place: rec.Record
+    row: rec.Record
     # Distance of the sample from the node's box: the rate of branching off (eta in Equation 5 of
     # Lakshminarayanan et al. 2014).
     eta: rec.Float64
@@ -99,7 +99,7 @@ _room_of_branches = rec.room_of_array(Branch, MOST_BRANCHES)
 @always_inline
 def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     """Move a walk to a child."""
-    tree = forest.trees.known(walk.tree)
+    tree = forest.trees.cast(walk.tree)
     depth = walk.depth + 1
     walk.depth = depth
     step = walk.path[depth]
@@ -107,11 +107,11 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     if ref >= 0:
         node = tree.nodes.row(ref)
         rec.prefetch(node, forest.node_words)
-        step.place = node
+        step.row = node
     else:
         point = forest.points.row(~ref)
         forest.prefetch_values(tree, point)
-        step.place = point
+        step.row = point
 
 
 @always_inline
@@ -132,16 +132,16 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
     """Prefetch the data outside the node's row that a walk needs."""
     step = walk.path[walk.depth]
     if step.ref >= 0:
-        tree = forest.trees.known(walk.tree)
-        tree.nodes.known(step.place).look_ahead(forest, tree)
+        tree = forest.trees.cast(walk.tree)
+        tree.nodes.cast(step.row).look_ahead(forest, tree)
 
 
 @inline_in_source
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
     """Return the distance of the sample from the current node's box; the node may be light."""
     step = walk.path[walk.depth]
-    tree = forest.trees.known(walk.tree)
-    is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
+    tree = forest.trees.cast(walk.tree)
+    is_light = step.ref >= 0 and not tree.nodes.cast(step.row).has_box(forest)
     if lacks_nothing and (is_light or walk.light_depth > 0):
         if walk.light_depth == 0:
             walk.light_depth = walk.depth
@@ -157,20 +157,20 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
     If no value is missing (`lacks_nothing`), the walk has a single path.
     """
     step = walk.path[walk.depth]
-    tree = forest.trees.known(walk.tree)
+    tree = forest.trees.cast(walk.tree)
     is_row = step.ref >= 0
     if layout.light_size > 0:
         eta = _eta_of_wide(forest, walk, lacks_nothing)
     elif is_row:
-        lower = rec.Float32s(step.place, layout.box_word, layout.capacity)
-        upper = rec.Float32s(step.place, layout.box_word + layout.capacity, layout.capacity)
+        lower = rec.Float32s(step.row, layout.box_word, layout.capacity)
+        upper = rec.Float32s(step.row, layout.box_word + layout.capacity, layout.capacity)
         eta = boxes.distance_outside(walk.sample, lower, upper, layout.n_dims)
     else:
-        point = forest.points.known(step.place)
+        point = forest.points.cast(step.row)
         eta = boxes.distance_to_point(forest, tree, point, walk.sample)
     time = walk.time
     horizon = forest.horizon - time
-    node = tree.nodes.known(step.place)
+    node = tree.nodes.cast(step.row)
     goes_on = is_row and node.dim >= 0 and not node.hides(forest) and node.delta < horizon
     span = node.delta if goes_on else min(tree.lifetime - time, horizon)
     reach = walk.reach
@@ -218,7 +218,7 @@ def walk_in_lockstep(
         for a in range(n_active):
             walk = walks[active[a]]
             if _step(forest, layout, walk, True):
-                node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
+                node = forest.trees.cast(walk.tree).nodes.cast(walk.path[walk.depth].row)
                 v = walk.sample[node.dim]
                 _descend(forest, walk, node.child(LEFT if v <= node.cut else RIGHT))
                 active[still] = active[a]
@@ -249,7 +249,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
     samples. If a share is below `LEAST_WEIGHT`, the other child gets all of the weight.
     """
     layout = layout_of(forest)
-    tree = forest.trees.known(walk.tree)
+    tree = forest.trees.cast(walk.tree)
     while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
             # Move the path to memory with twice the capacity.
@@ -260,7 +260,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
                 rec.release(walk.path)
             walk.path = longer
             walk.capacity = 2 * walk.capacity
-        node = tree.nodes.known(walk.path[walk.depth].place)
+        node = tree.nodes.cast(walk.path[walk.depth].row)
         v = walk.sample[node.dim]
         share = 1.0 if v <= node.cut else 0.0
         if v != v:

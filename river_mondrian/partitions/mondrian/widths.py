@@ -308,8 +308,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
             # are renewed, too.
             are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
-            places = np.flatnonzero(found.are_over | are_wider)
-            scaling[:, places] = found.scaling[:, places]
+            inputs = np.flatnonzero(found.are_over | are_wider)
+            scaling[:, inputs] = found.scaling[:, inputs]
         if (scaling != self.current_scaling).any():
             self._begin_renewal(scaling)
         else:
@@ -321,14 +321,14 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _measured(self, n_rows: int) -> _Measured:
         """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
-        places, places_then = self._points_to_check(n_rows)
+        points, points_then = self._points_to_check(n_rows)
         # One call is faster than a call for each set of samples.
-        both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
+        both = np.hstack([self._inputs_at(own, n_rows) for own in (points, points_then)])
         found = known_ranges(both, FENCE)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
             values.reshape(2, -1) for values in found
         )
-        least = EVIDENCE * max(len(places), N_CHECKED)
+        least = EVIDENCE * max(len(points), N_CHECKED)
         # Two interquartile ranges of 0 cannot be compared.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)

@@ -115,7 +115,7 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
         ref, statistics = entry.ref, entry.statistics
         if ref < 0:
             return
-        node = tree.nodes.known(entry.row)
+        node = tree.nodes.cast(entry.row)
         if not statistics:
             if grown:
                 ensure_statistics(forest, t, ref, p, 0)

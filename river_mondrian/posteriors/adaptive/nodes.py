@@ -261,7 +261,7 @@ class StatisticsEntry(PathEntry):
         own = AdaptiveTree(tree)
         self.statistics = own.side_rows.none()
         if self.ref >= 0:
-            self.statistics = own.nodes.known(self.row).statistics(own)
+            self.statistics = own.nodes.cast(self.row).statistics(own)
 
     def fetch(self, forest: Forest) -> None:
         """Prefetch the statistics."""

@@ -75,8 +75,8 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return a sample's rate of branching off at a node: the distance to the node's box."""
     if entry.ref < 0:
-        return distance_to_point(forest, tree, forest.points.known(entry.row), x)
-    node = tree.nodes.known(entry.row)
+        return distance_to_point(forest, tree, forest.points.cast(entry.row), x)
+    node = tree.nodes.cast(entry.row)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     return distance_outside(x, lower, upper, forest.n_dims)
 
@@ -95,7 +95,7 @@ def _walk_down(
         entry, step = path[i], steps[i]
         ends = i == n - 1
         eta = _eta(forest, tree, entry, x)
-        span = math.inf if ends else tree.nodes.known(entry.row).delta
+        span = math.inf if ends else tree.nodes.cast(entry.row).delta
         stays = math.exp(-eta * span) if eta > 0.0 else 1.0
         step.eta = eta
         step.reach = reach

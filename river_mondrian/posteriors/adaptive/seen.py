@@ -135,7 +135,7 @@ def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
         if at == end:
             return total
         row, first, n = (
-            tree.side_rows.known(forest.seen.rows[at].row),
+            tree.side_rows.cast(forest.seen.rows[at].row),
             nodes.MORE_WORD,
             nodes.N_MORE,
         )

@@ -261,7 +261,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
             found[i].owner = start + i
         at, end = 0, n_own
         while at < end:
-            owner, row = found[at].owner, tree.side_rows.known(found[at].row)
+            owner, row = found[at].owner, tree.side_rows.cast(found[at].row)
             end = follow(forest, tree, row, owner, end)
             if at < n_own:
                 _add_row(row, nodes.HEAD_WORDS, nodes.N_FIRST, factors[owner], out)

@@ -227,11 +227,11 @@ def read_path(
     for i in range(n):
         entry = path[i]
         if entry.ref < 0:
-            point = forest.points.known(entry.row)
+            point = forest.points.cast(entry.row)
             own, weight = point.targets[tree.learns], point.weight
             _shrink(out, weight, own, weight, own, is_root)
             return
-        node = tree.nodes.known(entry.row)
+        node = tree.nodes.cast(entry.row)
         weight = node.weight
         if weight > 0.0:
             _shrink(out, weight, node.mean, node.late_weight, node.late_mean, is_root)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...partitions.mondrian.readers import Explainer
-from ...partitions.mondrian.reading import Description, NodeView, Path, TreeTable, place_of
+from ...partitions.mondrian.reading import Description, NodeView, Path, TreeTable, record_at
 from ...records import Float64s, Floats, Int64s, Ints
 from ..gains import class_weights, gains_of_classes
 from . import hnsp
@@ -70,8 +70,8 @@ class LabelReader(Explainer):
         self, t: int, ref: int, span: float, above: Floats
     ) -> tuple[Floats, Floats, float]:
         """Return a node's distribution (see `hnsp`), the node's tables, and the discount."""
-        place = place_of(self.forest, self.store.trees[t], ref)
-        counts = self.description(t, False)(ref, place)[2][0]
+        record = record_at(self.forest, self.store.trees[t], ref)
+        counts = self.description(t, False)(ref, record)[2][0]
         tables = np.minimum(counts, 1.0)
         discount = math.exp(-float(self.forest.gamma) * span)
         # Divide first, since products with a small weight may underflow.
@@ -85,7 +85,7 @@ class LabelReader(Explainer):
         base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
         for t in range(self.store.n_trees):
             tree, ref = self.store.trees[t], int(self.store.trees[t].root)
-            is_leaf = self.description(t, False)(ref, place_of(self.forest, tree, ref))[0]
+            is_leaf = self.description(t, False)(ref, record_at(self.forest, tree, ref))[0]
             span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
             found += self._smoothed(t, ref, span, base)[0] / self.store.n_trees
         return found

@@ -284,7 +284,7 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
 @always_inline
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
     """Return whether a path of `n` nodes continues after `entry`, its last node."""
-    return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.row).dim >= 0
+    return entry.ref >= 0 and n < DEEPEST and tree.nodes.cast(entry.row).dim >= 0
 
 
 @link_by_name
@@ -302,7 +302,7 @@ def path_from(
         n += 1
         if not _goes_on(tree, entry, n):
             return n
-        node = tree.nodes.known(entry.row)
+        node = tree.nodes.cast(entry.row)
         ref = node.child(sampling.side_of(forest, tree, node, x))
 
 
@@ -340,7 +340,7 @@ def walk_all(forest: R) -> None:
             entry.fetch(forest)
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
-                node = tree.nodes.known(entry.row)
+                node = tree.nodes.cast(entry.row)
                 child = node.child(sampling.side_of(forest, tree, node, x))
                 below = paths[PATH_LENGTH * t + depth + 1]
                 _enter(forest, tree, below, child)
@@ -364,7 +364,7 @@ def path_of_grown(
     while parent != constants.NONE and n > 0:
         entry = path[n - 1]
         if entry.ref == parent:
-            child = tree.nodes.known(entry.row).child(tree.walk_side)
+            child = tree.nodes.cast(entry.row).child(tree.walk_side)
             return path_from(forest, tree, x, path, n, child)
         n -= 1
     return path_to(forest, tree, x, path)

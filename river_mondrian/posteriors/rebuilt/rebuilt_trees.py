@@ -372,9 +372,9 @@ class RebuiltTrees(MondrianTrees[R]):
         n = (int(self.forest.renewal.began_at) or tree_memory.WARM_UP) - first
         # Skip the comparison if too few samples of the last fit are still stored.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else self._mostly_recent(n, n_rows)
-        places = self._mostly_recent(held, n_rows)
+        points = self._mostly_recent(held, n_rows)
         capacity = self.schedule.capacity
-        return (first + places) % capacity, (first + then) % capacity
+        return (first + points) % capacity, (first + then) % capacity
 
     def _compile_renewal(self) -> None:
         """Do nothing: trees are rebuilt on a schedule, not while kernels learn samples."""

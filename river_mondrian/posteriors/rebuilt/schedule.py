@@ -284,6 +284,6 @@ NOT_STORED = ("roles", "at_once", "recent_samples")
 STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 
 
-def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:
-    """Return a copy of `values` with `value` at the indices `places`."""
-    return tuple(value if i in places else old for i, old in enumerate(values))
+def _put(values: tuple[int, ...], indices: list[int], value: int) -> tuple[int, ...]:
+    """Return a copy of `values` with `value` at the indices `indices`."""
+    return tuple(value if i in indices else old for i, old in enumerate(values))

@@ -193,13 +193,13 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
 def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
     """Update the messages along a path, from a leaf with a changed target up to the root."""
     for i in range(depth, 0, -1):
-        parent, ref = tree.nodes.known(path[i].node), path[i + 1].ref
+        parent, ref = tree.nodes.cast(path[i].node), path[i + 1].ref
         if i == depth:
             precision = messages.leaf_precision(forest, tree, ref)
             mean = messages.leaf_mean(forest, tree, ref)
             prior = messages.prior_variance_to_end(tree, parent)
         else:
-            below = tree.nodes.known(path[i + 1].node)
+            below = tree.nodes.cast(path[i + 1].node)
             precision, mean = messages.joint_precision(below), messages.joint_mean(below)
             prior = messages.prior_variance_of(tree, parent, below)
         message = parent.messages[messages.side_of_child(parent, ref)]

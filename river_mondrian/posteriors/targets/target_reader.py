@@ -70,7 +70,7 @@ class TargetReader(Explainer):
         mean, start = float(forest.y_mean), 0.0
         means, times = [], []
         for ref in refs:
-            _, precision, likely, time = describe(ref, reading.place_of(forest, tree, ref))[2]
+            _, precision, likely, time = describe(ref, reading.record_at(forest, tree, ref))[2]
             if precision > 0.0:
                 share = 0.0
                 if not self.store.plain_means:
