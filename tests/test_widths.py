@@ -94,7 +94,7 @@ def shapes_of(model, numbers):
         ]
         assert root[1] >= 0
         depths = np.zeros(len(table))
-        for inner, left in table.levels:
+        for inner, left in table.by_depth:
             depths[left] = depths[left + 1] = depths[inner] + 1
         found.append([*root, len(table), depths[table.leaves].mean()])
     return found

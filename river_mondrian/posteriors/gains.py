@@ -78,12 +78,12 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
     own = log_evidence(weights)
     # log P, and the probability that a reached node is not pruned.
     mixed, goes_on = own.copy(), np.zeros(len(own))
-    for inner, left in reversed(table.levels):
+    for inner, left in reversed(table.by_depth):
         below = mixed[left] + mixed[left + 1]
         mixed[inner] = np.logaddexp(own[inner], below) - math.log(2.0)
         goes_on[inner] = np.exp(below - math.log(2.0) - mixed[inner])
     kept = np.ones(len(own))
-    for inner, left in table.levels:
+    for inner, left in table.by_depth:
         kept[inner] *= goes_on[inner]
         kept[left] = kept[left + 1] = kept[inner]
     inner, left = table.inner, table.lefts
@@ -226,7 +226,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
     precisions, likely = np.zeros_like(priors), np.zeros_like(priors)
     precisions[leaves] = blocks.weights[leaves] / noise
     likely[leaves] = blocks.means[leaves]
-    for inner, left in reversed(table.levels):
+    for inner, left in reversed(table.by_depth):
         sides = [precisions[i] / (1.0 + precisions[i] * priors[i]) for i in (left, left + 1)]
         total = sides[0] + sides[1]
         precisions[inner] = total
@@ -237,7 +237,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
     # Set the root. The slices are empty if the tree has no nodes.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
-    for inner, left in table.levels:
+    for inner, left in table.by_depth:
         for child in (left, left + 1):
             share = shares[child]
             means[child] = likely[child] + share * (means[inner] - likely[child])
@@ -263,7 +263,7 @@ def gains_of_posterior(
     errors[leaves] = own * gaps / rest
     products[leaves] = (own * targets[leaves] * gaps + scatters[leaves]) / rest
     squares[leaves] = (own * gaps**2 + scatters[leaves]) / rest**2
-    for inner, left in reversed(table.levels):
+    for inner, left in reversed(table.by_depth):
         right = left + 1
         for sums, power in ((errors, 1), (products, 1), (squares, 2)):
             sums[inner] = shares[left] ** power * sums[left] + shares[right] ** power * sums[right]

@@ -28,20 +28,20 @@ from .walks import Prediction, Step, Walk, predict_rows
 
 @dataclass
 class TreeTable:
-    """The nodes of a tree, numbered level by level from the root, with siblings in sequence.
+    """The nodes of a tree, numbered depth by depth from the root, with siblings in sequence.
 
     Parameters
     ----------
     refs
         References to the nodes, in the order of their numbers; empty if the tree is empty.
-    levels
-        For each level, the numbers of its internal nodes, and the numbers of their left children.
+    by_depth
+        For each depth, the numbers of the internal nodes, and the numbers of their left children.
         The number of a right child is the left child's number plus 1.
 
     """
 
     refs: Ints
-    levels: list[tuple[Ints, Ints]]
+    by_depth: list[tuple[Ints, Ints]]
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -49,12 +49,12 @@ class TreeTable:
     @cached_property
     def inner(self) -> Ints:
         """The numbers of all internal nodes."""
-        return np.concatenate([np.empty(0, np.int64), *(inner for inner, _ in self.levels)])
+        return np.concatenate([np.empty(0, np.int64), *(inner for inner, _ in self.by_depth)])
 
     @cached_property
     def lefts(self) -> Ints:
         """The numbers of the left children of internal nodes."""
-        return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.levels)])
+        return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.by_depth)])
 
     @cached_property
     def leaves(self) -> Ints:
@@ -66,13 +66,13 @@ class TreeTable:
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
         """Return the table without the cuts at and below the nodes in the mask `ends`."""
         hidden = ends.copy()
-        levels: list[tuple[Ints, Ints]] = []
-        for inner, left in self.levels:
+        by_depth: list[tuple[Ints, Ints]] = []
+        for inner, left in self.by_depth:
             hidden[left] |= hidden[inner]
             hidden[left + 1] |= hidden[inner]
             shown = ~hidden[inner]
-            levels.append((inner[shown], left[shown]))
-        return TreeTable(self.refs, levels)
+            by_depth.append((inner[shown], left[shown]))
+        return TreeTable(self.refs, by_depth)
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
         """Return a value per node: the value of a leaf's point or row; 0 for an internal node."""
@@ -83,7 +83,7 @@ class TreeTable:
 
     def add_up(self, values: NDArray[Any]) -> None:
         """Set the value of each internal node to the sum of its children's values."""
-        for inner, left in reversed(self.levels):
+        for inner, left in reversed(self.by_depth):
             values[inner] = values[left] + values[left + 1]
 
 
@@ -102,19 +102,19 @@ def make_table(
         A mask of the rows that are leaves.
 
     """
-    level = np.array([root] if root != EMPTY else [], dtype=np.int64)
-    refs, n = [level], 0
-    levels: list[tuple[Ints, Ints]] = []
+    at_depth = np.array([root] if root != EMPTY else [], dtype=np.int64)
+    refs, n = [at_depth], 0
+    by_depth: list[tuple[Ints, Ints]] = []
     while True:
-        inner = np.flatnonzero(level >= 0)
-        inner = inner[~is_leaf[level[inner]]]
+        inner = np.flatnonzero(at_depth >= 0)
+        inner = inner[~is_leaf[at_depth[inner]]]
         if not len(inner):
-            return TreeTable(np.concatenate(refs), levels)
-        rows = level[inner]
-        levels.append((n + inner, n + len(level) + 2 * np.arange(len(inner))))
-        n += len(level)
-        level = np.stack([left[rows], right[rows]], axis=1).reshape(-1).astype(np.int64)
-        refs.append(level)
+            return TreeTable(np.concatenate(refs), by_depth)
+        rows = at_depth[inner]
+        by_depth.append((n + inner, n + len(at_depth) + 2 * np.arange(len(inner))))
+        n += len(at_depth)
+        at_depth = np.stack([left[rows], right[rows]], axis=1).reshape(-1).astype(np.int64)
+        refs.append(at_depth)
 
 
 @dataclass

@@ -55,7 +55,7 @@ class TargetReader(Explainer):
             return table, gains_of_means(table, blocks), weight
         noise, gamma2 = float(tree.noise), float(tree.gamma2)
         starts = np.zeros(len(table))
-        for inner, left in table.levels:
+        for inner, left in table.by_depth:
             starts[left] = starts[left + 1] = times[inner]
         # The prior variance of each node (see `messages.logistic_rise`).
         decay, lost = np.exp(-gamma2 * starts), -np.expm1(-gamma2 * (times - starts))
