@@ -51,8 +51,9 @@ class OwnBuiltins(_FunctionPass):  # type: ignore[misc]
         for block in state.func_ir.blocks.values():
             for assign in block.find_insts(_ir.Assign):
                 found = assign.value
-                if isinstance(found, _ir.Global) and type(found.value) in _BUILTIN_TYPES:
-                    found.value = BUILTINS.get(found.value, found.value)
+                is_builtin = isinstance(found, _ir.Global) and type(found.value) in _BUILTIN_TYPES
+                if is_builtin and found.value in BUILTINS:
+                    found.value = BUILTINS[found.value]
                     is_changed = True
         return is_changed
 
