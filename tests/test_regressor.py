@@ -161,7 +161,7 @@ def test_where_points_move_or_lack_a_change_is_made_at_once(params):
 
 
 DAMAGES = [("n", BEGIN + 100), ("at", BEGIN - 1), ("n_done", N_TREES + 1), ("extent", math.nan)]
-DAMAGES += [("frame", 2), ("n_forgotten", 1), ("choice", (0, 0.5)), ("is_chosen", 1)]
+DAMAGES += [("n_forgotten", 1), ("choice", (0, 0.5)), ("is_chosen", 1)]
 DAMAGES += [("scores", {one: score}) for one, score in (((0, 1000), 0.5), ((0, 1), "a"))]
 DAMAGES += [("densities", np.zeros((3, 2)))]
 

@@ -110,9 +110,9 @@ CACHE = {
     "refresh": "numba's C functions exist before code that calls them is loaded",
 }
 
-# Optimization level of helpers and of functions that run rarely. The latter are not vectorized.
-# Numba's level is 3.
-_LOW_LEVEL = 1
+# Degree of optimization of helpers and of functions that run rarely. The latter are not vectorized.
+# Numba's degree is 3.
+_LOW_OPTIMIZATION = 1
 _NO_ADDRESS = 0
 
 
@@ -201,11 +201,11 @@ def _lowerings() -> dict[str, Any]:
     class KernelLibrary(library):
         """A library in which only loops of constant length are unrolled."""
 
-        level = 3
+        optimization = 3
         has_vectors = True
 
         def _builder(self, unrolls: bool) -> Any:
-            options = llvm.create_pipeline_tuning_options(min(self.level, numba.config.OPT))
+            options = llvm.create_pipeline_tuning_options(min(self.optimization, numba.config.OPT))
             options.loop_vectorization = self.has_vectors
             options.slp_vectorization = False
             options.loop_unrolling = unrolls
@@ -225,7 +225,7 @@ def _lowerings() -> dict[str, Any]:
     class HelperLibrary(KernelLibrary):
         """A library without machine code, which is linked into other libraries."""
 
-        level = _LOW_LEVEL
+        optimization = _LOW_OPTIMIZATION
 
         def _optimize_final_module(self) -> None:
             """Do nothing: the libraries that link this library optimize it."""
@@ -237,7 +237,7 @@ def _lowerings() -> dict[str, Any]:
     class ColdLibrary(KernelLibrary):
         """A library of code that runs rarely."""
 
-        level = _LOW_LEVEL
+        optimization = _LOW_OPTIMIZATION
         has_vectors = False
 
     @register_pass(mutates_CFG=True, analysis_only=False)

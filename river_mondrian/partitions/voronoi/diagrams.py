@@ -15,7 +15,7 @@ from ...records import Float32s, Float64s, Floats, Int32s, Int64s, Memory, Singl
 from ...records.memory import state_words
 from ..isolation import PointPartitions, parts_of
 from . import cuda, nearest
-from .distances import VECTOR, Frame, find_axes, padded
+from .distances import VECTOR, Basis, find_axes, padded
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
 
@@ -57,7 +57,7 @@ class VoronoiMap(PointPartitions):
     record: Voronoi
 
     points: scipy.sparse.csr_matrix | None
-    frame: Frame | None
+    basis: Basis | None
     trials: Floats | None
     rows: Singles
     tree: PointTree | None
@@ -72,19 +72,19 @@ class VoronoiMap(PointPartitions):
         points = self.points
         if points is None:
             return True
-        if self.frame is None:
-            self.frame = find_axes(self.rows[:, : self.n_inputs])
-            if self.frame[1].size * len(self.rows) > PROJECTION:
+        if self.basis is None:
+            self.basis = find_axes(self.rows[:, : self.n_inputs])
+            if self.basis[1].size * len(self.rows) > PROJECTION:
                 return False
         # Put the points into the order of the tree's leaves.
         order = np.arange(len(self.rows))
-        self.tree = PointTree(self.rows, self.members, self.frame, order)
+        self.tree = PointTree(self.rows, self.members, self.basis, order)
         self.rows = self.rows[order]
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
         # Only the build needs these attributes.
-        self.points = self.frame = self.trials = None
+        self.points = self.basis = self.trials = None
         self._finish()
         return True
 
@@ -101,7 +101,7 @@ class VoronoiMap(PointPartitions):
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
-        self.frame = self.trials = self.tree = None
+        self.basis = self.trials = self.tree = None
         self.centred: Singles | None = None
         if self.sparse:
             self._index(points)
@@ -228,7 +228,7 @@ class VoronoiMap(PointPartitions):
     def _check(self) -> None:
         super()._check()
         none, n, d = type(None), self.record.n_points, self.n_inputs
-        kinds = {"frame": (none, tuple), "trials": (none, np.ndarray), "tree": (none, PointTree)}
+        kinds = {"basis": (none, tuple), "trials": (none, np.ndarray), "tree": (none, PointTree)}
         matrix = scipy.sparse.csr_matrix
         check_types(self, kinds | {"points": (none, matrix), "centred": (none, np.ndarray)})
         check_number(self, "n_points", n, 1, MOST_OUT)
@@ -253,10 +253,10 @@ class VoronoiMap(PointPartitions):
                 refuse(self, "points", self.points.shape, f"but they have the shape {(n, d)}")
             self.points.check_format(full_check=True)
             check_arrays(self, {"trials": (np.float64, (TRIALS, d))})
-            if self.frame is not None:
-                mean, axes = self.frame
+            if self.basis is not None:
+                mean, axes = self.basis
                 if mean.shape != (d,) or axes.ndim != 2 or len(axes) != d:
-                    refuse(self, "frame", mean.shape, f"but there are {d} features")
+                    refuse(self, "basis", mean.shape, f"but there are {d} features")
 
     def _check_index(self) -> None:
         """Refuse entries of points, by point and by feature, that are out of range."""

@@ -207,7 +207,7 @@ ROUNDS = 2
 DEPENDENT = 1e-16
 
 # The mean and the axes. Axes have a padded row per feature.
-Frame = tuple[Floats, Floats]
+Basis = tuple[Floats, Floats]
 
 
 def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n: Any) -> None:
@@ -310,7 +310,7 @@ def axes_for(n_features: int) -> int:
     return 64
 
 
-def find_axes(rows: Singles) -> Frame:
+def find_axes(rows: Singles) -> Basis:
     """Return the mean of points, and orthogonal directions of large variance."""
     d = rows.shape[1]
     n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)

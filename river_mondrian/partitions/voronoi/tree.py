@@ -22,7 +22,7 @@ from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Int32s, Ints, Memory, OwnsArrays, Singles
 from ..isolation import records_of
 from . import distances
-from .distances import LEAF, Frame
+from .distances import LEAF, Basis
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
 
 
@@ -173,7 +173,7 @@ class PointTree(OwnsArrays):
         padded.
     members
         The points of each diagram, shape (psi, t), in the order that breaks ties.
-    frame
+    basis
         Mean and axes, from `find_axes`.
     order
         Indices of the points, which are sorted in place into the order of the leaves.
@@ -183,10 +183,10 @@ class PointTree(OwnsArrays):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory", "record"})
 
     def __init__(
-        self, rows: Singles, members: NDArray[np.int32], frame: Frame, order: Ints
+        self, rows: Singles, members: NDArray[np.int32], basis: Basis, order: Ints
     ) -> None:
         n = len(rows)
-        self.mean, self.axes = frame
+        self.mean, self.axes = basis
         d = len(self.mean)
         self.n_axes = distances.axes_for(d)
         self.n_coordinates = self.n_axes + (self.n_axes < d)
