@@ -9,9 +9,9 @@
    puts it in place of the old tree.
 4. When all trees are redrawn, the other scaling becomes the current one (`_end_renewal`).
 
-Points store inputs, so a renewal changes no input. Adaptive forests have the same steps, but
-rebuild their trees on their own schedule (`RebuiltTrees._renew_widths` in
-`posteriors/rebuilt/rebuilt_trees.py`).
+Points store inputs, so a renewal changes no input. Adaptive forests have the same steps, but check
+widths and rebuild trees in the calls that continue to build (`RebuiltTrees._continue_builds` and
+`_continue_renewal` in `posteriors/rebuilt/rebuilt_trees.py`).
 
 Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all

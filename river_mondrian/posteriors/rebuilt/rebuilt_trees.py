@@ -346,7 +346,7 @@ class RebuiltTrees(MondrianTrees[R]):
             if not self.is_warming_up:
                 self.check_widths()
             if forest.renewal.is_running:
-                self._renew_widths()
+                self._continue_renewal()
             forest.pending.is_planning_due = 0
         while forest.build.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
@@ -383,14 +383,14 @@ class RebuiltTrees(MondrianTrees[R]):
         super()._begin_renewal(scaling)
         self._forget_predicted()
 
-    def _renew_widths(self) -> None:
-        """Schedule a rebuild of all trees with the new widths, and end the renewal after it.
+    def _continue_renewal(self) -> None:
+        """Schedule a rebuild of all trees, or end the renewal if no tree has the old widths.
 
-        An interrupted call may be repeated.
+        Builds give trees the new widths (`building.begin`). An interrupted call may be repeated.
         """
         forest = self.forest
         if forest.renewal.is_scheduled == 0:
-            self._follow(self.schedule.renewed(self.n_samples))
+            self._follow(self.schedule.rebuilding_each(self.n_samples))
             forest.renewal.is_scheduled = 1
             return
         words = self.trees.words

@@ -251,8 +251,8 @@ class Schedule(NamedTuple):
             found = min(found, start)
         return found
 
-    def renewed(self, n: int) -> Schedule:
-        """Return a schedule that rebuilds all trees under new widths, after `n` samples."""
+    def rebuilding_each(self, n: int) -> Schedule:
+        """Return a schedule that rebuilds all trees one after another, after `n` samples."""
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)
 
