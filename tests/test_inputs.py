@@ -464,7 +464,8 @@ ZONED = datetime.datetime(2024, 5, 6, tzinfo=datetime.UTC)
 Word = enum.Enum("Word", ["A", "B"])
 TIMES = [(np.timedelta64(1, "ns"), np.timedelta64(2, "ns"))]
 TIMES += [(np.datetime64("2024-05-06", "ns"), np.datetime64("2024-05-07", "ns"))]
-LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1), (ZONED,)]
+LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1)]
+LABELS += [(ZONED,), (ZONED, ZONED.replace(tzinfo=None))]
 
 
 @pytest.mark.parametrize("labels", [*LABELS, *TIMES, (Word.A, Word.B)], ids=repr)
