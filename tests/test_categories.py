@@ -286,7 +286,7 @@ def test_equal_values_are_one_level_and_others_are_not():
     assert level == level_of("red") and level.level == "red"
 
 
-@pytest.mark.parametrize("gap", [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT")], ids=str)
+@pytest.mark.parametrize("gap", [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT", "s")], ids=str)
 def test_arrays_without_axes_may_be_missing(gap):
     for kind in {object, np.array(gap).dtype}:
         value = np.array(gap, dtype=kind)
