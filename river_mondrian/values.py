@@ -75,6 +75,10 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
+# Whatever a program sets by `numpy.seterr`, infinite and tiny numbers are valid.
+quiet = np.errstate(all="ignore")
+
+
 class Typed:
     """A value of a column with a categorical type, which is a level in every mapping.
 

@@ -120,6 +120,17 @@ DENSITIES = {
 }
 
 
+@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
+def test_learning_does_not_depend_on_how_numpy_reports_errors(name):
+    """Widths are measured again, and references are renewed, whatever a program sets."""
+    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
+    rng = np.random.default_rng(0)
+    with np.errstate(all="raise"):
+        for a, b, c in rng.random((300, 3)).tolist():
+            learn(model, {"a": a, "b": b * 1e-310, "c": (c < 0.1) * 1e-45})
+        assert all(map(math.isfinite, numbers_of(answer(model, {"a": 0.5, "b": 1e-310}))))
+
+
 @pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
 @pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
 def test_samples_without_values_come_at_any_time(name, by_frames):
