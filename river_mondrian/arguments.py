@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .limits import LARGEST, LARGEST_WINDOW
+from .values import Typed
 
 # Spawn keys of random generators (see `numpy.random.SeedSequence`). The generator of the trees has
 # no spawn key.
@@ -61,6 +62,8 @@ def plain_key(key: Any, what: str) -> Any:
     # `item` converts some of NumPy's times to integers.
     if isinstance(key, np.generic) and key.dtype.kind not in "mM":
         key = key.item()
+    if isinstance(key, Typed):
+        key = key.plain
     if type(key) in (str, int):
         return key
     if type(key) is tuple:

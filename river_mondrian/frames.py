@@ -21,7 +21,7 @@ from . import inputs
 from .arguments import told
 from .inputs import FeatureIndex, Floats, Row, check_names, read_value, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
-from .values import Level, is_missing
+from .values import TYPED, Level, is_missing
 
 # A column of polars or pyarrow holds values of one of these types.
 _TYPED = {str, bool, int, float, bytes, datetime.date, datetime.datetime, datetime.timedelta}
@@ -124,7 +124,8 @@ def _numbers(
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
     """Return a narwhals frame or the array itself, and the rows with the user's values.
 
-    Missing values are left out. The rows are `Row`s if columns have a type for levels.
+    Missing values are left out. If columns have a type for levels, the rows are `Row`s, and the
+    values of these columns are `Typed`, if possible.
     """
     frame, names = _named(X)
     if isinstance(frame, np.ndarray):
@@ -133,10 +134,18 @@ def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
     else:
         rows = frame.iter_rows(named=True)
         typed = [name for name in names if _has_levels(frame.schema[name])]
-    found = [Row((k, v) for k, v in x.items() if not is_missing(v)) for x in rows]
+    found = [
+        Row((k, _typed(v) if k in typed else v) for k, v in x.items() if not is_missing(v))
+        for x in rows
+    ]
     for row in found:
         row.categories = typed
     return frame, [*found] if typed else [*map(dict, found)]
+
+
+def _typed(value: Any) -> Any:
+    kind = TYPED.get(type(value))
+    return value if kind is None else kind(value)
 
 
 def _items(array: NDArray[Any]) -> list[Any]:
@@ -440,17 +449,16 @@ def _are_objects(values: Any) -> bool:
     if isinstance(values, np.ndarray):
         return False
     # Items of NumPy's times could be integers or less precise.
-    kinds = {
-        type(
-            value.item()
-            if isinstance(value, np.generic) and value.dtype.kind not in "mM"
-            else value
-        )
+    items = [
+        value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
         for value in values
-    }
-    kinds.discard(type(None))
-    is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in values)
-    return len(kinds) > 1 or is_large or not kinds <= _TYPED
+        if value is not None
+    ]
+    kinds = set(map(type, items))
+    # A column of times has one time zone.
+    zones = {item.tzinfo for item in items if isinstance(item, datetime.datetime)}
+    is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in items)
+    return max(len(kinds), len(zones)) > 1 or is_large or not kinds <= _TYPED
 
 
 def check_labels(labels: Any, X: Any) -> None:
@@ -459,9 +467,10 @@ def check_labels(labels: Any, X: Any) -> None:
 
     table = nw.to_native(X, pass_through=True)
     if nw.dependencies.is_pyarrow_table(table) and _are_objects(labels):
+        shown = told([*dict.fromkeys(labels)][:3])
         raise TypeError(
-            f"a column of pyarrow cannot hold the labels {told(list(labels))}: give a frame of "
-            "pandas or polars, or an array"
+            f"a column of pyarrow cannot hold the labels {shown}: give a frame of pandas or "
+            "polars, or an array"
         )
 
 

@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from .arguments import told
 from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
-from .values import Level, level_of, number_of
+from .values import Level, Typed, level_of, number_of
 
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
 # The codes of False and True; where truth values turn out to be numbers, they are 0 and 1.
 _TRUTHS = {float(level_of(value)): float(value) for value in (False, True)}
+
+# Types of first values that make a feature a category.
+_LEVELS = (str, bool, np.bool_, Typed)
 
 # After MANY_GROWTHS samples with new features, a sample that has a smaller share of the known
 # features than FEW_KNOWN is considered a bag of words.
@@ -135,7 +138,8 @@ def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
     """Return a feature's value as a float: a number, the code of a level, or NaN if missing.
 
     This is the only reader of values, for mappings and for frames. `is_category` is None if the
-    feature is unknown. Then text and truth values are levels, and other values are numbers.
+    feature is unknown. Then text, truth values and values of columns with a categorical type are
+    levels, and other values are numbers.
 
     Raises
     ------
@@ -147,7 +151,7 @@ def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
     """
     if type(value) is Level:
         return value if is_category is None else of_kind(name, value, is_category)
-    if is_category or (is_category is None and isinstance(value, (str, bool, np.bool_))):
+    if is_category or (is_category is None and isinstance(value, _LEVELS)):
         return check_level(name, value)
     return check_value(name, value)
 
@@ -162,7 +166,7 @@ def warn_user(text: str) -> None:
 
 def warn_of_text(name: Hashable, text: Any) -> None:
     """Warn if the first value of a feature is text that reads as a number or a date."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or isinstance(text, Typed):
         return
     for what, parse in (("number", float), ("date", datetime.datetime.fromisoformat)):
         try:
@@ -398,9 +402,7 @@ class FeatureIndex:
             values, typed = {}, x.categories if type(x) is Row else ()
             for name, value in x.items():
                 known = name in self.categories if name in self.places else name in typed or None
-                found = read_value(name, value, known)
-                # A column with a type needs no warning of its text, so its levels are plain floats.
-                values[name] = float(found) if name in typed else found
+                values[name] = read_value(name, value, known)
         return {name: value for name, value in values.items() if value == value}
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:

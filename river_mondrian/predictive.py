@@ -17,6 +17,7 @@ from numpy.polynomial.legendre import leggauss
 from .arguments import is_real
 from .compiling.kernels import always_inline, batch_kernel
 from .records import Float64s, Floats
+from .values import quiet
 
 # Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
 N_NODES = 64
@@ -82,10 +83,6 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
             among += weights[j] * gap
         apart += weights[i] * among
     return away - apart
-
-
-# Whatever a program sets by `numpy.seterr`, infinite and tiny scales are valid.
-quiet = np.errstate(all="ignore")
 
 
 class PredictiveDistribution:

@@ -19,9 +19,9 @@ import numpy as np
 
 from .limits import LEAST_LEVEL
 
-# Types of levels whose codes are cached, the number of these codes, and the largest size of such a
-# level in bytes. Other levels are hashed again.
-CACHED, MOST_CACHED, LARGEST_CACHED = frozenset({str, bool, int, float}), 1 << 14, 256
+# Number of codes of levels that are cached, and the largest size of such a level in bytes. Other
+# levels are hashed again.
+MOST_CACHED, LARGEST_CACHED = 1 << 14, 256
 
 _CODES = 2**52
 
@@ -75,6 +75,54 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
+# Whatever a program sets by `numpy.seterr`, infinite and tiny numbers are valid.
+quiet = np.errstate(all="ignore")
+
+
+class Typed:
+    """A value of a column with a categorical type, which is a level in every mapping.
+
+    Pipelines make new mappings of such values. If they compute with a value, the result is plain.
+    """
+
+    __slots__ = ()
+
+    @property
+    def plain(self) -> Any:
+        """The value without the mark."""
+        return type(self).__bases__[1](self)
+
+
+class TypedText(Typed, str):
+    """Text of a column with a categorical type."""
+
+    __slots__ = ()
+
+
+class TypedInteger(Typed, int):
+    """An integer of a column with a categorical type."""
+
+    __slots__ = ()
+
+
+class TypedFloat(Typed, float):
+    """A float of a column with a categorical type."""
+
+    __slots__ = ()
+
+
+class TypedDecimal(Typed, decimal.Decimal):
+    """A decimal number of a column with a categorical type."""
+
+    __slots__ = ()
+
+
+TYPED = {str: TypedText, int: TypedInteger, float: TypedFloat, decimal.Decimal: TypedDecimal}
+
+# Types of levels whose codes are cached.
+CACHED = frozenset({str, bool, int, float, TypedText, TypedInteger, TypedFloat})
+
+
 class Level(float):
     """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
 
@@ -92,6 +140,9 @@ class Level(float):
         made = super().__new__(cls, code)
         made.level = level
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Level, (float(self), self.level)
 
 
 def level_of(value: Any) -> float:

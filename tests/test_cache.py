@@ -262,6 +262,33 @@ def test_a_process_that_forks(installed):
     assert installed.run(("second", 3), ("first", 2.5)) == ([5, 5.0], 2, [])
 
 
+INTERRUPTED = """
+import signal, sys
+from fake.kernels import first
+
+def trace(frame, event, arg):
+    if frame.f_code.co_name == "_object_getbuffer_hook":
+        sys.settrace(None)
+        signal.raise_signal(signal.SIGINT)
+
+sys.settrace(trace)
+try:
+    first(3)
+except KeyboardInterrupt:
+    print("interrupted")
+print(first(3), sum(first.stats.cache_hits.values()))
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_while_stored_code_is_loaded(installed):
+    """LLVM ignores exceptions of the callback that returns stored code."""
+    assert installed.run() == ([6], 0, [])
+    paths = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
+    found, told = run("-P", "-c", INTERRUPTED, inherited=installed.environ, PYTHONPATH=paths)
+    assert found.split() == ["interrupted", "6", "1", "True"] and not told
+
+
 def test_functions_of_others_are_left_alone():
     @numba.njit
     def ours(x):

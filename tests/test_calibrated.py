@@ -11,6 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from attack.judging import Judge
 from common import fed, raises, restored
@@ -279,7 +280,7 @@ def test_predictions_that_wait_are_bounded():
     assert [*model._waiting.by_id] == [45, 46, 47, 48, 49]
     for _ in range(50):
         model.predict_one({"p": 1.0})
-    assert len(model._waiting.by_sample["p", 1.0]) == 5
+    assert [*map(len, model._waiting.by_sample.values())] == [5]
     # Samples that are predicted repeatedly, one after another.
     for t in range(50):
         model.predict_one({"p": t // 10})
@@ -600,6 +601,16 @@ def test_frames_with_missing_values_and_bad_labels():
     raises(ValueError, "X has 2 rows but there are 1 tar", lambda: model.learn_many(X, [1.0]))
     raises(TypeError, "a number.* in row 1", lambda: model.learn_many(X, [1.0, "x"]))
     assert model._n_learned == 2
+
+
+def test_predictions_that_a_frame_cannot_hold_are_not_stored():
+    table = pa.table({"a": [0.0, 1.0], "b": [1.0, 0.0]})
+    model = fed(rm.Calibrated(Odds()), [({"a": 1.0}, "a")])
+    model.model.predict_one = lambda x: 1 if x["a"] else "one"
+    raises(TypeError, r"cannot hold the labels \['one', 1\]", lambda: model.predict_many(table))
+    model.model.predict_proba_one = lambda x: {1: 0.5, "1": 0.5}
+    raises(ValueError, "would be the same column", lambda: model.predict_proba_many(table))
+    assert not model._waiting
 
 
 # Models.

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pytest
 from common import Adaptive, Exact, Targets, answer, fed, raises, run
 from naive import levels as naive
-from river import base, preprocessing
+from river import base, compose, preprocessing
 from scipy import stats
 
 import river_mondrian as rm
+from river_mondrian.distributed import KeyedModels
 from river_mondrian.inputs import FeatureIndex
 from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian.transforms import Categories, place_of
@@ -211,6 +212,30 @@ def test_numbers_of_a_frame_are_learned_as_the_levels_of_its_mappings():
         assert answer(model, {"a": one}) == answer(by_frame, {"a": one})
 
 
+WRAPPERS = {
+    "pipeline": lambda model: rm.Calibrated(compose.Discard("k") | model),
+    "keys": lambda model: rm.Calibrated(KeyedModels("k", model)),
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("values", [[1, 0], [1.5, 0.0], [decimal.Decimal(1), 0], ["1", "0"]])
+def test_values_of_typed_columns_are_levels_behind_wrappers(wrapper, values, recwarn):
+    X = pd.DataFrame({"k": "one", "a": pd.Categorical(np.array(values * 3, dtype=object))})
+    model = WRAPPERS[wrapper](Exact(seed=1))
+    model.learn_many(X, list("yn") * 3)
+    inner = model.model.get("one") if wrapper == "keys" else model.model["MondrianForestClassifier"]
+    same = Exact(seed=1)
+    same.learn_many(X[["a"]], list("yn") * 3)
+    assert inner.level_places("a", values) == same.level_places("a", values)
+    for a in values:
+        assert model.predict_one({"k": "one", "a": a}) == same.predict_one({"a": a})
+    alarms = rm.Alarms(compose.Discard("k") | rm.RandomCutForest(2, seed=1))
+    alarms.learn_many(X)
+    assert alarms._views[0]["RandomCutForest"]._features.categories == {"a"}
+    assert not recwarn.list
+
+
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
@@ -257,9 +282,11 @@ def test_equal_values_are_one_level_and_others_are_not():
     for group, own in zip(EQUAL, codes, strict=True):
         assert len(set(own)) == 1, group
     assert len({own[0] for own in codes}) == len(EQUAL)
+    level = pickle.loads(pickle.dumps(level_of("red")))
+    assert level == level_of("red") and level.level == "red"
 
 
-@pytest.mark.parametrize("gap", [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT")], ids=str)
+@pytest.mark.parametrize("gap", [math.nan, None, pd.NA, pd.NaT, np.datetime64("NaT", "s")], ids=str)
 def test_arrays_without_axes_may_be_missing(gap):
     for kind in {object, np.array(gap).dtype}:
         value = np.array(gap, dtype=kind)

@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 
 import river_mondrian as rm
@@ -41,6 +42,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
     module = types.ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile("\n".join(blocks), str(page), "exec"), vars(module))
+    plt.close("all")
     assert bool(blocks) == (name_of(page) not in CODELESS)
 
 

@@ -120,6 +120,17 @@ DENSITIES = {
 }
 
 
+@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
+def test_learning_does_not_depend_on_how_numpy_reports_errors(name):
+    """Widths are measured again, and references are renewed, whatever a program sets."""
+    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
+    rng = np.random.default_rng(0)
+    with np.errstate(all="raise"):
+        for a, b, c in rng.random((300, 3)).tolist():
+            learn(model, {"a": a, "b": b * 1e-310, "c": (c < 0.1) * 1e-45})
+        assert all(map(math.isfinite, numbers_of(answer(model, {"a": 0.5, "b": 1e-310}))))
+
+
 @pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
 @pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
 def test_samples_without_values_come_at_any_time(name, by_frames):
@@ -464,7 +475,8 @@ ZONED = datetime.datetime(2024, 5, 6, tzinfo=datetime.UTC)
 Word = enum.Enum("Word", ["A", "B"])
 TIMES = [(np.timedelta64(1, "ns"), np.timedelta64(2, "ns"))]
 TIMES += [(np.datetime64("2024-05-06", "ns"), np.datetime64("2024-05-07", "ns"))]
-LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1), (ZONED,)]
+LABELS = [(1, 2.5), (1, "a"), ((1, 2), (3,)), (True, 2), (None,), ("a", "b"), (2**70, 1)]
+LABELS += [(ZONED,), (ZONED, ZONED.replace(tzinfo=None))]
 
 
 @pytest.mark.parametrize("labels", [*LABELS, *TIMES, (Word.A, Word.B)], ids=repr)

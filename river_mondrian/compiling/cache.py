@@ -10,13 +10,17 @@ Code that comes with the package (`packaged`) is used first, then code in the us
 Functions that call each other by name are loaded from the same folder.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
 import pickle
 import shutil
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
@@ -239,10 +243,11 @@ class FunctionCache:
             of, symbols, linked, reduced = pickle.loads(pickled)
             if of != signature:
                 return None
-            private.ensure_functions(symbols, target_context)
-            if self._links is not None:
-                self._links.load(linked, is_packaged)
-            return private.rebuilt(reduced, target_context)
+            with _signals_wait():
+                private.ensure_functions(symbols, target_context)
+                if self._links is not None:
+                    self._links.load(linked, is_packaged)
+                return private.rebuilt(reduced, target_context)
         except LookupError:
             # Another function that the code calls by name cannot be loaded.
             return None
@@ -276,6 +281,42 @@ class FunctionCache:
         if self._package.folder is not None:
             for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
                 path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Run the handlers of signals after the block.
+
+    LLVM gets stored code from a callback, and ignores exceptions of callbacks. If a handler raised
+    an exception there, the code would be missing, and a call would crash.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Handlers run in the main thread.
+        yield
+        return
+    waits, waiting = True, []
+    handlers: dict[int, Any] = {}
+
+    def handle(number: int, frame: Any) -> None:
+        if waits:
+            waiting.append((number, frame))
+        else:
+            handlers[number](number, frame)
+
+    try:
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler):
+                handlers[number] = handler
+                signal.signal(number, handle)
+        yield
+    finally:
+        # From here on, a handler may raise; `handle` then remains for some signals.
+        waits = False
+        for came, handler in handlers.items():
+            signal.signal(came, handler)
+        for came, frame in waiting:
+            handlers[came](came, frame)
 
 
 def _checksum(content: bytes) -> bytes:

@@ -15,6 +15,7 @@ from ..checks import LARGEST_SIZE, check_array, check_arrays, check_number, refu
 from ..limits import LARGEST, NO_ROOM
 from ..records.memory import PackedRows
 from ..restored import Edges, Rows, check_numbers, check_references
+from ..values import quiet
 from . import mixture as kernels
 from .mixture import CellEstimate, PivotForest
 from .regions import NONE, PivotTree, Region, StoredSample
@@ -425,6 +426,7 @@ class PivotTrees(rec.OwnsArrays):
         forest.n_inputs = forest.n_dims = n_inputs + len(values)
         self._finish()
 
+    @quiet
     def renewed(self) -> PivotTrees:
         """Return new trees that have learned the queued samples.
 

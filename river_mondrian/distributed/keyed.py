@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -196,7 +197,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if callable(self.key):
             return x
-        return {name: value for name, value in as_dict(x).items() if name != self.key}
+        # The copy of a row of a frame names the columns with categorical types, too.
+        rest = copy.copy(as_dict(x))
+        rest.pop(self.key, None)
+        return rest
 
     def get(self, key: Hashable) -> Any:
         """Return the model of a key.

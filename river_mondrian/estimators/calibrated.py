@@ -378,8 +378,14 @@ class Calibrated(_Wrapper):
 
         """
         frame, rows, ids = self._rows(X, id)
-        found = [self.predict_one(x, key, **kwargs) for x, key in zip(rows, ids, strict=True)]
-        return native_series(found, name=None, like=frame)
+        with self._lock:
+            self._enter()
+            found = [self.model.predict_one(x, **kwargs) for x in rows]
+            # The library of the frame may refuse the predictions. Then nothing is stored.
+            series = native_series(found, name=None, like=frame)
+            for x, key, one in zip(rows, ids, found, strict=True):
+                self._predicted(x, key, "predict_one", one)
+        return series
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9, id: Any = None
@@ -521,7 +527,9 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         return read_labels(y, n, like)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
-        return Classes(self._n_learned, self.model.predict_proba_one(x), self._tracked)
+        # The model's prediction may be a label.
+        found = point if isinstance(point, dict) else self.model.predict_proba_one(x)
+        return Classes(self._n_learned, found, self._tracked)
 
     def _judged(self, predicted: Classes, y: Hashable, delay: int) -> Mapping[Hashable, Odds]:
         tracked: Mapping[Hashable, Odds] = self._tracked
@@ -571,11 +579,15 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
         """
         frame, rows, ids = self._rows(X, id)
-        pairs = zip(rows, ids, strict=True)
-        found = [self.predict_proba_one(x, key, **kwargs) for x, key in pairs]
-        labels = dict.fromkeys(label for one in found for label in one)
-        columns = {label: [one.get(label, 0.0) for one in found] for label in labels}
-        return native_frame(columns, like=frame)
+        with self._lock:
+            self._enter()
+            found = [self.model.predict_proba_one(x, **kwargs) for x in rows]
+            labels = dict.fromkeys(label for one in found for label in one)
+            columns = {label: [one.get(label, 0.0) for one in found] for label in labels}
+            made = native_frame(columns, like=frame)
+            for x, key, one in zip(rows, ids, found, strict=True):
+                self._predicted(x, key, "predict_proba_one", None if kwargs else one)
+        return made
 
 
 if TYPE_CHECKING:

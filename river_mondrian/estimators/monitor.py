@@ -20,6 +20,7 @@ from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN, Monitor
 from ..limits import DONE
 from ..model import Model, Steps, locked
 from ..progress import pieces
+from ..values import quiet
 
 # Smallest reference, in samples.
 LEAST_REFERENCE = 16
@@ -200,7 +201,7 @@ class DriftMonitor(Model, base.Estimator):
             is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity
             record.due = conformal.FULL if is_full else NOTHING
         if record.due == conformal.FULL:
-            self._table = table.renewed()
+            self._table = quiet(table.renewed)()
 
     # Learning.
 

@@ -13,6 +13,7 @@ are missing, and the first label belongs to the latest prediction of its sample.
 
 from __future__ import annotations
 
+import functools
 import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Mapping
@@ -33,7 +34,9 @@ MANY_UNCLAIMED = 100
 # Types of numbers that Python compares.
 NUMBERS = frozenset({float, int, bool})
 
+# Numbers of predictions, and predictions.
 Entries = tuple[tuple[int, Any], ...]
+_NUMBER = operator.itemgetter(0)
 Change = Callable[[], None]
 
 
@@ -52,14 +55,20 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     if isinstance(x, str):
         return float(level_of(x))
     x = as_dict(x)
-    names = ordered(x)
+    names = _order(tuple(x))
     values = [x[name] for name in names]
     # Usually all values are numbers.
-    if not NUMBERS.issuperset(map(type, values)) or [value for value in values if value != value]:
-        found = {name: _comparable(name, value) for name, value in zip(names, values, strict=True)}
-        names = [name for name, value in found.items() if value == value]
-        values = [found[name] for name in names]
-    return (*names, *values)
+    if not NUMBERS.issuperset(map(type, values)) or any(map(operator.ne, values, values)):
+        x = {name: _comparable(name, x[name]) for name in names}
+        names = _order(tuple([name for name, value in x.items() if value == value]))
+        values = [x[name] for name in names]
+    return (names, *values)
+
+
+@functools.lru_cache(16)
+def _order(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """Return names in order; samples with equal names share the result."""
+    return tuple(ordered(names))
 
 
 def _comparable(name: Hashable, value: Any) -> float:
@@ -82,15 +91,6 @@ def _put(stored: dict[Hashable, Any], key: Hashable, value: Any) -> None:
     """Add a value or replace the key's value, as the latest."""
     stored.pop(key, None)
     stored[key] = value
-
-
-def _number(entry: tuple[int, Any]) -> int:
-    return entry[0]
-
-
-def _n_learned(entry: tuple[int, Any]) -> int:
-    found: int = entry[1].n_learned
-    return found
 
 
 class WaitingPredictions:
@@ -137,9 +137,11 @@ class WaitingPredictions:
         `least` is the smallest number of predictions since. Predictions between the same two labels
         have the same age.
         """
-        n_old = bisect_right(entries, self.n - 1 - least, key=_number)
+        if len(entries) == 1:
+            return entries[0], entries
+        n_old = bisect_right(entries, self.n - 1 - least, key=_NUMBER)
         chosen = entries[max(n_old - 1, 0)]
-        return chosen, entries[bisect_left(entries, chosen[1].n_learned, key=_n_learned) :]
+        return chosen, tuple([one for one in entries if one[1].n_learned >= chosen[1].n_learned])
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
         """Return a sample's prediction if there was no label since; else None."""
@@ -160,7 +162,7 @@ class WaitingPredictions:
         if entries and self.least is not None:
             entries = self._choose(entries, self.least)[1]
         first = number - most + 1
-        kept = (*entries[bisect_left(entries, first, key=_number) :], (number, predicted))
+        kept = (*entries[bisect_left(entries, first, key=_NUMBER) :], (number, predicted))
 
         def add() -> None:
             _put(self.by_sample, key, kept)

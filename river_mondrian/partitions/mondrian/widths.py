@@ -42,6 +42,7 @@ from ...compiling.kernels import (
 from ...elementary import mixed, state_after
 from ...limits import DONE
 from ...records import Float64s, Floats, Int32s, Ints
+from ...values import quiet
 from ..ranges import known_ranges, robust_ranges
 from . import extension, sampling
 from .constants import CLOSED, NEVER, NONE, START
@@ -319,6 +320,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Return the number of samples in the trees."""
         return self.forest.n_held()
 
+    @quiet
     def _measured(self, n_rows: int) -> _Measured:
         """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
         points, points_then = self._points_to_check(n_rows)
@@ -399,6 +401,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         found = [[1 - own]] * n_renewed + [[own]] * (self.n_trees - n_renewed)
         return found + [[1 - own]] * (self.n_drawn - self.n_trees)
 
+    @quiet
     def _fitted_scaling(self) -> Float64s:
         """Return the scaling from the robust ranges of the stored samples and of `inputs`."""
         n = self.n_points
