@@ -1,8 +1,10 @@
 """Tests of the nearest neighbours in the adaptive forest, against their reference."""
 
+import copy
+
 import numpy as np
 import pytest
-from common import Adaptive
+from common import Adaptive, restored
 from naive import neighbors as naive
 
 from river_mondrian.learners import experts
@@ -69,12 +71,39 @@ class Twins:
 @pytest.mark.parametrize("most_values", [naive.MOST_VALUES, 1100])
 def test_predictions_are_the_twins(monkeypatch, missing, most_values):
     monkeypatch.setattr(adaptive_trees, "MOST_VALUES", most_values)
-    twins = Twins(most_values, missing=missing)
-    for x, y, w in stream(1100):
+    twins = Twins(most_values, missing=missing, window=1000)
+    for i, (x, y, w) in enumerate(stream(1100)):
         if twins.model.classes:
             twins.compare(x)
         twins.learn(x, y, w)
+        if i == 700:
+            twins.model = copy.deepcopy(restored(twins.model))
+    twins.compare({})
     assert twins.model.drift_log
     assert twins.n_windows > 1
-    n_held = int(twins.model._trees.neighbors.record.n_held)
-    assert n_held == len(twins.twin.held) < 1100
+    assert twins.model._trees.neighbors.record.n_held == len(twins.twin.held)
+
+
+def test_equal_samples_vote_equally():
+    twins = Twins()
+    for i in range(300):
+        twins.learn({"a": float(i % 2), "b": 1.0}, "no" if i % 6 == 1 else "yes")
+    twins.compare({"a": 1.0, "b": 1.0})
+    twins.compare({"a": 0.5})
+
+
+@pytest.mark.parametrize("n_inputs", [3, 700])
+def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
+    rng = np.random.default_rng(1)
+    model, sizes = Adaptive(1, seed=1, window=1000), []
+    for _ in range(1200):
+        x = dict(enumerate(rng.normal(size=n_inputs).tolist()))
+        model.learn_one(x, bool(x[0] > 0.0))
+        sizes.append(model._trees.neighbors.learned["held"].shape[1])
+    most = min(1000, naive.MOST_VALUES // n_inputs)
+    assert sizes[-1] == most
+    for n, size in enumerate(sizes, 1):
+        assert min(n, most) <= size <= min(max(2 * n, 128), most)
+    held = model._trees.neighbors
+    assert held.nbytes >= 4 * n_inputs * most
+    assert model._raw_memory_usage > held.nbytes
