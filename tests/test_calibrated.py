@@ -549,28 +549,6 @@ def test_a_forest_that_is_given_its_own_prediction_learns_the_same():
         models[1].learn_one(x, y)
 
 
-def moved(n, seed=1):
-    # The class follows a point that moves, so the nearest of the latest samples know the class only
-    # if labels come at once.
-    rng, place, found = np.random.default_rng(seed), 0.0, []
-    for t in range(n):
-        place = 0.9 * place + 0.4 * rng.normal()
-        found.append(({"t": t / 10.0, "a": rng.normal()}, place > 0.0))
-    return found
-
-
-@pytest.mark.skipif(not COMPILES, reason="it takes thousands of samples")
-def test_late_labels_do_not_favour_experts_that_need_the_latest_labels():
-    samples, delay = moved(3000), 50
-    losses = []
-    for wrap in (rm.Calibrated, lambda model: model):
-        model = wrap(rm.AdaptiveMondrianForestClassifier(3, n_candidates=3, seed=1))
-        found = follow(model, samples, lambda m, x: m.predict_proba_one(x), delay)
-        pairs = zip(found[1000:], samples[1000:], strict=True)
-        losses.append(-np.mean([math.log(p[y]) for p, (_, y) in pairs]))
-    assert losses[0] < 0.97 * losses[1], losses
-
-
 # Frames.
 
 FRAMES = {

@@ -196,9 +196,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     # One sample.
 
-    def learn_one(
-        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, remembered: bytes | None = None
-    ) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Update the trees, the linear models, the pool and the drift detector with a sample.
 
         Parameters
@@ -213,9 +211,6 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             Weight of the sample, from 0 to 1e30. The notes of the class explain how a sample of
             weight 2 differs from two samples. A sample of weight 0 is not learned; a weight below
             1e-30 counts as 0.
-        remembered
-            The state of an earlier prediction of the sample, which `Calibrated` stores if labels
-            are late. None if the label is not late.
 
         Raises
         ------
@@ -239,7 +234,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
                 with self._lock:
                     if prepared.trees.version_now[0] == prepared.version:
                         prepared.vector[:] = inputs
-                        self._learn(prepared.trees, label, weight, False, remembered)
+                        self._learn(prepared.trees, label, weight, False)
                         return
         # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
         check_label(y)
@@ -252,33 +247,18 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             if weight == 0.0:
                 return
             add = (lambda _: self._add_label(y)) if is_new else None
-
-            def learn(trees: AdaptiveTrees) -> None:
-                self._learn(trees, self._labels[y], weight, is_new, remembered)
-
-            self._learn_new(values, learn, add)
+            self._learn_new(values, lambda t: self._learn(t, self._labels[y], weight, is_new), add)
             self._prepare(self._trees)
 
     _learn_row = learn_one
 
-    def _learn(
-        self,
-        trees: AdaptiveTrees,
-        label: int,
-        weight: float,
-        is_new: bool,
-        remembered: bytes | None,
-    ) -> None:
+    def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in `trees.inputs`."""
         found = 0
         # The first label of the stream cannot be predicted, so the detector gets no error for it.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             found = self._feed(trees, trees.error(label, is_new))
-        self._check_input(trees, trees.learn(label, weight, is_new, found, remembered))
-
-    def _to_remember(self) -> bytes | None:
-        """Return the state of the last prediction, for a later `learn_one` of the sample."""
-        return None if self._trees is None else self._trees.to_remember()
+        self._check_input(trees, trees.learn(label, weight, is_new, found))
 
     # Many samples.
 

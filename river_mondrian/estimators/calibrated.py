@@ -82,8 +82,8 @@ class Calibrated(_Wrapper):
     or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
     `learn_one` finds the prediction of an equal sample, with the same values of the same features.
     `learn_one` then compares the label with the stored prediction. If a sample was not predicted,
-    `learn_one` predicts it first. If labels come late, the adaptive forests update the weights of
-    their experts with the errors of the stored predictions.
+    `learn_one` predicts it first. If labels come late, `AdaptiveMondrianForestRegressor` updates
+    the weights of its experts with the errors of the stored predictions.
 
     Parameters
     ----------
@@ -188,12 +188,6 @@ class Calibrated(_Wrapper):
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
         """Return a new prediction of a sample; `point` is the model's prediction, or None."""
         raise NotImplementedError
-
-    def _to_remember(self) -> bytes | None:
-        """Return the state of the model's last prediction, if the model learns from it later."""
-        # If no other sample waits for its label, this sample's label is unlikely to be late.
-        is_kept = self._learns_late and self._waiting
-        return final_of(self.model)._to_remember() if is_kept else None
 
     def _judged(self, predicted: Any, y: Any, delay: int) -> Any:
         """Return the thresholds, updated with a label that is `delay` samples late."""
@@ -474,8 +468,10 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         centre, scale = self._centre_and_scale(x, point)
         if not 0.0 < scale < math.inf:
             scale = errors.size
-        thresholds = errors.thresholds
-        return Interval(self._n_learned, centre, scale, thresholds, self._to_remember())
+        # If no other sample waits for its target, this sample's target is unlikely to be late.
+        is_kept = self._learns_late and self._waiting
+        remembered = final_of(self.model)._to_remember() if is_kept else None
+        return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
         """Return the model's point prediction, and the width of its distribution (0 if unknown)."""
@@ -524,8 +520,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         return read_labels(y, n, like)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
-        found = self.model.predict_proba_one(x)
-        return Classes(self._n_learned, found, self._tracked, self._to_remember())
+        return Classes(self._n_learned, self.model.predict_proba_one(x), self._tracked)
 
     def _judged(self, predicted: Classes, y: Hashable, delay: int) -> Mapping[Hashable, Odds]:
         tracked: Mapping[Hashable, Odds] = self._tracked

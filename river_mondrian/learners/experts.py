@@ -22,10 +22,10 @@ import math
 
 import numpy as np
 
-from ..compiling.kernels import helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import helper, kernel, ordered_sums
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
-from ..records import Bounds, Float32s, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
+from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
 
 # Bound on the number of classes, and on the number of experts.
@@ -117,17 +117,6 @@ def combine(experts: MixtureRecord) -> None:
                 own_logs[k] = logarithm(expert[k])
             mixed[k] += exponent * own_logs[k]
     normalize_logs(mixed, n_classes)
-
-
-@link_by_name
-def recall(experts: MixtureRecord, numbers: Float32s, n: int) -> int:
-    """Mix earlier predictions of `n` classes, in which newer classes have the floor; return 0."""
-    for e in range(experts.n_shared()):
-        expert = experts.predicted.part(experts.width * e, experts.width)
-        for k in range(experts.n_classes):
-            expert[k] = numbers[n * e + k] if k < n else 0.0
-    combine(experts)
-    return 0
 
 
 @kernel

@@ -193,15 +193,11 @@ NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 @dataclass
 class Classes:
-    """A prediction of a label, and the thresholds by class at the time of the prediction.
-
-    If `remembered` is not None, it is passed to the model when the label arrives.
-    """
+    """A prediction of a label, and the thresholds by class at the time of the prediction."""
 
     n_learned: int
     probabilities: Mapping[Hashable, float]
     odds: Mapping[Hashable, Odds]
-    remembered: bytes | None
 
 
 def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:

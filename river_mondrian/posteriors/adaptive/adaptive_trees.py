@@ -11,7 +11,6 @@ from ...compiling.kernels import set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
-from ...partitions.mondrian.constants import NONE
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
@@ -155,7 +154,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.shared.own_records("leaf.sides", self.n_candidates * capacity)
         own("leaf.classes", np.zeros(capacity, dtype=np.int64))
         own("leaf.numbers", np.zeros(capacity, dtype=np.int64))
-        own("accepted.remembered", np.zeros(N_EXPERTS * capacity, dtype=np.float32))
         own("leaf.ages", np.empty(self.points.capacities[0], dtype=np.int32))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
@@ -287,33 +285,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     # Learning.
 
-    def learn(
-        self,
-        y: float,
-        weight: float = 1.0,
-        is_new: bool = False,
-        found: int = 0,
-        remembered: bytes | None = None,
-    ) -> int:
-        """Learn the sample in `inputs` with a label.
-
-        If the label is late, `remembered` is the result of `to_remember` after the sample's
-        prediction. The other arguments are the arguments of `RebuiltTrees.learn`.
-        """
-        accepted = self.forest.accepted
-        accepted.n_remembered = NONE
-        if remembered is not None:
-            then = np.frombuffer(remembered, dtype=np.float32)
-            self.shared.arrays["accepted.remembered"][: len(then)] = then
-            accepted.n_remembered = len(then) // N_EXPERTS
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+        """Learn a sample (see `RebuiltTrees.learn`)."""
         if weight != 1.0 and not self.forest.is_weighted:
             self._show_weighted()
         return super().learn(y, weight, is_new, found)
-
-    def to_remember(self) -> bytes:
-        """Return the experts' last predictions, for the argument `remembered` of `learn`."""
-        last = self.mixture.predicted[:N_EXPERTS, : self.forest.n_classes]
-        return last.astype(np.float32).tobytes()
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""

@@ -155,17 +155,13 @@ class ClassForest(AdaptiveForest):
     def score(self) -> None:
         """Update the mixture and the discriminants with the class of the accepted sample.
 
-        The accepted sample is the last predicted sample. If its label is late, the mixture learns
-        from the predictions that were made when the sample arrived. Since then, neighbors may have
-        learned labels that predict the sample's label better. A class that was new to the experts
-        updates only the discriminants, since no expert could have predicted this class.
+        The accepted sample is the last predicted sample. A sample of a new class updates only the
+        discriminants, since no expert could have predicted this class.
         """
-        label, weight, n = self.accepted.label, self.accepted.weight, self.accepted.n_remembered
-        discriminants.learn(self.discriminants, self.inputs, label, weight)
-        if n >= 0:
-            experts.recall(self.experts, self.accepted.remembered, n)
-        if self.accepted.is_new == 0 and (n < 0 or label < n):
+        label, weight = self.accepted.label, self.accepted.weight
+        if self.accepted.is_new == 0:
             experts.learn(self.experts, label, weight)
+        discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
         """Update the path's `stops` and `shares` (see `Statistics`) with the sample's class."""

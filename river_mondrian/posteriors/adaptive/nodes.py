@@ -337,10 +337,6 @@ class AcceptedLabel(rec.Record):
     label: rec.Int64 = rec.transient()
     weight: rec.Float64 = rec.transient()
     is_new: rec.Int64 = rec.transient()
-    # If the label is late: the number of classes when the sample was predicted, and the experts'
-    # predictions of these classes. Otherwise the number is NONE.
-    n_remembered: rec.Int64 = rec.transient()
-    remembered: rec.Float32s
 
 
 class ClassPrediction(LastPrediction):
