@@ -26,6 +26,7 @@ from ..compiling.kernels import always_inline, link_by_name
 from ..limits import LARGEST, LARGEST_WEIGHT, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import Bounds, Float32s, Float64s, Floats, Int32s, Int64, Int64s, Record
 from ..records.record import derived, sized, stored, transient
+from . import columns
 from .discriminants import VARIES, LinearDiscriminantsRecord
 from .learned import Learned
 
@@ -63,8 +64,7 @@ class NeighborsRecord(Record):
     n_inputs: Int64
     n_classes: Int64
     width: Int64
-    # For each held sample: its inputs minus the origins, its class and its weight. A level of a
-    # category is stored as code / LEAST_LEVEL - 1.
+    # For each held sample: its stored inputs (`columns.stored_value`), its class and its weight.
     held: Float32s = sized("n_inputs", "capacity")
     labels: Int32s = sized("capacity", bounds=Bounds(0, below="width"))
     weights: Float32s = sized("capacity", bounds=Bounds(0.0, LARGEST_WEIGHT))
@@ -77,11 +77,11 @@ class NeighborsRecord(Record):
     predicted: Float64s = transient(N_WINDOWS, "width")
     # The last sample in the form of a held sample. The rate of each input, which is 1 / standard
     # deviation, 1 for a category, and 0 if the input is missing or does not vary. For each held
-    # sample: the squared distance, and the number of inputs that are missing in neither sample.
+    # sample: the squared distance, and the number of used inputs that are missing.
     row: Float32s = transient("n_inputs")
     rates: Float32s = transient("n_inputs")
     squares: Float32s = transient("capacity")
-    n_shared: Float32s = transient("capacity")
+    missing: Int32s = transient("capacity")
     # The nearest samples so far: squared distances in ascending order, and places. Places of each
     # expert's neighbours, and their number.
     best: Float32s = transient(N_NEAREST)
@@ -95,14 +95,7 @@ def _convert(neighbors: NeighborsRecord, inputs: Float64s) -> None:
     """Write a sample to `row`, in the form of a held sample."""
     origins, are_levels, row = neighbors.origins, neighbors.are_levels, neighbors.row
     for j in range(neighbors.n_inputs):
-        value = inputs[j]
-        if are_levels[j] == 1:
-            # If `missing` is "zero", an absent category has the value 0, which becomes the level
-            # -1.
-            value = value / LEAST_LEVEL - 1.0
-        elif value == value:
-            value = max(min(value - origins[j], LARGEST), -LARGEST)
-        row[j] = value
+        row[j] = columns.stored_value(inputs[j], origins[j], are_levels[j] == 1)
 
 
 @always_inline
@@ -121,57 +114,32 @@ def _set_rates(neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRec
 
 
 @always_inline
-def _add_squares(
-    squares: Float32s, own: Float32s, first: int, last: int, value: Any, rate: Any
-) -> None:
-    """Add the squared differences of a numerical input without missing values."""
-    for i in range(first, last):
-        term = np.float32(value - own[i]) * rate
-        squares[i] = squares[i] + term * term
-
-
-@always_inline
-def _add_shared_squares(
-    neighbors: NeighborsRecord, own: Float32s, first: int, last: int, j: int
-) -> None:
-    """Add the squared differences of any input, and subtract missing values from `n_shared`."""
-    squares, n_shared, is_level = (
-        neighbors.squares,
-        neighbors.n_shared,
-        neighbors.are_levels[j] == 1,
-    )
-    value, rate = neighbors.row[j], neighbors.rates[j]
-    for i in range(first, last):
-        gap = value - own[i]
-        is_shared = gap == gap
-        term = (1.0 if gap != 0.0 else 0.0) if is_level else gap * rate
-        squares[i] = squares[i] + (term * term if is_shared else 0.0)
-        n_shared[i] = n_shared[i] - (0.0 if is_shared else 1.0)
-
-
-@always_inline
 def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> None:
     """Write the squared distances from the sample in `row` to the samples in a range."""
-    squares, n_shared, rates = neighbors.squares, neighbors.n_shared, neighbors.rates
-    row, gaps, are_levels = neighbors.row, neighbors.gaps, neighbors.are_levels
-    held, capacity, has_gaps = neighbors.held, neighbors.capacity, False
+    squares, missing, rates = neighbors.squares, neighbors.missing, neighbors.rates
+    row, held, capacity = neighbors.row, neighbors.held, neighbors.capacity
+    gaps, has_gaps = neighbors.gaps, False
     for i in range(first, last):
-        squares[i] = 0.0
-        n_shared[i] = n_used
+        squares[i], missing[i] = 0.0, 0
     for j in range(neighbors.n_inputs):
         if rates[j] == 0.0:
             continue
-        own = held.part(capacity * j, capacity)
+        own, value, rate = (
+            held.part(capacity * j, capacity),
+            np.float32(row[j]),
+            np.float32(rates[j]),
+        )
         has_gaps = has_gaps or gaps[j] > 0
-        if are_levels[j] == 0 and gaps[j] == 0:
-            value, rate = np.float32(row[j]), np.float32(rates[j])
-            _add_squares(squares, own, first, last, value, rate)
+        if neighbors.are_levels[j] == 1:
+            columns.add_levels(squares, missing, own, first, last, value, 1.0)
+        elif gaps[j] > 0:
+            columns.add_numbers(squares, missing, own, first, last, value, rate, True)
         else:
-            _add_shared_squares(neighbors, own, first, last, j)
+            columns.add_squares(squares, own, first, last, value, rate)
     if has_gaps:
         for i in range(first, last):
             # Without a shared input, the distance is NaN, and the sample is no neighbour.
-            squares[i] = squares[i] * (n_used / n_shared[i])
+            squares[i] = squares[i] * n_used / (n_used - missing[i])
 
 
 @always_inline
@@ -301,8 +269,7 @@ class Neighbors(Learned[NeighborsRecord]):
     def show(self, predicted: Any = None) -> None:
         """Set the record's references to its arrays (see `Learned.show`)."""
         super().show(predicted)
-        gaps = np.isnan(self.learned["held"]).sum(axis=1, dtype=np.int64)
-        self.memory.own("gaps", gaps)
+        self.memory.own("gaps", np.isnan(self.learned["held"]).sum(axis=1, dtype=np.int64))
 
     def _check(self) -> None:
         record = self.record
