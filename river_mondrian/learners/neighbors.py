@@ -118,9 +118,15 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> 
     """Write the squared distances from the sample in `row` to the samples in a range."""
     squares, missing, rates = neighbors.squares, neighbors.missing, neighbors.rates
     row, held, capacity = neighbors.row, neighbors.held, neighbors.capacity
-    gaps, has_gaps = neighbors.gaps, False
+    gaps, are_levels = neighbors.gaps, neighbors.are_levels
+    # Missing values are only counted if there may be some, since counting takes time.
+    counts = False
+    for j in range(neighbors.n_inputs):
+        counts = counts or (rates[j] > 0.0 and gaps[j] + are_levels[j] > 0)
     for i in range(first, last):
-        squares[i], missing[i] = 0.0, 0
+        squares[i] = 0.0
+    for i in range(first, last if counts else first):
+        missing[i] = 0
     for j in range(neighbors.n_inputs):
         if rates[j] == 0.0:
             continue
@@ -129,17 +135,15 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> 
             np.float32(row[j]),
             np.float32(rates[j]),
         )
-        has_gaps = has_gaps or gaps[j] > 0
-        if neighbors.are_levels[j] == 1:
+        if are_levels[j] == 1:
             columns.add_levels(squares, missing, own, first, last, value, 1.0)
         elif gaps[j] > 0:
             columns.add_numbers(squares, missing, own, first, last, value, rate, True)
         else:
             columns.add_squares(squares, own, first, last, value, rate)
-    if has_gaps:
-        for i in range(first, last):
-            # Without a shared input, the distance is NaN, and the sample is no neighbour.
-            squares[i] = squares[i] * n_used / (n_used - missing[i])
+    for i in range(first, last if counts else first):
+        # Without a shared input, the distance is NaN, and the sample is no neighbour.
+        squares[i] = squares[i] * n_used / (n_used - missing[i])
 
 
 @always_inline
