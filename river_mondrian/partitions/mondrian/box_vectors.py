@@ -39,8 +39,27 @@ def _load(builder: Any, address: Any, d: Any, word: Any = _FLOAT) -> Any:
     return builder.load(_place(builder, address, d, word), align=_ALIGNMENT)
 
 
+def _chosen(builder: Any, condition: Any, first: Any, second: Any) -> Any:
+    """Return the result of `first()` if a condition holds, otherwise of `second()`."""
+    with builder.if_else(condition) as (holds, fails):
+        with holds:
+            a = first()
+            of_first = builder.block
+        with fails:
+            b = second()
+            of_second = builder.block
+    chosen = builder.phi(a.type)
+    chosen.add_incoming(a, of_first)
+    chosen.add_incoming(b, of_second)
+    return chosen
+
+
 class _Source:
-    """Where the rows of points have values: float32 values, or inputs that are scaled when read."""
+    """Where the rows of points have values: float32 values, or inputs that are scaled.
+
+    Scaling is monotone. So the bounds of points are found in the inputs' unit, and only the bounds
+    are scaled.
+    """
 
     def __init__(self, builder: Any, word: Any, is_scaled: Any, offsets: Any, factors: Any) -> None:
         self.builder = builder
@@ -49,26 +68,30 @@ class _Source:
         self.offsets, self.factors = (address_in(builder, one) for one in (offsets, factors))
 
     def load(self, row: Any, d: Any) -> Any:
-        """Return the block of values at dimension `d` of the point whose row has an address."""
+        """Return the block at dimension `d` of the point whose row has an address, in float64."""
         builder, place = self.builder, self.builder.add(row, self.behind)
-        with builder.if_else(self.is_scaled) as (is_scaled, is_stored):
-            with is_scaled:
-                scaled = _scaled(builder, place, self.offsets, self.factors, d)
-                of_inputs = builder.block
-            with is_stored:
-                stored, of_values = _load(builder, place, d), builder.block
-        found = builder.phi(_FLOATS)
-        found.add_incoming(scaled, of_inputs)
-        found.add_incoming(stored, of_values)
-        return found
+        return _chosen(
+            builder,
+            self.is_scaled,
+            lambda: _load(builder, place, d, _DOUBLE),
+            lambda: builder.fpext(_load(builder, place, d), _DOUBLES),
+        )
+
+    def scaled(self, block: Any, d: Any) -> Any:
+        """Return the values of a block at dimension `d` that `load` has returned."""
+        builder = self.builder
+        return _chosen(
+            builder,
+            self.is_scaled,
+            lambda: _scaled(builder, block, self.offsets, self.factors, d),
+            lambda: builder.fptrunc(block, _FLOATS),
+        )
 
 
 def _scaled(builder: Any, inputs: Any, offsets: Any, factors: Any, d: Any) -> Any:
-    """Return the block of scaled inputs at dimension `d` (see `transforms.scaled`)."""
-    raw, offset, factor = (
-        _load(builder, address, d, _DOUBLE) for address in (inputs, offsets, factors)
-    )
-    v = builder.fmul(builder.fsub(raw, offset), factor)
+    """Return the scaled values of a block of inputs at dimension `d` (`transforms.scaled`)."""
+    offset, factor = (_load(builder, address, d, _DOUBLE) for address in (offsets, factors))
+    v = builder.fmul(builder.fsub(inputs, offset), factor)
     for passes, end in ((">", FARTHEST), ("<", -FARTHEST)):
         limit = ir.Constant(_DOUBLES, [end] * BLOCK)
         v = builder.select(builder.fcmp_ordered(passes, v, limit), limit, v)
@@ -159,7 +182,8 @@ def distance_to_inputs(
     zeros = ir.Constant(_FLOATS, None)
 
     def add(d: Any, repeated: Any) -> None:
-        v, known = _load(builder, x, d), _scaled(builder, inputs, offsets, factors, d)
+        v, raw = _load(builder, x, d), _load(builder, inputs, d, _DOUBLE)
+        known = _scaled(builder, raw, offsets, factors, d)
         gaps = _larger(builder, builder.fsub(known, v), builder.fsub(v, known))
         _add(builder, total, _overlap(builder, _larger(builder, gaps, zeros), repeated))
 
@@ -176,29 +200,29 @@ def scale_inputs(
     )
 
     def write(d: Any, repeated: Any) -> None:
-        values = _scaled(builder, inputs, offsets, factors, d)
+        raw = _load(builder, inputs, d, _DOUBLE)
+        values = _scaled(builder, raw, offsets, factors, d)
         builder.store(values, _place(builder, out, d), align=_ALIGNMENT)
 
     _blocks(builder, n, write)
 
 
 class _Points:
-    """A sample and the points of a batch."""
+    """The points of a batch, and the bounds of some of them in a block of dimensions."""
 
-    def __init__(self, builder: Any, batch: Any, source: _Source, x: Any) -> None:
+    def __init__(self, builder: Any, batch: Any, source: _Source) -> None:
         self.builder = builder
         self.points = builder.inttoptr(address_in(builder, batch), _ADDRESS.as_pointer())
         self.source = source
-        self.x = address_in(builder, x)
-        self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
+        self.sides = [cgutils.alloca_once(builder, _DOUBLES) for _ in range(2)]
 
     def begin(self) -> None:
-        """Make the current block of the box empty."""
+        """Make the bounds empty."""
         for side, end in zip(self.sides, (math.inf, -math.inf), strict=True):
-            self.builder.store(ir.Constant(_FLOATS, [end] * BLOCK), side)
+            self.builder.store(ir.Constant(_DOUBLES, [end] * BLOCK), side)
 
     def hold(self, first: Any, end: Any, d: Any) -> None:
-        """Grow the block at dimension `d` so that it holds the points from `first` to `end`."""
+        """Extend the bounds at dimension `d` to the points from `first` to `end`."""
         builder = self.builder
         with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
             v = self.source.load(builder.load(builder.gep(self.points, [i])), d)
@@ -207,14 +231,21 @@ class _Points:
                 moves = builder.fcmp_ordered(passes, v, known)
                 builder.store(builder.select(moves, v, known), side)
 
-    def gaps(self, d: Any) -> Any:
-        """Return the sample's distances to the block at `d`; 0 in dimensions without values."""
-        builder, zeros = self.builder, ir.Constant(_FLOATS, None)
+    def bounds(self, d: Any) -> list[Any]:
+        """Return the scaled bounds at dimension `d`; NaN in dimensions without values."""
+        builder, nan = self.builder, ir.Constant(_FLOATS, [math.nan] * BLOCK)
         low, high = (builder.load(side) for side in self.sides)
-        v = _load(builder, self.x, d)
-        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
         is_known = builder.fcmp_ordered("<=", low, high)
-        return builder.select(is_known, _larger(builder, gaps, zeros), zeros)
+        scaled = (self.source.scaled(side, d) for side in (low, high))
+        return [builder.select(is_known, side, nan) for side in scaled]
+
+    def gaps(self, x: Any, d: Any) -> Any:
+        """Return the sample's distances to the bounds at `d`; 0 in dimensions without values."""
+        builder, zeros = self.builder, ir.Constant(_FLOATS, None)
+        low, high = self.bounds(d)
+        v = _load(builder, x, d)
+        gaps = _larger(builder, builder.fsub(low, v), builder.fsub(v, high))
+        return _larger(builder, gaps, zeros)
 
 
 def distance_to_points(
@@ -230,14 +261,15 @@ def distance_to_points(
     dims: Any,
 ) -> Any:
     """Return the L1 distance of `x` to the box of a batch's points in at least BLOCK dimensions."""
-    points = _Points(builder, batch, _Source(builder, word, is_scaled, offsets, factors), x)
+    points = _Points(builder, batch, _Source(builder, word, is_scaled, offsets, factors))
+    x = address_in(builder, x)
     total = cgutils.alloca_once(builder, _DOUBLES)
     builder.store(ir.Constant(_DOUBLES, None), total)
 
     def add(d: Any, repeated: Any) -> None:
         points.begin()
         points.hold(n.type(0), n, d)
-        _add(builder, total, _overlap(builder, points.gaps(d), repeated))
+        _add(builder, total, _overlap(builder, points.gaps(x, d), repeated))
 
     _blocks(builder, dims, add)
     return _sum(builder, total)
@@ -263,7 +295,7 @@ def distances_to_points(
     once for each block of dimensions, from the last part to the first.
     """
     source, one = _Source(builder, word, is_scaled, offsets, factors), n.type(1)
-    points = _Points(builder, batch, source, x)
+    points, x = _Points(builder, batch, source), address_in(builder, x)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
     firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
     found = builder.inttoptr(address_in(builder, out), _DOUBLE.as_pointer())
@@ -276,7 +308,7 @@ def distances_to_points(
             k = builder.sub(builder.sub(n, one), loop.index)
             first, end = (builder.load(builder.gep(firsts, [i])) for i in (k, builder.add(k, one)))
             points.hold(first, end, d)
-            gaps = _overlap(builder, points.gaps(d), repeated)
+            gaps = _overlap(builder, points.gaps(x, d), repeated)
             _add(builder, builder.gep(totals, [k]), gaps)
 
     _blocks(builder, dims, add)
@@ -285,15 +317,17 @@ def distances_to_points(
         builder.store(total, builder.gep(found, [loop.index]))
 
 
-def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the bounds of a box that grows to hold a value; a NaN bound becomes the value."""
-
-    def moves(passes: str, side: Any) -> Any:
-        return builder.or_(
-            builder.fcmp_ordered(passes, v, side), builder.fcmp_unordered("uno", side, side)
+def _extend(builder: Any, box: Any, d: Any, low: Any, high: Any) -> None:
+    """Extend a box at dimension `d` to a block of bounds. A NaN bound of the box is replaced."""
+    for side, value, passes in zip(box, (low, high), "<>", strict=True):
+        place = _place(builder, side, d)
+        known = builder.load(place, align=_ALIGNMENT)
+        moves = builder.or_(
+            builder.fcmp_ordered(passes, value, known),
+            builder.fcmp_unordered("uno", known, known),
         )
-
-    return builder.select(moves("<", low), v, low), builder.select(moves(">", high), v, high)
+        # Unchanged bounds are stored too, because a branch would be hard to predict and slower.
+        builder.store(builder.select(moves, value, known), place, align=_ALIGNMENT)
 
 
 def hold_values(context: Any, builder: Any, x: Any, lower: Any, upper: Any, dims: Any) -> None:
@@ -301,11 +335,8 @@ def hold_values(context: Any, builder: Any, x: Any, lower: Any, upper: Any, dims
     x, *box = (address_in(builder, array) for array in (x, lower, upper))
 
     def visit(d: Any, repeated: Any) -> None:
-        known = [_load(builder, side, d) for side in box]
-        moved = _moved(builder, _load(builder, x, d), *known)
-        # Unchanged bounds are stored too, because a branch would be hard to predict and slower.
-        for side, value in zip(box, moved, strict=True):
-            builder.store(value, _place(builder, side, d), align=_ALIGNMENT)
+        v = _load(builder, x, d)
+        _extend(builder, box, d, v, v)
 
     _blocks(builder, dims, visit)
 
@@ -324,20 +355,12 @@ def hold_points(
     dims: Any,
 ) -> None:
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
-    batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
-    points = builder.inttoptr(batch, _ADDRESS.as_pointer())
-    source = _Source(builder, word, is_scaled, offsets, factors)
+    points = _Points(builder, batch, _Source(builder, word, is_scaled, offsets, factors))
+    box = [address_in(builder, side) for side in (lower, upper)]
 
     def visit(d: Any, repeated: Any) -> None:
-        places = [_place(builder, box, d) for box in (lower, upper)]
-        before = [builder.load(place, align=_ALIGNMENT) for place in places]
-        sides = [cgutils.alloca_once_value(builder, side) for side in before]
-        with cgutils.for_range(builder, n) as loop:
-            v = source.load(builder.load(builder.gep(points, [loop.index])), d)
-            moved = _moved(builder, v, *[builder.load(side) for side in sides])
-            for side, value in zip(sides, moved, strict=True):
-                builder.store(value, side)
-        for side, place in zip(sides, places, strict=True):
-            builder.store(builder.load(side), place, align=_ALIGNMENT)
+        points.begin()
+        points.hold(n.type(0), n, d)
+        _extend(builder, box, d, *points.bounds(d))
 
     _blocks(builder, dims, visit)

@@ -25,7 +25,7 @@ from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NEVER, NONE, PAUSED, RIGHT, START, UNLIMITED
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
-from .scaling import find_too_large, set_scaling, store_inputs, store_rows
+from .scaling import find_too_large, set_scaling, store_inputs, store_rows, write_scaled
 
 # Number of trees that a kernel walks in lock-step.
 LANES = 16
@@ -257,7 +257,10 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
-    tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_room)
+    if forest.walks_row == 1:
+        tree.walk_values = forest.row.part(tree.first_value, forest.dim_capacity)
+    else:
+        tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_room)
     lane.n_light = 0
 
 
@@ -430,6 +433,27 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 
 
 @always_inline
+def extend_by_row(forest: Forest, n_trees: int) -> int:
+    """Extend trees by one point, whose values are in `Forest.row`; return as `extend_trees`."""
+    forest.walks_row = 1
+    status = extend_trees(forest, 0, n_trees, LANES)
+    # A walk without room reads the stored point when it continues.
+    forest.walks_row = 0
+    return status
+
+
+@always_inline
+def extend_by_point(forest: Forest, p: int) -> int:
+    """Extend every tree by the stored point `p` (Algorithm 3); return as `extend_trees`."""
+    set_walks(forest, p, p + 1)
+    if forest.has_columns == 1:
+        return extend_trees(forest, 0, forest.n_holding(p), LANES)
+    # The values are computed once for all trees.
+    write_scaled(forest, forest.row, forest.inputs_in(forest.points.row(p)))
+    return extend_by_row(forest, forest.n_holding(p))
+
+
+@always_inline
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the inputs of a sample as point `p`, and extend every tree by the point (Algorithm 3).
 
@@ -440,8 +464,7 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     if bad >= 0:
         return TOO_LARGE - bad
     store_inputs(forest, inputs, p)
-    set_walks(forest, p, p + 1)
-    return extend_trees(forest, 0, forest.n_holding(p), LANES)
+    return extend_by_point(forest, p)
 
 
 @always_inline

@@ -452,6 +452,8 @@ class Forest(rec.Record):
     # values of each tree that has a column of its own. Otherwise it has the values in each scaling.
     inputs: rec.Float64s
     row: rec.Float32s
+    # Whether walks read the values of their point from `row`.
+    walks_row: rec.Int64 = rec.transient()
 
     def n_held(self) -> int:
         """Return the number of samples that were learned and not forgotten."""

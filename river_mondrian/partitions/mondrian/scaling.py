@@ -143,15 +143,21 @@ def write_spare_column(forest: F, p: int) -> int:
 
 
 @always_inline
+def write_scaled(forest: Forest, row: Float32s, inputs: Float64s) -> None:
+    """Write the values of a sample in each scaling that is in use."""
+    capacity, own = forest.dim_capacity, forest.scaling
+    scale_to(forest, row.part(capacity * own, capacity), inputs, own)
+    if forest.is_renewing == 1:
+        scale_to(forest, row.part(capacity * (1 - own), capacity), inputs, 1 - own)
+
+
+@always_inline
 def scale(forest: Forest, row: Float32s, inputs: Float64s) -> int:
     """Write the row of a sample's values (see `Forest.row`); return `find_too_large`'s result."""
     if forest.has_columns == 1:
         forest.write_columns(forest, row, inputs)
     else:
-        capacity, own = forest.dim_capacity, forest.scaling
-        scale_to(forest, row.part(capacity * own, capacity), inputs, own)
-        if forest.is_renewing == 1:
-            scale_to(forest, row.part(capacity * (1 - own), capacity), inputs, 1 - own)
+        write_scaled(forest, row, inputs)
     return find_too_large(forest, inputs)
 
 

@@ -8,9 +8,9 @@ cannot, including allocations, and continues from `Pending.stage`.
 from ...compiling.kernels import always_inline, cold, inline_in_source, kernel, link_by_name
 from ...learners.drift import NOBODY, watch
 from ...limits import DONE, LEAST_WEIGHT, NO_POINT_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, scaling
+from ...partitions.mondrian import extension, scaling
 from ...partitions.mondrian.constants import CLOSED, NONE, START
-from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
+from ...partitions.mondrian.extension import count_walked, extend_by_row
 from ...records import Float64s
 from . import forest as rebuilt
 from .forest import R, ensure_predicted
@@ -65,7 +65,7 @@ def _update_trees(forest: R, p: int) -> None:
             path, length = forest.path_of(t), tree.path_length
             # Without a new node, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
-                x = boxes.values_of(forest, tree, p, tree.value_room)
+                x = forest.row.part(tree.first_value, forest.dim_capacity)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
             forest.update_tree(t, p, length)
         elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
@@ -86,7 +86,7 @@ def learn_sample(forest: R) -> None:
     scaling.store_inputs(forest, forest.inputs, p)
     forest.keep_sample(p)
     _begin_walks(forest, p)
-    extend_trees(forest, 0, forest.n_trees, LANES)
+    extend_by_row(forest, forest.n_trees)
     _update_trees(forest, p)
     for t in range(forest.n_trees):
         tree = forest.trees[t]

@@ -9,7 +9,7 @@ from ...compiling.kernels import always_inline, batch_kernel, kernel, link_by_na
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks
 from ...partitions.mondrian.constants import CLOSED, FREE, NONE, START
-from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
+from ...partitions.mondrian.extension import count_walked, extend_by_point, extend_trees, must_wait
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, copy_record, room_of_array
 from . import components, messages
@@ -239,8 +239,7 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     if bool(forest.scale_mixture) and is_used(forest.n_samples):
         find_densities(forest, p, forest.densities)
         learn_scales(forest.scale_mixture, forest.densities, forest.n_trees)
-    set_walks(forest, p, p + 1)
-    status = extend_trees(forest, 0, forest.n_holding(p), LANES)
+    status = extend_by_point(forest, p)
     if status == DONE:
         count_walked(forest)
         messages.update_messages(forest, 0, forest.n_trees)
