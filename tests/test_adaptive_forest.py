@@ -19,7 +19,7 @@ from test_adaptive import begin_building, draw, grown, long_slots, posteriors
 
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS, N_TREE_EXPERTS
+from river_mondrian.posteriors.adaptive.nodes import N_MODEL_EXPERTS, N_TREE_EXPERTS
 from river_mondrian.posteriors.rebuilt import forest, rebuilt_trees
 from river_mondrian.posteriors.rebuilt.rebuilt_trees import ROWS_PREDICTED
 
@@ -54,7 +54,7 @@ def test_discriminants_are_the_twins():
         expected = floored / floored.sum(axis=1, keepdims=True)
         if y in model.classes:
             model.predict_proba_one(x)
-            found = model._trees.mixture.predicted[N_TREE_EXPERTS:N_EXPERTS, : len(labels)]
+            found = model._trees.mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS, : len(labels)]
             np.testing.assert_allclose(found, expected, rtol=1e-7)
         model.learn_one(x, y)
         twin.learn(x, y, labels, len(features), expected)

@@ -35,10 +35,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
-    - A log-linear pool mixes all posteriors and linear models. Its exponents are learned from the
-      log loss.
+    - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
+      most 64,000 values are stored, so the longest windows are shorter with many features.
+    - A log-linear pool mixes all posteriors, linear models and neighbours. Its exponents are
+      learned from the log loss.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
-      samples after the increase, and the step sizes of the regressions are reset.
+      samples after the increase, the step sizes of the regressions are reset, and neighbours from
+      before the increase are dropped.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling and may be categories, and
@@ -47,9 +50,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     count for each level, in a table of 2,048 rows. A hash of the level selects the row, so several
     levels may share a row.
 
-    `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
+    `feature_importances` covers the trees of all samples, not the other experts. `explain_one`
     returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
-    features' contributions to the posteriors and to the logits of the linear models.
+    features' contributions to the posteriors, to the logits of the linear models, and to the votes
+    of the neighbours.
 
     Parameters
     ----------
@@ -186,7 +190,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         The trees have three posteriors: the exact forest's hierarchical posterior and two averages
         over prunings. Each posterior is averaged over all trees, and over the trees of all samples.
         These averages are six experts. Three experts are linear models: two softmax regressions,
-        with small and with large steps, and naive Bayes. The last expert is the fixed share of the
+        with small and with large steps, and naive Bayes. Three experts predict from the nearest of
+        the latest 200, 1,000 and 5,000 samples. The last expert is the fixed share of the
         other experts: a mixture that quickly follows the best expert after a drift. The mapping is
         empty before the first sample.
         """

@@ -39,6 +39,7 @@ _NAMES = {
     "learners.discriminants": "LinearDiscriminants LinearDiscriminantsRecord",
     "learners.drift": "DriftWatch DriftWatchRecord",
     "learners.experts": "Mixture MixtureRecord",
+    "learners.neighbors": "Neighbors NeighborsRecord",
     "learners.regression.lags": "LaggedTargets LaggedTargetsRecord",
     "learners.regression.error_distribution": "ErrorDistribution ErrorDistributionRecord",
     "learners.regression.mixing": "TargetMixture TargetMixtureRecord",

@@ -42,12 +42,11 @@ from ..checks import check_number, check_types, refuse
 from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
+from ..learners.columns import CAP, add_levels, add_numbers, stored_value
 from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import KEPT, RecentScores, RecentScoresRecord, add_score, rank_of
 
-# Difference between two values of a feature, in widths, above which a term grows logarithmically.
-CAP = 10.0
 # Largest total weight of the terms that are omitted from equation (1) above.
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
@@ -87,8 +86,7 @@ class NeighborTableRecord(rec.Record):
     oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
     entry_state: rec.Int64
     ranks: RecentScoresRecord
-    # Values of the held samples, minus the origins. A level of a category is stored as code /
-    # LEAST_LEVEL - 1. Each column is contiguous.
+    # Values of the held samples, minus the origins. Each column is contiguous (`learners.columns`).
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
@@ -130,15 +128,10 @@ def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec
     for ago in range(table.shingle):
         for j in range(n):
             value = rows[n * (last - ago) + j]
-            if table.level_rates[j] > 0.0:
-                # An absent category has the value 0 if `missing` is "zero". The value 0 becomes a
-                # separate level, -1.
-                value = value / LEAST_LEVEL - 1.0
-            elif value == value:
-                if abs(value) > LARGEST:
-                    return j
-                value = max(min(value - table.origins[j], LARGEST), -LARGEST)
-            row[n * ago + j] = value
+            is_level = table.level_rates[j] > 0.0
+            if not is_level and abs(value) > LARGEST:
+                return j
+            row[n * ago + j] = stored_value(value, table.origins[j], is_level)
     return DONE
 
 
@@ -148,26 +141,10 @@ def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     n, column = table.n_held, table.n_inputs * ago + j
     own, value = table.held.part(table.capacity * column, n), table.row[column]
     distances, missing, rate = table.distances, table.missing, table.rates[j]
-    n_beyond, level_rate = 0, table.level_rates[j]
-    if level_rate > 0.0:
-        for i in range(n):
-            gap = abs(value - own[i])
-            distances[i] += level_rate if gap > 0.0 else 0.0
-            missing[i] += 0 if gap == gap else 1
-        return
-    for i in range(n):
-        term = abs(value - own[i]) * rate
-        # With `not`, the condition is true for NaN.
-        is_beyond = not term <= CAP
-        distances[i] += CAP if is_beyond else term
-        n_beyond += 1 if is_beyond else 0
-    for i in range(n if n_beyond > 0 else 0):
-        term = abs(value - own[i]) * rate
-        if term > CAP:
-            distances[i] += CAP * math.log(term / CAP)
-        elif not term <= CAP:
-            distances[i] -= CAP
-            missing[i] += 1
+    if table.level_rates[j] > 0.0:
+        add_levels(distances, missing, own, 0, n, value, table.level_rates[j])
+    else:
+        add_numbers(distances, missing, own, 0, n, value, rate, False)
 
 
 @always_inline
@@ -611,8 +588,9 @@ class NeighborTable(Learned[NeighborTableRecord]):
 
     def explained(self) -> rec.Floats:
         """Return each column's contribution to the score of the last scored sample."""
-        row = self.row.astype(np.float64)
-        gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
+        # Differences are in single precision, as in `add_numbers`.
+        row, shingle = self.row, int(self.record.shingle)
+        gaps = np.abs(row - self.samples).astype(np.float64)
         terms = gaps * np.tile(self.learned["rates"], shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))

@@ -123,6 +123,9 @@ class Explanation:
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
             parts.append(experts.parts_of_softmax(logits, added))
+        for own, added in trees.neighbors.parts():
+            starts.append(own)
+            parts.append(added)
         # Raise small probabilities to the floor of the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
         mixture = trees.mixture

@@ -10,6 +10,7 @@ from ... import checks, restored
 from ...compiling.kernels import set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
+from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
@@ -19,7 +20,7 @@ from ..rebuilt.rebuilt_trees import RebuiltTrees
 from . import nodes, prediction, seen, weighting
 from .adaptive_reader import AdaptiveReader
 from .class_forest import ClassForest
-from .nodes import N_EXPERTS, N_TREE_EXPERTS, SeenClass, Statistics
+from .nodes import N_EXPERTS, N_MODEL_EXPERTS, N_TREE_EXPERTS, SeenClass, Statistics
 
 # With at most this many classes, a row of statistics stores all classes, which is faster. With more
 # classes, a row stores only the seen classes (see `seen`).
@@ -38,6 +39,7 @@ DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
 EXPERTS = (
     *(f"{name}, {of}" for of in ("trees of all samples", "all trees") for name in POSTERIORS),
     *DISCRIMINANTS,
+    *(f"nearest of the latest {n:,} samples" for n in WINDOWS),
     "fixed share of the others",
 )
 
@@ -88,12 +90,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.root_forgets = root_forgets
         self.mixture = experts.Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
+        most = MOST_VALUES if max_bytes is None else min(MOST_VALUES, max_bytes // VALUES_SHARE)
+        self.neighbors = Neighbors(min(WINDOWS[-1], max_samples), most)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     def _check_kind(self) -> None:
         super()._check_kind()
         checks.check_equal(self, self.mixture.record, n_experts=N_EXPERTS + 1)
         n, capacity = self.forest.n_classes, self.forest.class_capacity
+        checks.check_types(self, {"neighbors": Neighbors})
+        self.neighbors.check(int(self.forest.n_inputs), int(n))
         checks.check_number(
             self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
         )
@@ -152,9 +158,13 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         discriminants.record.n_inputs = self.n_inputs
-        predicted, categories = mixture.predicted[N_TREE_EXPERTS:N_EXPERTS], self.category_places
+        predicted, categories = (
+            mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS],
+            self.category_places,
+        )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
+        self._show_neighbors()
         if forest.is_sparse:
             of_many = seen.find, seen.list_many, weighting.add_seen, prediction.average_many
             set_entries(forest, *of_many)
@@ -181,9 +191,20 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         mixture = self.mixture.reader()
         of_trees = N_TREE_EXPERTS * int(mixture[0].width)
         discriminants = self.discriminants.reader(mixture.arrays["predicted"][of_trees:])
+        of_models = N_MODEL_EXPERTS * int(mixture[0].width)
+        neighbors = self.neighbors.reader(mixture.arrays["predicted"][of_models:])
         shared, *rest = super()._reader()
         shared[0].experts, shared[0].discriminants = mixture[0], discriminants[0]
-        return [shared, *rest, mixture, discriminants]
+        shared[0].neighbors = neighbors[0]
+        return [shared, *rest, mixture, discriminants, neighbors]
+
+    def _show_neighbors(self) -> None:
+        """Set the forest's reference to the neighbors, which predict in rows of the mixture."""
+        self.neighbors.record.width = self.forest.class_capacity
+        self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
+        self.neighbors.record.n_classes = self.forest.n_classes
+        self.forest.neighbors = self.neighbors.record
+        self._forget_predicted()
 
     def _reserve_points(self, n: int) -> None:
         # Enlarge the buffer for ages first, since kernels can use new capacity for points
@@ -191,12 +212,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.leaf.ages.length:
             self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
+        # The neighbors have room whenever there is room for a point, up to their bounds.
+        self.neighbors = self.neighbors.fitting(capacity)
+        self._show_neighbors()
         super()._reserve_points(n)
 
     def _show_classes(self) -> None:
         """Set the number of classes of the mixture and the discriminants."""
         n_classes = int(self.forest.n_classes)
         self.mixture.record.n_classes = self.discriminants.record.n_classes = n_classes
+        self.neighbors.record.n_classes = n_classes
         self.out = self.mixture.memory.arrays["mixed"][:n_classes]
         self._forget_predicted()
 
@@ -212,6 +237,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
         self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
+        values = np.broadcast_to(gaps, len(names))
+        self.neighbors = self.neighbors.fitting(0, first_values, values)
+        self._show_neighbors()
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -267,6 +295,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""
         self.discriminants.follow_drift()
         self.mixture.follow_drift()
+        self.neighbors.forget_before(n)
         super().forget_before(n)
 
     # Prediction.

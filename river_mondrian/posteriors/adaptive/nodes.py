@@ -11,6 +11,7 @@ import numpy as np
 from ... import records as rec
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminantsRecord
 from ...learners.experts import MixtureRecord
+from ...learners.neighbors import N_WINDOWS, NeighborsRecord, remember
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import (
@@ -62,10 +63,11 @@ N_WEIGHTINGS = 2
 
 # Number of posteriors of a tree: the HNSP (see `labels.hnsp`) and the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
-# Number of experts that predict with trees' posteriors, and number of experts without the fixed
-# share.
+# Number of experts that predict with trees' posteriors, number of experts before the nearest
+# neighbours, and number of experts without the fixed share.
 N_TREE_EXPERTS = 2 * N_POSTERIORS
-N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
+N_MODEL_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
+N_EXPERTS = N_MODEL_EXPERTS + N_WINDOWS
 
 # Numbers of classes in a block, of bits for the sides of a class, and of classes in a word of
 # sides.
@@ -405,9 +407,10 @@ class AdaptiveForest(RebuiltForest):
     is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     accepted: AcceptedLabel
     predicted: ClassPrediction
-    # The mixture of all experts, and the discriminants, which are among the experts.
+    # The mixture of all experts. The discriminants and the neighbors are among the experts.
     experts: MixtureRecord
     discriminants: LinearDiscriminantsRecord
+    neighbors: NeighborsRecord
     posterior: PosteriorBuffers
     seen: SeenBuffers
     leaf: LeafBuffers
@@ -444,6 +447,7 @@ class AdaptiveForest(RebuiltForest):
         point.weight = self.accepted.weight
         if self.accepted.weight != 1.0:
             self.is_weighted = 1
+        remember(self.neighbors, self.inputs, self.accepted.label, self.accepted.weight)
 
 
 A = TypeVar("A", bound=AdaptiveForest)

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from ...compiling.kernels import always_inline, batch_kernel, inline_in_source, kernel, link_by_name
-from ...learners import discriminants, experts
+from ...learners import discriminants, experts, neighbors
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside, distance_to_point
 from ...partitions.mondrian.scaling import scale
@@ -324,6 +324,7 @@ def predict_sample(forest: A, inputs: Float64s) -> int:
     walk_all(forest)
     _add_trees(forest)
     discriminants.predict(forest.discriminants, inputs)
+    neighbors.predict(forest.neighbors, forest.discriminants, inputs)
     experts.combine(forest.experts)
     note_predicted(forest, inputs)
     return DONE

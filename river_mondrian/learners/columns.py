@@ -1,0 +1,104 @@
+"""Distances of a sample to stored samples, which are columns in single precision.
+
+A distance is a sum of terms, one for each input. The functions add the terms of one input to the
+distances to all samples of a range, since loops over a contiguous column use vector units.
+"""
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..compiling.kernels import always_inline
+from ..limits import LARGEST, LEAST_LEVEL
+from ..records import Float32s, Float64s, Int32s
+
+# Difference of two values in units of the input's width, above which a term grows logarithmically.
+CAP = 10.0
+
+# Arrays of distances.
+Distances = TypeVar("Distances", Float32s, Float64s)
+
+
+@always_inline
+def stored_value(value: float, origin: float, is_level: bool) -> float:
+    """Return a value in the form in which it is stored: a difference from the input's origin.
+
+    A level of a category is stored as code / LEAST_LEVEL - 1. An absent category has the value 0 if
+    `missing` is "zero". The value 0 becomes a separate level, -1.
+    """
+    if is_level:
+        return value / LEAST_LEVEL - 1.0
+    # With `not`, NaN remains NaN.
+    if not abs(value - origin) > LARGEST:
+        return value - origin
+    return LARGEST if value > origin else -LARGEST
+
+
+@always_inline
+def add_levels(
+    distances: Distances,
+    missing: Int32s,
+    own: Float32s,
+    first: int,
+    last: int,
+    value: Any,
+    term: Any,
+) -> None:
+    """Add `term` to distances where a category has another level, and count missing values."""
+    for i in range(first, last):
+        gap = abs(value - own[i])
+        distances[i] += term if gap > 0.0 else 0.0
+        missing[i] += 0 if gap == gap else 1
+
+
+@always_inline
+def _term(gap: Any, rate: Any, is_squared: bool) -> Any:
+    scaled = gap * rate
+    return scaled * scaled if is_squared else abs(scaled)
+
+
+@always_inline
+def add_squares(
+    distances: Distances, own: Float32s, first: int, last: int, value: Any, rate: Any
+) -> None:
+    """Add the squared terms of a numerical input without missing values to distances."""
+    for i in range(first, last):
+        distances[i] = distances[i] + _term(np.float32(value - own[i]), rate, True)
+
+
+@always_inline
+def add_numbers(
+    distances: Distances,
+    missing: Int32s,
+    own: Float32s,
+    first: int,
+    last: int,
+    value: Any,
+    rate: Any,
+    is_squared: bool,
+) -> None:
+    """Add a numerical input's terms to distances.
+
+    The term of a difference d is (rate d)^2 if `is_squared`. Otherwise the term is a = |rate d|, or
+    CAP (1 + log(a / CAP)) if a > `CAP`. Terms have the type of `rate`. A missing value adds nothing
+    to a distance, and is counted in `missing`.
+    """
+    # A constant argument selects the term at compile time.
+    limit, zero = LARGEST if is_squared else CAP, rate - rate
+    # Numbers of the same type as terms are counted by vector units of the same width.
+    one, n_beyond = zero + np.float32(1.0), zero
+    for i in range(first, last):
+        term = _term(np.float32(value - own[i]), rate, is_squared)
+        # With `not`, the condition is true for NaN.
+        is_beyond = not term <= limit
+        distances[i] = distances[i] + (zero if is_beyond else term)
+        n_beyond = n_beyond + (one if is_beyond else zero)
+    for i in range(first, last if n_beyond > 0.0 else first):
+        term = _term(np.float32(value - own[i]), rate, is_squared)
+        if term > limit:
+            distances[i] = (
+                math.inf if is_squared else distances[i] + CAP * (1.0 + math.log(term / CAP))
+            )
+        elif not term <= limit:
+            missing[i] += 1

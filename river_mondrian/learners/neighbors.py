@@ -1,0 +1,370 @@
+"""Experts that predict the class of a sample from the nearest of the latest samples.
+
+The memory has the latest samples, a column per input. An expert of window w predicts with the
+`N_NEAREST` nearest of the latest w samples. The windows are nested, so one pass over the distances
+finds the neighbours of all experts: the pass goes from the newest to the oldest sample, and stops
+at the end of each window.
+
+The distance of two samples is Euclidean. The difference of a numerical input is divided by the
+input's standard deviation (`learners.discriminants`). Different levels of a category have the
+difference 1. If an input is missing in either sample, the sum of squares of the other inputs is
+multiplied by the ratio of all inputs to the other inputs. Inputs that do not vary are ignored.
+
+A neighbour at distance d votes for its class with the weight 1 / (d + `SOFTENED` d_f), where d_f is
+the distance of the farthest neighbour. The weight of the neighbour's sample multiplies its vote.
+The votes are scaled such that they add up to the number of neighbours. Then each class also gets
+`PRIOR` / K votes, where K is the number of classes.
+"""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from ..checks import check_number, refuse
+from ..compiling.kernels import always_inline, link_by_name
+from ..limits import LARGEST, LARGEST_WEIGHT, LARGEST_WINDOW, LEAST_LEVEL
+from ..records import Bounds, Float32s, Float64s, Floats, Int32s, Int64, Int64s, Record
+from ..records.record import derived, sized, stored, transient
+from . import columns
+from .discriminants import VARIES, LinearDiscriminantsRecord
+from .learned import Learned
+
+# Windows of the experts, and number of neighbours of each expert.
+WINDOWS = (200, 1000, 5000)
+N_WINDOWS = len(WINDOWS)
+N_NEAREST = 7
+# Largest number of stored values, so that a search takes equally long with any number of inputs.
+MOST_VALUES = 64_000
+# With a limit on the model's bytes, there is one stored value for this number of bytes.
+VALUES_SHARE = 32
+# Constants of the votes (see above), and a distance that is added to all distances.
+SOFTENED = 1e-3
+PRIOR = 0.5
+TINY = 1e-30
+# Number of distances that are compared at once with the distance of the farthest neighbour.
+BLOCK = 32
+# Number of random orders of inputs for contributions; each order is also used in reverse.
+N_ORDERS = 8
+# No new inputs.
+NONE: Floats = np.empty(0)
+
+
+class NeighborsRecord(Record):
+    """The ring buffer of the latest samples, and buffers for the neighbours of a sample."""
+
+    # Bounds of the numbers of samples and of stored values.
+    most_samples: Int64 = stored(Bounds(0, LARGEST_WINDOW))
+    most_values: Int64 = stored(Bounds(0, LARGEST_WINDOW))
+    # Capacity of the ring buffer, number of held samples, and place of the next sample.
+    capacity: Int64 = stored(Bounds(0, LARGEST_WINDOW))
+    n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
+    next_place: Int64 = stored(Bounds(0, LARGEST_WINDOW))
+    # Number of inputs, current number of classes, and number of classes for which rows have room.
+    n_inputs: Int64
+    n_classes: Int64
+    width: Int64
+    # For each held sample: its stored inputs (`columns.stored_value`), its class and its weight.
+    held: Float32s = sized("n_inputs", "capacity")
+    labels: Int32s = sized("capacity", bounds=Bounds(0, below="width"))
+    weights: Float32s = sized("capacity", bounds=Bounds(0.0, LARGEST_WEIGHT))
+    # For each input: its origin, whether the input is a category, and the number of missing values
+    # in its column.
+    origins: Float64s = sized("n_inputs", bounds=Bounds(-LARGEST, LARGEST))
+    are_levels: Int64s = sized("n_inputs", bounds=Bounds(0, 1))
+    gaps: Int64s = derived()
+    # Predictions for the last sample: a row of `width` probabilities for each expert.
+    predicted: Float64s = transient(N_WINDOWS, "width")
+    # The last sample in the form of a held sample. The rate of each input, which is 1 / standard
+    # deviation, 1 for a category, and 0 if the input is missing or does not vary. For each held
+    # sample: the squared distance, and the number of used inputs that are missing.
+    row: Float32s = transient("n_inputs")
+    rates: Float32s = transient("n_inputs")
+    squares: Float32s = transient("capacity")
+    missing: Int32s = transient("capacity")
+    # The nearest samples so far: squared distances in ascending order, and places. Places of each
+    # expert's neighbours, and their number.
+    best: Float32s = transient(N_NEAREST)
+    places: Int64s = transient(N_NEAREST)
+    nearest: Int64s = transient(N_WINDOWS, N_NEAREST)
+    n_nearest: Int64s = transient(N_WINDOWS)
+
+
+@always_inline
+def _convert(neighbors: NeighborsRecord, inputs: Float64s) -> None:
+    """Write a sample to `row`, in the form of a held sample."""
+    origins, are_levels, row = neighbors.origins, neighbors.are_levels, neighbors.row
+    for j in range(neighbors.n_inputs):
+        row[j] = columns.stored_value(inputs[j], origins[j], are_levels[j] == 1)
+
+
+@always_inline
+def _set_rates(neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRecord) -> int:
+    """Write the rate of each input, 0 for unused inputs, and return the number of used inputs."""
+    row, rates, are_levels = neighbors.row, neighbors.rates, neighbors.are_levels
+    counts, squares = discriminants.counts, discriminants.squares
+    n_used = 0
+    for j in range(neighbors.n_inputs):
+        n, square = counts[1 + j], squares[1 + j]
+        rate = math.sqrt(n / square) if square > VARIES else 0.0
+        rate = 1.0 if are_levels[j] == 1 else rate
+        rates[j] = rate if row[j] == row[j] else 0.0
+        n_used += 1 if rates[j] > 0.0 else 0
+    return n_used
+
+
+@always_inline
+def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> None:
+    """Write the squared distances from the sample in `row` to the samples in a range."""
+    squares, missing, rates = neighbors.squares, neighbors.missing, neighbors.rates
+    row, held, capacity = neighbors.row, neighbors.held, neighbors.capacity
+    gaps, are_levels = neighbors.gaps, neighbors.are_levels
+    # Missing values are only counted if there may be some, since counting takes time.
+    counts = False
+    for j in range(neighbors.n_inputs):
+        counts = counts or (rates[j] > 0.0 and gaps[j] + are_levels[j] > 0)
+    for i in range(first, last):
+        squares[i] = 0.0
+    for i in range(first, last if counts else first):
+        missing[i] = 0
+    for j in range(neighbors.n_inputs):
+        if rates[j] == 0.0:
+            continue
+        own, value, rate = (
+            held.part(capacity * j, capacity),
+            np.float32(row[j]),
+            np.float32(rates[j]),
+        )
+        if are_levels[j] == 1:
+            columns.add_levels(squares, missing, own, first, last, value, 1.0)
+        elif gaps[j] > 0:
+            columns.add_numbers(squares, missing, own, first, last, value, rate, True)
+        else:
+            columns.add_squares(squares, own, first, last, value, rate)
+    for i in range(first, last if counts else first):
+        # Without a shared input, the distance is NaN, and the sample is no neighbour.
+        squares[i] = squares[i] * n_used / (n_used - missing[i])
+
+
+@always_inline
+def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
+    """Insert a sample among the `n` nearest, after those as near; return their new number."""
+    best, places, square = neighbors.best, neighbors.places, neighbors.squares[i]
+    k = min(n, N_NEAREST - 1)
+    while k > 0 and best[k - 1] > square:
+        best[k], places[k] = best[k - 1], places[k - 1]
+        k -= 1
+    best[k], places[k] = square, i
+    return min(n + 1, N_NEAREST)
+
+
+@always_inline
+def _select(neighbors: NeighborsRecord, first: int, last: int, n: int) -> int:
+    """Update the `n` nearest with the samples in a range, from the last; return their number."""
+    squares, best, end = neighbors.squares, neighbors.best, last
+    while end > first:
+        start = max(end - BLOCK, first)
+        limit = np.float32(best[N_NEAREST - 1] if n == N_NEAREST else math.inf)
+        n_near = 0
+        if end - start == BLOCK:
+            for i in range(BLOCK):
+                n_near += 1 if np.float32(squares[start + i]) < limit else 0
+        else:
+            n_near = 1
+        if n_near > 0:
+            for i in range(end - 1, start - 1, -1):
+                limit = np.float32(best[N_NEAREST - 1] if n == N_NEAREST else math.inf)
+                if squares[i] < limit:
+                    n = _insert(neighbors, i, n)
+        end = start
+    return n
+
+
+@always_inline
+def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
+    """Write the prediction of an expert with the `n` nearest samples."""
+    n_classes = neighbors.n_classes
+    best, places, labels = neighbors.best, neighbors.places, neighbors.labels
+    out, total = neighbors.predicted.part(neighbors.width * e, neighbors.width), 0.0
+    for k in range(n_classes):
+        out[k] = PRIOR / n_classes
+    farthest = math.sqrt(best[n - 1]) if n > 0 else 0.0
+    for i in range(n):
+        near = math.sqrt(best[i]) + SOFTENED * farthest + TINY
+        total += neighbors.weights[places[i]] / near
+    for i in range(n):
+        near = math.sqrt(best[i]) + SOFTENED * farthest + TINY
+        vote = n * (neighbors.weights[places[i]] / near) / total
+        out[labels[places[i]]] += vote
+        neighbors.nearest[N_NEAREST * e + i] = places[i]
+    neighbors.n_nearest[e] = n
+    for k in range(n_classes):
+        out[k] = out[k] / (n + PRIOR)
+
+
+@link_by_name
+def predict(
+    neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRecord, inputs: Float64s
+) -> int:
+    """Predict the class of a sample by all experts, and return 0."""
+    _convert(neighbors, inputs)
+    n_used = _set_rates(neighbors, discriminants)
+    n_held = neighbors.n_held if n_used > 0 else 0
+    capacity, end = neighbors.capacity, neighbors.next_place
+    # The newest samples are before `next_place`, and the others are at the end of the buffer.
+    n_late = min(n_held, end)
+    _measure(neighbors, n_used, end - n_late, end)
+    if n_late < n_held:
+        _measure(neighbors, n_used, capacity - (n_held - n_late), capacity)
+    n, done = 0, 0
+    for e in range(N_WINDOWS):
+        size = min(WINDOWS[e], n_held)
+        stop = min(size, n_late)
+        if done < stop:
+            n = _select(neighbors, end - stop, end - done, n)
+            done = stop
+        if done < size:
+            top = capacity + n_late
+            n = _select(neighbors, top - size, top - done, n)
+            done = size
+        _vote(neighbors, e, n)
+    return 0
+
+
+@link_by_name
+def remember(neighbors: NeighborsRecord, inputs: Float64s, label: int, weight: float) -> int:
+    """Store a sample, in place of the oldest if there is no room, and return 0."""
+    capacity, place = neighbors.capacity, neighbors.next_place
+    if capacity == 0:
+        return 0
+    _convert(neighbors, inputs)
+    held, row, gaps = neighbors.held, neighbors.row, neighbors.gaps
+    for j in range(neighbors.n_inputs):
+        old, new = held[capacity * j + place], row[j]
+        gaps[j] = gaps[j] + (0 if new == new else 1) - (0 if old == old else 1)
+        held[capacity * j + place] = new
+    neighbors.labels[place] = label
+    neighbors.weights[place] = weight
+    neighbors.n_held = min(neighbors.n_held + 1, capacity)
+    neighbors.next_place = place + 1 if place + 1 < capacity else 0
+    return 0
+
+
+class Neighbors(Learned[NeighborsRecord]):
+    """The owner of the latest samples.
+
+    A change of the numbers of inputs or samples makes a copy, which replaces the object.
+
+    Parameters
+    ----------
+    most_samples, most_values
+        Bounds of the numbers of samples and of stored values.
+
+    """
+
+    _KIND = NeighborsRecord
+    # Values may be missing.
+    _HAS_NAN = True
+
+    def __init__(self, most_samples: int, most_values: int) -> None:
+        super().__init__(most_samples=most_samples, most_values=most_values)
+        self.show()
+
+    def show(self, predicted: Any = None) -> None:
+        """Set the record's references to its arrays (see `Learned.show`)."""
+        super().show(predicted)
+        self.memory.own("gaps", np.isnan(self.learned["held"]).sum(axis=1, dtype=np.int64))
+
+    def _check(self) -> None:
+        record = self.record
+        check_number(self, "n_held", record.n_held, 0, record.capacity)
+        check_number(self, "next_place", record.next_place, 0, max(record.capacity - 1, 0))
+
+    def check(self, n_inputs: int, n_classes: int) -> None:
+        """Refuse restored samples that do not fit a forest's numbers of inputs and of classes."""
+        check_number(self, "n_inputs", self.record.n_inputs, n_inputs, n_inputs)
+        largest = self.learned["labels"].max(initial=0)
+        check_number(self, "labels", largest, 0, max(n_classes - 1, 0))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if np.isinf(self.learned["held"]).any():
+            refuse(self, "held", self.learned["held"], "but values should be finite or missing")
+
+    def fitting(self, n: int, first_values: Floats = NONE, gaps: Floats = NONE) -> Self:
+        """Return an object with room for the latest `n` samples, as far as the bounds allow.
+
+        New inputs have these first values, and these values in the held samples.
+        """
+        record, new = self.record, first_values
+        n_inputs, old = int(record.n_inputs) + len(new), int(record.capacity)
+        most = min(int(record.most_samples), int(record.most_values) // max(n_inputs, 1))
+        capacity = min(most, max(old, n if n <= old else max(n, 2 * old)))
+        if capacity == old and not len(new):
+            return self
+        are_levels = new >= LEAST_LEVEL
+        origins = np.where(are_levels, 0.0, new)
+        absent = np.where(are_levels, gaps - 1.0, gaps - origins)
+        n_held = min(int(record.n_held), capacity)
+        kept = (int(record.next_place) + np.arange(-n_held, 0)) % max(old, 1)
+        learned = {
+            "held": np.zeros((n_inputs, capacity), dtype=np.float32),
+            "labels": np.zeros(capacity, dtype=np.int32),
+            "weights": np.zeros(capacity, dtype=np.float32),
+            "origins": np.append(self.learned["origins"], origins),
+            "are_levels": np.append(self.learned["are_levels"], are_levels.astype(np.int64)),
+        }
+        learned["held"][: record.n_inputs, :n_held] = self.learned["held"][:, kept]
+        learned["held"][record.n_inputs :, :n_held] = absent[:, np.newaxis]
+        for name in ("labels", "weights"):
+            learned[name][:n_held] = self.learned[name][kept]
+        made = type(self).__new__(type(self))
+        made.memory, made.learned = self.memory.copied(), learned
+        made.record = made.memory[0]
+        made.record.n_inputs, made.record.capacity = n_inputs, capacity
+        made.record.n_held, made.record.next_place = n_held, n_held % max(capacity, 1)
+        made.show()
+        return made
+
+    def parts(self) -> list[tuple[Floats, Floats]]:
+        """Return each expert's prediction for the last sample, split into contributions of inputs.
+
+        The neighbours are fixed. Inputs are added one after the other in several random orders, and
+        each input contributes the mean change that it causes (Strumbelj and Kononenko 2014).
+
+        Returns
+        -------
+        For each expert: the prediction without any input, shape (classes,), and the contributions
+        of the inputs, shape (inputs, classes).
+
+        """
+        arrays, n_classes = self.memory.arrays, int(self.record.n_classes)
+        row, rates, is_level = arrays["row"], arrays["rates"], self.learned["are_levels"] == 1
+        used = np.flatnonzero(rates > 0.0)
+        orders = np.random.default_rng(0).permuted(
+            np.tile(np.arange(len(used)), (N_ORDERS, 1)), axis=1
+        )
+        found = []
+        for e, n in enumerate(arrays["n_nearest"].tolist()):
+            places = arrays["nearest"][N_NEAREST * e :][:n]
+            gaps = row[used] - self.learned["held"][used][:, places].T.astype(np.float64)
+            terms = np.where(is_level[used], gaps != 0.0, (gaps * rates[used]) ** 2)
+            is_shared = ~np.isnan(gaps)
+            terms = np.where(is_shared, terms, 0.0)
+            terms *= len(used) / is_shared.sum(axis=1, keepdims=True)
+            classes = np.zeros((n, n_classes))
+            classes[np.arange(n), self.learned["labels"][places]] = self.learned["weights"][places]
+            start = np.full(n_classes, 1.0 / n_classes)
+            parts = np.zeros((len(row), n_classes))
+            for order in [*orders, *orders[:, ::-1]] if n else []:
+                far = np.sqrt(terms[:, order].cumsum(axis=1))
+                votes = (1.0 / (far + SOFTENED * far.max(axis=0) + TINY)).T @ classes
+                votes *= n / votes.sum(axis=1, keepdims=True)
+                shares = (votes + PRIOR / n_classes) / (n + PRIOR)
+                parts[used[order]] += np.diff(shares, axis=0, prepend=start[np.newaxis])
+            found.append((start, parts / (2 * N_ORDERS)))
+        return found
+
+    def forget_before(self, n: int) -> None:
+        """Keep the latest `n` samples."""
+        self.record.n_held = min(int(self.record.n_held), n)
