@@ -19,7 +19,7 @@ from ..inputs import as_dict, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, Course, learn, look
-from ..progress import pieces
+from ..progress import one_by_one
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
 
@@ -249,10 +249,7 @@ class Alarms(Model, base.AnomalyDetector):
             # All rows are checked first. Detectors get the user's values, not codes of levels.
             read_frame(X, self._table.features)
             _, rows = rows_of(X)
-        for part in pieces(len(rows), progress):
-            for x in rows[part]:
-                # The lock is taken for each row, so that other threads can call between rows.
-                self.learn_one(x)
+        one_by_one(lambda i: self.learn_one(rows[i]), len(rows), progress)
 
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
