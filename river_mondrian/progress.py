@@ -150,6 +150,16 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
             shown.reach(min(start + size, n))
 
 
+def one_by_one(learn: Callable[[int], object], n: int, progress: bool) -> None:
+    """Call a function with the number of each row.
+
+    The function takes a model's lock for each row, so that other threads can call between rows.
+    """
+    for part in pieces(n, progress):
+        for i in range(part.start, part.stop):
+            learn(i)
+
+
 def in_pieces(
     function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
 ) -> Floats:

@@ -199,3 +199,80 @@ def test_detectors_have_scores_from_0_to_1(score):
             call({"a": 2.0})
     assert len(learned) == alarms.n_samples == 2
     assert pickle.dumps(alarms._views[0]) == before
+
+
+def hourly(n, seed):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "load": 50.0 + 20.0 * math.sin(i / 4.0) + e,
+            "s": math.sin(i / 4.0),
+            "c": math.cos(i / 4.0),
+        }
+        for i, e in enumerate(rng.normal(0.0, 1.0, n).tolist())
+    ]
+
+
+def test_expected_values_are_medians_of_the_nearest_samples_without_the_feature():
+    """The twin computes distances one by one; the store holds all samples."""
+    samples = hourly(300, seed=21)
+    detector = NearestNeighborDetector(n_neighbors=9, max_samples=500, seed=1)
+    alarms = Alarms(detector)
+    run(alarms, samples)
+    x = samples[40] | {"load": 200.0}
+    widths = alarms._views[0].widths
+
+    def distance(one):
+        return sum(min(abs(one[k] - x[k]) / widths[k], 10.0) for k in ("s", "c"))
+
+    near = sorted(samples, key=distance)[:9]
+    alarms.learn_one(x)
+    expected = float(np.median([one["load"] for one in near]))
+    assert alarms.alarm.expected["load"] == pytest.approx(expected, abs=1e-4)
+    assert alarms.alarm.expected["load"] == pytest.approx(50.0 + 20.0 * x["s"], abs=3.0)
+
+
+def test_deviations_are_means_since_the_incident_began_minus_expected_values():
+    samples = hourly(600, seed=22)
+    for x in samples[500:520]:
+        x["load"] += 30.0
+    alarms = Alarms(NearestNeighborDetector(seed=1))
+    _, found = run(alarms, samples)
+    alarm = next(one for one in found[500:] if one)
+    since = [x["load"] for x in samples[alarm.began - 1 : alarm.sample]]
+    assert alarm.deviation["load"] == pytest.approx(np.mean(since) - alarm.expected["load"])
+    assert f"'load': {alarm.features['load']:.0%} of the score, +" in str(alarm)
+    assert f"since sample {alarm.began}" in str(alarm)
+
+
+def test_expected_values_need_a_detector_that_holds_the_feature_in_its_unit():
+    views = [
+        compose.Select("a") | NearestNeighborDetector(seed=1),
+        preprocessing.StandardScaler() | NearestNeighborDetector(seed=2),
+    ]
+    alarms = Alarms(views)
+    rng = np.random.default_rng(6)
+    run(alarms, [{"a": a, "b": b} for a, b in rng.random((300, 2)).tolist()])
+    alarms.learn_one({"a": 5.0, "b": 0.5})
+    assert alarms.alarm.expected.keys() == alarms.alarm.deviation.keys() == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shift", "is_raised"),
+    [
+        ({"direction": {"load": "up"}}, 60.0, True),
+        ({"direction": {"load": "up"}}, -60.0, False),
+        ({"direction": {"load": "down"}}, -60.0, True),
+        ({"at_least": {"load": 30.0}}, -60.0, True),
+        ({"at_least": {"load": 70.0}}, -60.0, False),
+        ({"at_least": {"other": 1e9}, "direction": {"other": "up"}}, -60.0, True),
+    ],
+)
+def test_directions_and_least_deviations_bound_novel_values_too(arguments, shift, is_raised):
+    alarms = Alarms(NearestNeighborDetector(seed=1), grace_period=400, **arguments)
+    samples = hourly(401, seed=23)
+    run(alarms, samples[:400])
+    x = samples[400] | {"load": samples[400]["load"] + shift}
+    assert alarms.score_one(x) == float(is_raised)
+    alarms.learn_one(x)
+    assert (alarms.alarm is not None) == is_raised

@@ -18,8 +18,8 @@ from ..frames import read_frame, rows_of
 from ..inputs import as_dict, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
-from ..posteriors.course import LEAST_CHANCE, Course, learn, look
-from ..progress import pieces
+from ..posteriors.course import LEAST_CHANCE, Course, CourseRecord, learn, look
+from ..progress import one_by_one
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
 
@@ -27,6 +27,8 @@ from .nearest_neighbor import NearestNeighborDetector
 LEAST_RANKED = 100
 # Number of the latest alarms that are kept, unless the budget needs more.
 KEPT_ALARMS = 100
+# Signs of the deviations that a direction permits.
+SIGNS = {"up": 1.0, "down": -1.0}
 # Largest number of features that an error names.
 MOST_NAMED = 10
 
@@ -47,6 +49,14 @@ class Alarm(NamedTuple):
     features
         A mapping from feature to its share of the detectors' scores, the largest share first. The
         shares add up to 1. The mapping is empty if no detector has `explain_one`.
+    expected
+        A mapping from feature to its expected value: the median of its values in the nearest stored
+        samples. Distances to these samples leave out the feature itself. A feature is absent if it
+        is a category, or if no `NearestNeighborDetector` has the feature in its own unit: alone, or
+        in a pipeline after `compose.Select`.
+    deviation
+        A mapping from feature to its mean value since `began` minus its expected value, in the
+        feature's unit.
 
     """
 
@@ -55,6 +65,16 @@ class Alarm(NamedTuple):
     score: float
     novel: tuple[Any, ...]
     features: dict[Any, float]
+    expected: dict[Any, float]
+    deviation: dict[Any, float]
+
+    def __str__(self) -> str:
+        lines = [f"alarm at sample {self.sample}, since sample {self.began}"]
+        for name, share in self.features.items():
+            lines.append(f"  {name!r}: {share:.0%} of the score")
+            if name in self.deviation:
+                lines[-1] += f", {self.deviation[name]:+.4g} from {self.expected[name]:.4g}"
+        return "\n".join(lines)
 
 
 @dataclass(eq=False, repr=False)
@@ -95,6 +115,13 @@ class Alarms(Model, base.AnomalyDetector):
     budget
         A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
         For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit.
+    direction
+        A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
+        an alarm only if its deviation has this sign. Features that are not named raise alarms in
+        both directions.
+    at_least
+        A mapping from feature to number, such as `{"load": 10.0}`. The feature then raises an alarm
+        only if its deviation is at least as large, in the feature's unit.
     calendar
         A list of features that are times, such as the hour. Values of these features are never
         novel. The first sample must have a value of each of these features; later values may be
@@ -113,9 +140,13 @@ class Alarms(Model, base.AnomalyDetector):
     `threshold` of the latest `window` samples had a distance of e or more. This happens if values
     keep growing, or if many features have heavy tails.
 
-    The score is 0 during the grace period, and while another alarm would exceed the budget. Without
-    a novel value, the score is also 0 for `rest` samples after an alarm, and while all features are
-    constant up to the tolerance.
+    With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
+    d be the number of features with a share of the score. Only features with a share of at least 1
+    / d count. A feature without an expected value passes. This rule applies to novel values, too.
+
+    The score is 0 during the grace period, if no feature passes, and while another alarm would
+    exceed the budget. Without a novel value, the score is also 0 for `rest` samples after an alarm,
+    and while all features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -152,6 +183,8 @@ class Alarms(Model, base.AnomalyDetector):
     tolerance: float = 0.05
     grace_period: int = LEAST_RANKED
     budget: tuple[int, int] | None = None
+    direction: Mapping[Hashable, str] | None = None
+    at_least: Mapping[Hashable, float] | None = None
     calendar: Sequence[Hashable] | None = None
 
     def __post_init__(self) -> None:
@@ -165,6 +198,7 @@ class Alarms(Model, base.AnomalyDetector):
         check_positive("tolerance", self.tolerance)
         check_integer("grace_period", self.grace_period, LEAST_RANKED)
         _check_budget(self.budget)
+        _check_bounds(self.direction, self.at_least)
         if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
         self._views = _views_of(self.detector)
@@ -209,11 +243,11 @@ class Alarms(Model, base.AnomalyDetector):
         with self._lock:
             self._enter()
             x = as_dict(x)
-            table, score = self._look(x)
+            table, _, alarm = self._look(x)
             alarms, n = self._alarms, table.course.n
-            if score >= self.threshold:
+            if alarm is not None:
                 kept = max(KEPT_ALARMS, self.budget[0] if self.budget else 0)
-                alarms = (*alarms, tuple(self._alarm(x, table, score)))[-kept:]
+                alarms = (*alarms, tuple(alarm))[-kept:]
 
             def count() -> None:
                 self._table, self._alarms = table, alarms
@@ -249,10 +283,7 @@ class Alarms(Model, base.AnomalyDetector):
             # All rows are checked first. Detectors get the user's values, not codes of levels.
             read_frame(X, self._table.features)
             _, rows = rows_of(X)
-        for part in pieces(len(rows), progress):
-            for x in rows[part]:
-                # The lock is taken for each row, so that other threads can call between rows.
-                self.learn_one(x)
+        one_by_one(lambda i: self.learn_one(rows[i]), len(rows), progress)
 
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
@@ -262,19 +293,51 @@ class Alarms(Model, base.AnomalyDetector):
         # and all later samples is largest for the first anomalous sample.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
+        near: dict[Any, list[Any]] = {}
         for view in self._views:
             for name, share in _explained(view, x).items():
                 shares[name] = shares.get(name, 0.0) + share / len(self._views)
+            own = _own_detector(view)
+            if isinstance(own, NearestNeighborDetector):
+                for name, values in own._neighbors(x).items():
+                    near.setdefault(name, []).append(values)
         shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
         number, names = table.course.n + 1, table.features.names
         places = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
         novel = tuple(names[place] for place in places)
-        return Alarm(number, number - ago, score, novel, shares)
+        expected = {name: float(np.median(np.concatenate(own))) for name, own in near.items()}
+        means = table.recent_means(ago)
+        deviation = {name: means[name] - expected[name] for name in expected if name in means}
+        return Alarm(number, number - ago, score, novel, shares, expected, deviation)
+
+    def _passes(self, alarm: Alarm) -> bool:
+        """Return whether a feature with a large share passes `direction` and `at_least`."""
+        direction, at_least = self.direction or {}, self.at_least or {}
+        least = (1.0 - 1e-9) / max(len(alarm.features), 1)
+        names = [name for name, share in alarm.features.items() if share >= least]
+        for name in names:
+            deviation = alarm.deviation.get(name)
+            sign = SIGNS[direction[name]] if name in direction else 0.0
+            if deviation is None or (
+                deviation * sign >= 0.0 and abs(deviation) >= at_least.get(name, 0.0)
+            ):
+                return True
+        return not names
 
     # Scores.
 
-    def _look(self, x: Mapping[Any, Any]) -> tuple[Course, float]:
-        """Write a sample to the table; return the table and the sample's score."""
+    def _look(self, x: Mapping[Any, Any]) -> tuple[Course, float, Alarm | None]:
+        """Write a sample to the table; return the table, the sample's score, and its alarm."""
+        table = self._scored(x)
+        score, alarm = self._score(table.course), None
+        if score >= self.threshold:
+            alarm = self._alarm(x, table, score)
+            if not self._passes(alarm):
+                return table, 0.0, None
+        return table, score, alarm
+
+    def _scored(self, x: Mapping[Any, Any]) -> Course:
+        """Write a sample and its scores to the table; return the table."""
         table = self._read(x)
         for i, view in enumerate(self._views):
             score = float(view.score_one(x))
@@ -282,18 +345,21 @@ class Alarms(Model, base.AnomalyDetector):
                 name = type(final_of(view)).__name__
                 raise ValueError(f"scores of {name} must be from 0 to 1, got {score!r}")
             table.given[i] = score
-        course = table.course
-        bad = look(course)
+        bad = look(table.course)
         if bad != DONE:
             raise too_large(table.features.names[bad], table.inputs[bad])
+        return table
+
+    def _score(self, course: CourseRecord) -> float:
+        """Return the score of the sample in the table, before `direction` and `at_least`."""
         n, alarms = course.n, self._alarms
         if n < self.grace_period or self._is_spent(n + 1):
-            return table, 0.0
+            return 0.0
         if course.is_novel:
-            return table, 1.0
+            return 1.0
         if course.is_flat or (alarms and n < alarms[-1][0] + self.rest):
-            return table, 0.0
-        return table, float(course.score)
+            return 0.0
+        return float(course.score)
 
     def _read(self, x: Mapping[Any, Any]) -> Course:
         """Write a sample to the table, or to a copy with its new features; return the table."""
@@ -381,6 +447,18 @@ def _check_budget(budget: Any) -> None:
         check_integer(f"{name} of budget", value, 1)
 
 
+def _check_bounds(direction: Any, at_least: Any) -> None:
+    """Refuse a direction other than "up" and "down", and a bound that is not positive."""
+    for name, given in (("direction", direction), ("at_least", at_least)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"{name} must be None or a mapping, got {given!r}")
+    for feature, sign in (direction or {}).items():
+        if sign not in ("up", "down"):
+            raise ValueError(f"direction of {feature!r} must be 'up' or 'down', got {sign!r}")
+    for feature, least in (at_least or {}).items():
+        check_positive(f"at_least of {feature!r}", least)
+
+
 def _views_of(detector: Any) -> list[Any]:
     """Return copies of the detectors; None means the default detectors."""
     if detector is None:
@@ -413,6 +491,14 @@ def _n_learned(view: Any) -> int | None:
     last = final_of(view)
     found: int | None = getattr(last, "_n_mappings", None)
     return getattr(last, "n_samples", None) if found is None else found
+
+
+def _own_detector(view: Any) -> Any:
+    """Return the detector that reads the user's values; None if a pipeline changes them."""
+    if isinstance(view, compose.Pipeline):
+        *steps, last = view.steps.values()
+        return last if all(isinstance(step, compose.Select) for step in steps) else None
+    return view
 
 
 def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:

@@ -16,10 +16,11 @@ from ..checks import refuse
 from ..frames import mapping_of, read_frame, read_labels
 from ..inputs import check_label, check_target, check_value, too_large
 from ..learners import conformal
-from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN, MonitorTable
+from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN
+from ..learners.references import MonitorTable
 from ..limits import DONE
 from ..model import Model, Steps, locked
-from ..progress import pieces
+from ..progress import one_by_one
 from ..values import quiet
 
 # Smallest reference, in samples.
@@ -299,10 +300,11 @@ class DriftMonitor(Model, base.Estimator):
             self._enter()
             frame, names, columns = read_frame(X, self._table.next_features)
             labels = [None] * len(columns) if y is None else read_labels(y, len(columns), frame)
-        for part in pieces(len(columns), progress):
-            for i in range(part.start, part.stop):
-                # The lock is taken for each row, so that other threads can call between rows.
-                self.learn_one(mapping_of(names, columns[i]), labels[i])
+        one_by_one(
+            lambda i: self.learn_one(mapping_of(names, columns[i]), labels[i]),
+            len(columns),
+            progress,
+        )
 
     # Results.
 

@@ -385,6 +385,12 @@ class NearestNeighborDetector(ScoringDetector):
         table = self._known()
         return dict(zip(table.columns, table.explained().tolist(), strict=True))
 
+    @locked
+    def _neighbors(self, x: Mapping[Any, Any]) -> dict[Hashable, Any]:
+        """Return each numeric feature's values in the stored samples nearest in the others."""
+        self._readings(x)
+        return self._known().neighbors()
+
     # Learned state.
 
     @property

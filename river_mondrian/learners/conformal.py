@@ -35,20 +35,11 @@ After an alarm, more evidence is collected, and the next reference is filled mea
 """
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Mapping
-from typing import Any, Self
-
-import numpy as np
 
 from .. import records as rec
-from ..arguments import ENTRY_DRAWS
-from ..checks import check_equal, check_number, check_types, refuse
 from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..elementary import mixed, state_after, uniform_of
-from ..inputs import FeatureIndex
 from ..limits import DONE, LARGEST, LARGEST_TARGET, LARGEST_WINDOW, LEAST_LEVEL
-from .learned import Learned
 
 KINDS = ("inputs", "labels", "relation")
 # Phases of a monitor. It fills its reference, watches for a change, or collects evidence.
@@ -68,9 +59,8 @@ MOST_FEATURES, MOST_DEPENDENT, MOST_LEVELS = 1024, 64, 64
 N_NEAR, N_VOTES = 3, 7
 # Largest term of a distance, and largest value, in standard deviations.
 CAP, LARGEST_SCALED = 6.0, 1e30
-# Numbers of cuts and bins. Cuts of counts.
+# Numbers of cuts and bins.
 N_CUTS, N_BINS = 31, 32
-COUNT_CUTS = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 8.5, 11.5, 15.5, 22.5, 31.5, 63.5, 127.5, 255.5]
 
 # Bettors. A memory of earlier ranks has their number, sums of two scores, and counts of ranks in
 # cells. All are discounted by the factors `KEPT`. Three bettors use each memory.
@@ -84,8 +74,6 @@ PRIOR = 4.0
 # Largest slope of a bet. Ranks below these are low.
 STEEPEST, LOW, LOWEST = 0.9, 0.3, 0.1
 MOST_EVIDENCE = 1e300
-# Largest number of new features, or new labels, in a report.
-MOST_NAMED = 10
 
 
 class Monitor(rec.Record):
@@ -435,263 +423,3 @@ def score_reference(m: Monitor, out: rec.Float64s) -> int:
             out[n * j + i] = dependence(m, j)
         out[n * m.n_inputs + i] = _mean_y(m, n_near) if n_near > 0 else math.nan
     return DONE
-
-
-def cuts_of(scores: rec.Floats) -> rec.Floats:
-    """Return cuts at quantiles of scores; a frequent score has a separate bin."""
-    known, found = np.sort(scores[~np.isnan(scores)]), np.full(N_CUTS, np.inf)
-    if len(known):
-        quantiles = known[np.arange(1, N_BINS) * len(known) // N_BINS]
-        values, n = np.unique(quantiles, return_counts=True)
-        # Next to 0 is a subnormal number, which NumPy may report as an underflow.
-        with np.errstate(under="ignore"):
-            both = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
-        found[: len(both)] = both
-    return found
-
-
-def _scaling(column: rec.Floats) -> tuple[float, float, float]:
-    """Return a feature's centre, 1 / standard deviation, and distance of two levels."""
-    known = column[~np.isnan(column)]
-    if known[0] >= LEAST_LEVEL:
-        shares = np.unique(known, return_counts=True)[1] / len(known)
-        different = 0.5 * max(1.0 - float((shares * shares).sum()), 1e-9)
-        return 0.0, 0.0, min(1.0 / math.sqrt(different), CAP)
-    centre, most = float(known.mean()), float(np.ptp(known)) or 1.0
-    # Squares of numbers up to 1 are finite.
-    deviation = most * float(((known - centre) / most).std())
-    return centre, 1.0 / deviation if deviation > 0.0 else 1.0, 0.0
-
-
-class MonitorTable(Learned[Monitor]):
-    """The owner of a reference and of the next reference.
-
-    A change that needs more than one call of a kernel is made in a copy. The copy then replaces the
-    table.
-
-    Parameters
-    ----------
-    bar
-        The bar A of one channel.
-    spacing, capacity, kinds
-        The parameters `spacing`, `grace_period` and `kinds` of the monitor.
-
-    """
-
-    _KIND = Monitor
-    # Values may be missing.
-    _HAS_NAN = True
-    _DERIVED = Learned._DERIVED | {"vector"}
-
-    def __init__(self, bar: float, spacing: int, capacity: int, kinds: tuple[str, ...]) -> None:
-        super().__init__(bar=bar, spacing=spacing, capacity=capacity)
-        self.kinds = kinds
-        # Features and numbers of labels of the reference and of the next reference.
-        self.features, self.next_features = FeatureIndex(), FeatureIndex()
-        self.labels: dict[Hashable, int] = {}
-        self.next_labels: dict[Hashable, int] = {}
-        self.show()
-
-    def seed(self, seed: int | None) -> None:
-        """Set the random state."""
-        seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
-        self.record.v_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
-
-    def show(self, predicted: rec.Floats | None = None) -> None:
-        """Set the record's references to its arrays."""
-        super().show()
-        self.vector = self.memory.arrays["vector"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Rows that are not filled are only buffers.
-        state, n = super().__getstate__(), int(self.record.n_filled)
-        rows = {name: self.learned[name].copy() for name in ("filled", "filled_y")}
-        for array in rows.values():
-            array[n:] = 0.0
-        return state | {"learned": self.learned | rows}
-
-    def _check(self) -> None:
-        indices = dict.fromkeys(("features", "next_features"), FeatureIndex)
-        check_types(self, {"kinds": tuple, "labels": dict, "next_labels": dict, **indices})
-        m, n_levels, y = self.record, self.learned["n_levels"], self.learned["held_y"]
-        check_equal(self, m, n_inputs=len(self.features), width=len(self.next_features))
-        check_equal(self, m, n_values=int((n_levels + 1).sum()))
-        check_number(self, "n_filled", m.n_filled, 0, m.capacity)
-        check_number(self, "n_labelled", m.n_labelled, 0, m.n_held)
-        if not np.array_equal(self.learned["firsts"], _firsts(n_levels)):
-            refuse(self, "firsts", self.learned["firsts"], "but the levels need other channels")
-        if m.y_kind == LABEL and len(y) and not 0.0 <= y.min() <= y.max() <= max(m.n_y - 1, 0):
-            refuse(self, "held_y", y, f"but there are {m.n_y} labels")
-
-    def widened(self, new: Mapping[Hashable, float], labels: dict[Hashable, int]) -> Self:
-        """Return a copy whose next reference has new features, and the given labels."""
-        is_collecting, filled = self.record.phase == COLLECTING, self.learned["filled"]
-        copies = {k: array.copy() for k, array in self.learned.items() if is_collecting}
-        features = self.next_features.with_more(new)
-        copies["filled"] = np.full((len(filled), len(features)), np.nan)
-        copies["filled"][:, : filled.shape[1]] = filled
-        made = self.changed(copies, next_features=features, next_labels=labels)
-        made.record.width = len(features)
-        made.vector[:] = self.vector
-        return made
-
-    @property
-    def is_filling(self) -> bool:
-        """Whether the next sample is a sample of the next reference."""
-        m = self.record
-        is_used = m.n_samples % m.spacing == 0
-        return bool(m.phase != WATCHING and is_used and m.n_filled < m.capacity)
-
-    def renewed(self) -> Self:
-        """Return a table that replaces the reference by the next reference."""
-        old = self.record
-        made = type(self)(old.bar, old.spacing, old.capacity, self.kinds)
-        for name in ("v_state", "y_kind", "n_samples", "alarm_at"):
-            setattr(made.record, name, getattr(old, name))
-        made.features, made.labels = self.next_features, self.next_labels
-        y = self.learned["filled_y"]
-        # Samples with a y come first.
-        order = np.argsort(np.isnan(y), kind="stable")
-        made._describe(self.learned["filled"][order], y[order])
-        return made
-
-    def _describe(self, rows: rec.Floats, y: rec.Floats) -> None:
-        """Set the score functions by the samples of a reference."""
-        m, (n, d), kinds = self.record, rows.shape, {*self.kinds}
-        places, is_target = self.features.category_places, m.y_kind == TARGET
-        found = {j: Counter(rows[:, j][~np.isnan(rows[:, j])].tolist()) for j in places}
-        frequent = {j: own.most_common(MOST_LEVELS) for j, own in found.items()}
-        levels = [[level for level, _ in frequent.get(j, ())] for j in range(d)]
-        m.phase, m.n_held, m.n_inputs, m.n_labelled = WATCHING, n, d, int((~np.isnan(y)).sum())
-        m.n_values = d + sum(map(len, levels))
-        m.n_dependent = min(d, MOST_DEPENDENT) if d > 1 and "inputs" in kinds else 0
-        if m.n_labelled and kinds != {"inputs"}:
-            m.n_y = 1 if is_target else len(self.labels) + 1
-            m.n_relation = 1 + is_target if "relation" in kinds else 0
-        self.learned = known = self._zeros()
-        self.show()
-        known["n_levels"][:] = [len(own) for own in levels]
-        known["firsts"][:] = _firsts(known["n_levels"])
-        known["held_y"][:] = np.nan_to_num(y)
-        for j, column in enumerate(rows.T):
-            centre, rate, known["level_rates"][j] = _scaling(column)
-            known["centres"][j], known["rates"][j] = centre, rate
-            scaled = np.clip((column - centre) * rate, -LARGEST_SCALED, LARGEST_SCALED)
-            known["held"][j] = column / LEAST_LEVEL - 1.0 if levels[j] else scaled
-        scores = np.zeros((d + 1, n))
-        score_reference(m, rec.Float64s.of(scores.ravel()))
-        # The features that are predicted best by the neighbours. The mean number of neighbours with
-        # another level is compared with that of random samples.
-        errors, usual = (_mean_size(array) for array in (scores[:-1], known["held"]))
-        usual[places] = 2.0 * N_NEAR / known["level_rates"][places] ** 2
-        ratios = np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0)
-        known["dependent"][:] = np.sort(np.argsort(ratios, kind="stable")[: m.n_dependent])
-        self._set_channels(rows, y, scores, levels)
-
-    def _set_channels(
-        self, rows: rec.Floats, y: rec.Floats, scores: rec.Floats, levels: list[list[float]]
-    ) -> None:
-        """Set the cuts, the levels, the edges of cells and the bars of all channels."""
-        m, known, is_target = self.record, self.learned, self.record.y_kind == TARGET
-        cuts, edges, relation_at = known["cuts"], known["edges"], m.relation_at()
-        cuts[:] = np.pad(COUNT_CUTS, (0, N_CUTS - len(COUNT_CUTS)), constant_values=np.inf)
-        edges[:] = EDGES
-        columns = list(zip(rows.T, known["firsts"].tolist(), levels, strict=True))
-        numbers = [] if is_target else [float(k) for k in range(m.n_y - 1)]
-        columns += [(y, m.y_at(), numbers)] if m.n_y else []
-        for column, first, own in columns:
-            for c, level in enumerate(own, first):
-                share = (column == level).sum() / (~np.isnan(column)).sum()
-                # Ranks of this level are in the last cell of positive size.
-                known["levels"][c] = level
-                edges[c, 1:] = [1.0 - np.clip(share, 0.005, 0.995), *[1.0] * (N_EDGES - 2)]
-            cuts[first] = cuts[first] if own else cuts_of(column)
-        for c, j in enumerate(known["dependent"].tolist(), m.n_values):
-            cuts[c] = cuts[c] if levels[j] else cuts_of(scores[j])
-        if is_target and m.n_relation:
-            errors = y - scores[-1]
-            known["thirds"][:] = np.nanquantile(scores[-1], [1.0 / 3.0, 2.0 / 3.0])
-            third = (known["thirds"] <= scores[-1][:, np.newaxis]).sum(axis=1)
-            for k in range(3):
-                cuts[relation_at + k] = cuts_of(errors[third == k])
-                cuts[relation_at + 3 + k] = cuts_of(np.abs(errors[third == k]))
-        sizes = np.array([m.y_at(), m.n_y, m.n_relation]) * [kind in self.kinds for kind in KINDS]
-        bars = m.bar * sizes * (sizes > 0).sum()
-        known["bars"][:] = np.where(sizes > 0, bars, np.inf)
-
-    def _channels(self) -> list[tuple[int, Hashable, str]]:
-        """Return the kind, the feature or label, and the way of change, of each channel."""
-        m, names, known = self.record, self.features.names, self.learned
-        pairs = zip(names, known["n_levels"].tolist(), strict=True)
-        found: list[tuple[int, Hashable, str]]
-        found = [(0, name, "values") for name, n in pairs for _ in range(n + 1)]
-        found += [(0, names[j], "dependence") for j in known["dependent"].tolist()]
-        found += [*((0, name, "presence") for name in names), (0, None, "new")]
-        is_target = m.y_kind == TARGET
-        own = [(1, "target", "values")] if is_target else [(1, y, "values") for y in self.labels]
-        found += [*own, (1, None, "new")][: m.n_y]
-        return found + [(2, None, "")] * m.n_relation
-
-    def report(self, is_final: bool) -> tuple[Any, ...]:
-        """Return the fields of the report of the latest alarm.
-
-        The log evidence of a report is log(R / t), because the mean of R / t is 1 after t samples
-        without a change.
-        """
-        m, known, found = self.record, self.learned, self.learned["evidence"]
-        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)].tolist()
-        t = known["counts"][m.y_at() - 1].sum()
-        with np.errstate(divide="ignore"):
-            logs, bars = np.log(found.mean(axis=1) / t), np.log(known["bars"] / t)
-        channels, order = self._channels(), np.argsort(-logs, kind="stable").tolist()
-        tops: dict[int, int] = {}
-        for c in order:
-            tops.setdefault(channels[c][0], c)
-        excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}
-        kinds = sorted(excess, key=lambda kind: -excess[kind])
-        # Since the alarm, the evidence may have fallen below all bars. Then the first kind is kept.
-        kinds = [kind for kind in kinds if excess[kind] >= 0.0 or kind == kinds[0]]
-        new = self._new_names() if is_final else ([], [], [])
-        named: tuple[dict[Hashable, int], ...] = {}, {}, {}
-        for c in order:
-            kind, name, how = channels[c]
-            if kind in kinds and logs[c] >= max(0.5 * logs[tops[kind]], 0.0):
-                for one in new[kind] if how == "new" else [name]:
-                    named[kind].setdefault(one, c)
-        features, labels, _ = named
-        return (
-            int(m.alarm_at),
-            starts[tops[kinds[0]]],
-            tuple(KINDS[kind] for kind in kinds),
-            {name: float(logs[c]) for name, c in features.items()},
-            {name: channels[c][2] for name, c in features.items()},
-            {name: starts[c] for name, c in features.items()},
-            {name: float(logs[c]) for name, c in labels.items()},
-            is_final,
-        )
-
-    def _new_names(self) -> tuple[list[Hashable], ...]:
-        """Return the most frequent features and labels that only the next reference has."""
-        rows, y = self.learned["filled"], self.learned["filled_y"][: self.record.n_filled]
-        present = (~np.isnan(rows[: self.record.n_filled])).sum(axis=0).tolist()
-        features = zip(self.next_features.names, present, strict=True)
-        labels = ((label, int((y == k).sum())) for label, k in self.next_labels.items())
-        found = []
-        for counts, known in ((features, self.features.places), (labels, self.labels)):
-            new = Counter({name: n for name, n in counts if name not in known})
-            most = new.most_common(MOST_NAMED)
-            found.append([name for name, n in most if 2 * n >= most[0][1]])
-        return *found, []
-
-
-def _firsts(n_levels: rec.Ints) -> rec.Ints:
-    """Return the first channel of each feature, which has one channel more than levels."""
-    found: rec.Ints = np.cumsum(n_levels + 1) - (n_levels + 1)
-    return found
-
-
-def _mean_size(rows: rec.Floats) -> rec.Floats:
-    """Return the mean absolute value of each row, without NaN; 0 for a row without values."""
-    known = ~np.isnan(rows)
-    found: rec.Floats = np.where(known, np.abs(rows), 0.0).sum(axis=1, dtype=np.float64)
-    return found / np.maximum(known.sum(axis=1), 1)

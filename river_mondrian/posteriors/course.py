@@ -46,6 +46,8 @@ class CourseRecord(Record):
     sums: Int64s
     means: Float64s
     excesses: Float64s
+    # The values of the latest `average` samples: a ring buffer for each feature.
+    recent: Float64s
     # For each feature: range, last value, number of values, and number of changes of the value.
     lows: Float64s
     highs: Float64s
@@ -172,6 +174,7 @@ def learn(course: CourseRecord) -> int:
     course.excesses[course.n % course.window] = _compare(course)
     for j in range(course.n_inputs):
         value = course.inputs[j]
+        course.recent[course.average * j + course.n % course.average] = value
         if _is_number(value):
             if course.n_values[j] == 0:
                 course.lows[j], course.highs[j] = value, value
@@ -186,7 +189,7 @@ def learn(course: CourseRecord) -> int:
 
 
 _BY_FEATURE = ("lows", "highs", "latest", "n_values", "n_changes")
-_RINGS = ("surprises", "sums", "means", "excesses")
+_RINGS = ("surprises", "sums", "means", "excesses", "recent")
 _NEXT = ("inputs", "given", "beyond")
 
 
@@ -215,7 +218,7 @@ class Course(OwnsArrays):
         self.surprises = np.zeros((n_views, average), np.int64)
         self.sums = np.zeros(n_views, np.int64)
         self.means = np.zeros((n_views, window))
-        self.excesses = np.zeros(window)
+        self.excesses, self.recent = np.zeros(window), np.empty((0, average))
         self.lows = self.highs = self.latest = np.empty(0)
         self.n_values = self.n_changes = np.empty(0, np.int64)
         self._bind()
@@ -240,7 +243,8 @@ class Course(OwnsArrays):
         n_views, window = int(course.n_views), int(course.window)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (len(self.features),))
         shapes |= {"surprises": (n_views, int(course.average)), "sums": (n_views,)}
-        check_shapes(self, shapes | {"means": (n_views, window), "excesses": (window,)})
+        shapes |= {"means": (n_views, window), "excesses": (window,)}
+        check_shapes(self, shapes | {"recent": (len(self.features), int(course.average))})
         self._bind()
 
     def widened(self, names: Iterable[Hashable]) -> Self:
@@ -255,6 +259,8 @@ class Course(OwnsArrays):
         n_more = len(features) - len(self.features)
         for name in _BY_FEATURE:
             state[name] = np.append(state[name], np.zeros(n_more, state[name].dtype))
+        absent = np.full((n_more, int(self.course.average)), np.nan)
+        state["recent"] = np.concatenate([self.recent, absent])
         made.__setstate__(state)
         return made
 
@@ -264,3 +270,17 @@ class Course(OwnsArrays):
         n = min(int(course.n), int(course.average))
         places = (int(course.n) - 1 - np.arange(n)) % int(course.average)
         return self.surprises[:, places].mean(axis=0) / UNIT
+
+    def recent_means(self, n: int) -> dict[Hashable, float]:
+        """Return the mean of each numeric feature over the next sample and `n` samples before it.
+
+        A feature without a value in these samples is absent.
+        """
+        places = (int(self.course.n) - 1 - np.arange(n)) % int(self.course.average)
+        values = np.column_stack([self.inputs, self.recent[:, places]])
+        categories, found = self.features.categories, {}
+        for name, row in zip(self.features.names, values, strict=True):
+            known = row[~np.isnan(row)]
+            if len(known) and name not in categories:
+                found[name] = float(known.mean())
+        return found

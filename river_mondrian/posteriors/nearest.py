@@ -588,17 +588,45 @@ class NeighborTable(Learned[NeighborTableRecord]):
 
     def explained(self) -> rec.Floats:
         """Return each column's contribution to the score of the last scored sample."""
+        terms = self._terms(self.samples)
+        if not len(terms):
+            return np.zeros(len(self.row))
+        nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.record.n_terms]
+        weights = (1.0 - self.record.chance) ** np.arange(len(nearest))
+        return weights @ terms[nearest] / weights.sum()
+
+    def _terms(self, samples: rec.Singles) -> rec.Floats:
+        """Return the terms of the distances of the last scored sample to samples, by column.
+
+        Samples that share no column with the last scored sample are left out.
+        """
         # Differences are in single precision, as in `add_numbers`.
         row, shingle = self.row, int(self.record.shingle)
-        gaps = np.abs(row - self.samples).astype(np.float64)
+        gaps = np.abs(row - samples).astype(np.float64)
         terms = gaps * np.tile(self.learned["rates"], shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
         terms = np.where(gaps > 0.0, terms + np.tile(self.learned["level_rates"], shingle), terms)
         n_shared = (~np.isnan(gaps)).sum(axis=1)
-        terms = np.nan_to_num(terms[n_shared > 0]) * (len(row) / n_shared[n_shared > 0, np.newaxis])
-        if not len(terms):
-            return np.zeros(len(row))
-        nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.record.n_terms]
-        weights = (1.0 - self.record.chance) ** np.arange(len(nearest))
-        return weights @ terms[nearest] / weights.sum()
+        shared = n_shared[n_shared > 0, np.newaxis]
+        found: rec.Floats = np.nan_to_num(terms[n_shared > 0]) * (len(row) / shared)
+        return found
+
+    def neighbors(self) -> dict[Hashable, rec.Floats]:
+        """Return each numeric feature's values in the samples nearest to the last scored sample.
+
+        The feature itself does not count in these distances. All samples at the distance of the
+        k-th nearest sample are included.
+        """
+        n, found, samples = int(self.record.n_inputs), {}, self.samples
+        for j, name in enumerate(self.features.names):
+            own = samples[~np.isnan(samples[:, j])]
+            terms = self._terms(own)
+            if name in self.features.categories or len(terms) < len(own) or not len(own):
+                continue
+            is_other = np.arange(len(self.row)) % n != j
+            distances = terms[:, is_other].sum(axis=1)
+            k = min(int(self.record.n_neighbors), len(own)) - 1
+            near = own[distances <= np.partition(distances, k)[k], j]
+            found[name] = near + self.learned["origins"][j]
+        return found
