@@ -139,11 +139,9 @@ class Outside(drift.ADWIN):
 
 
 def samples(kind, n, seed=0):
-    """Return samples whose labels or targets drift after every 600 samples."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, 3))
-    weights = rng.normal(size=(n // 600 + 1, 3))[np.arange(n) // 600]
-    y = (X * weights).sum(axis=1)
+    """Return samples whose labels are exchanged, or targets negated, after every 600 samples."""
+    X = np.random.default_rng(seed).random((n, 3))
+    y = X @ [1.0, -1.0, 0.5] * (-1.0) ** (np.arange(n) // 600)
     return X, (y if kind is rm.AdaptiveMondrianForestRegressor else y > 0.0).tolist()
 
 

@@ -336,7 +336,7 @@ def test_areas_are_weights_added_up_by_kind():
     model = rm.AdaptiveMondrianForestClassifier(3, seed=1)
     history = history_of(model, synth.Sine(seed=1).take(200))
     ax = rm.plot.weights(history)
-    kinds = ["trees of all samples", "trees of all and of recent samples", "lines"]
+    kinds = ["trees of all samples", "trees of all and of recent samples", "lines", "neighbors"]
     assert names(ax) == [*kinds, "fixed share of the others"]
     n, last = history[-1]
     of_all = sum(weight for name, weight in last.items() if name.endswith(", trees of all samples"))

@@ -429,6 +429,7 @@ _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),
     "lines": ("softmax, small steps", "softmax, large steps", "naive Bayes"),
+    "neighbors": tuple(f"nearest of the latest {n} samples" for n in ("200", "1,000", "5,000")),
 }
 _GROUPS_OF_TARGETS = {
     "lines": ("linear", "late linear", "latest linear"),
@@ -487,7 +488,7 @@ def weights(
     ...         history.append((model.n_samples, model.expert_weights))
     >>> ax = plot.weights(history)
     >>> [area.get_label() for area in ax.collections][1:]
-    ['trees of all and of recent samples', 'lines', 'fixed share of the others']
+    ['trees of all and of recent samples', 'lines', 'neighbors', 'fixed share of the others']
 
     """
     numbers: list[float] = []
