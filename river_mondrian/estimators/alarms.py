@@ -332,7 +332,7 @@ class Alarms(Model, base.AnomalyDetector):
         score, alarm = self._score(table.course), None
         if score >= self.threshold:
             alarm = self._alarm(x, table, score)
-            if not self._passes(alarm):
+            if (self.direction or self.at_least) and not self._passes(alarm):
                 return table, 0.0, None
         return table, score, alarm
 
