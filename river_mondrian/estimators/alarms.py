@@ -243,7 +243,8 @@ class Alarms(Model, base.AnomalyDetector):
         with self._lock:
             self._enter()
             x = as_dict(x)
-            table, _, alarm = self._look(x)
+            table = self._scored(x)
+            alarm = self._raised(x, table)
             alarms, n = self._alarms, table.course.n
             if alarm is not None:
                 kept = max(KEPT_ALARMS, self.budget[0] if self.budget else 0)
@@ -312,6 +313,8 @@ class Alarms(Model, base.AnomalyDetector):
 
     def _passes(self, alarm: Alarm) -> bool:
         """Return whether a feature with a large share passes `direction` and `at_least`."""
+        if not self._is_bounded():
+            return True
         direction, at_least = self.direction or {}, self.at_least or {}
         least = (1.0 - 1e-9) / max(len(alarm.features), 1)
         names = [name for name, share in alarm.features.items() if share >= least]
@@ -324,17 +327,18 @@ class Alarms(Model, base.AnomalyDetector):
                 return True
         return not names
 
+    def _is_bounded(self) -> bool:
+        return bool(self.direction or self.at_least)
+
     # Scores.
 
-    def _look(self, x: Mapping[Any, Any]) -> tuple[Course, float, Alarm | None]:
-        """Write a sample to the table; return the table, the sample's score, and its alarm."""
-        table = self._scored(x)
-        score, alarm = self._score(table.course), None
-        if score >= self.threshold:
-            alarm = self._alarm(x, table, score)
-            if (self.direction or self.at_least) and not self._passes(alarm):
-                return table, 0.0, None
-        return table, score, alarm
+    def _raised(self, x: Mapping[Any, Any], table: Course) -> Alarm | None:
+        """Return the alarm of the sample in the table, or None."""
+        score = self._score(table.course)
+        if score < self.threshold:
+            return None
+        alarm = self._alarm(x, table, score)
+        return alarm if self._passes(alarm) else None
 
     def _scored(self, x: Mapping[Any, Any]) -> Course:
         """Write a sample and its scores to the table; return the table."""
@@ -408,7 +412,14 @@ class Alarms(Model, base.AnomalyDetector):
         """
         with self._lock:
             self._enter()
-            return self._look(as_dict(x))[1]
+            x = as_dict(x)
+            table = self._scored(x)
+            score = self._score(table.course)
+            # Only `direction` and `at_least` need the alarm, which takes longer than the score.
+            is_refused = (
+                self._is_bounded() and score >= self.threshold and not self._raised(x, table)
+            )
+            return 0.0 if is_refused else score
 
     # Learned state.
 

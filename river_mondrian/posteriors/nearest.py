@@ -619,14 +619,19 @@ class NeighborTable(Learned[NeighborTableRecord]):
         k-th nearest sample are included.
         """
         n, found, samples = int(self.record.n_inputs), {}, self.samples
+        is_near = ~np.isnan(self.row - samples).all(axis=1)
+        terms = self._terms(samples).reshape(-1, int(self.record.shingle), n).sum(axis=1)
+        # Sums of the terms of the features before, and after, each feature. Unlike a difference of
+        # sums, they are 0 where all terms are 0.
+        before = np.cumsum(np.pad(terms, ((0, 0), (1, 0))), axis=1)
+        after = np.cumsum(np.pad(terms, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
         for j, name in enumerate(self.features.names):
-            own = samples[~np.isnan(samples[:, j])]
-            terms = self._terms(own)
-            if name in self.features.categories or len(terms) < len(own) or not len(own):
+            has_value = ~np.isnan(samples[:, j])
+            is_known = has_value.any() and is_near[has_value].all()
+            if name in self.features.categories or not is_known:
                 continue
-            is_other = np.arange(len(self.row)) % n != j
-            distances = terms[:, is_other].sum(axis=1)
-            k = min(int(self.record.n_neighbors), len(own)) - 1
-            near = own[distances <= np.partition(distances, k)[k], j]
+            distances = (before[:, j] + after[:, j + 1])[has_value[is_near]]
+            k = min(int(self.record.n_neighbors), len(distances)) - 1
+            near = samples[has_value, j][distances <= np.partition(distances, k)[k]]
             found[name] = near + self.learned["origins"][j]
         return found
