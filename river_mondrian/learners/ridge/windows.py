@@ -35,7 +35,7 @@ from typing import Self
 import numpy as np
 
 from ... import limits
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...elementary import mixed
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import Float64s, Floats, Int32s, Int64s, Ints
@@ -48,6 +48,9 @@ from .rotations import (
     learn_sample,
     spread,
 )
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Largest relative error, and the fraction of this error that one rounding adds. Predictions should
 # equal the predictions of a refit up to about 1e-8.
@@ -65,7 +68,6 @@ FIRST_SLOTS = 16
 
 
 @helper
-@ordered_sums
 def key_with(key: int, place: int, value: float) -> int:
     """Return a key updated with an input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
@@ -77,7 +79,6 @@ def key_with(key: int, place: int, value: float) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
     """Return a 64-bit hash of the inputs that a map reads from a sample."""
     key = 0
@@ -94,7 +95,6 @@ def key_of(feature_map: MapRecord, sample: Sample) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def find_keys(
     feature_map: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, found: Int64s
 ) -> None:
@@ -111,7 +111,6 @@ def find_keys(
 
 
 @helper
-@ordered_sums
 def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
@@ -139,7 +138,6 @@ def learn_anew(posterior: PosteriorNumbersRecord) -> None:
 
 
 @helper
-@ordered_sums
 def rotate_back(
     posterior: PosteriorNumbersRecord, last: int, y: float
 ) -> tuple[bool, float, float]:
@@ -181,7 +179,6 @@ def rotate_back(
 
 
 @helper
-@ordered_sums
 def release(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
@@ -202,7 +199,6 @@ def release(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @batch_kernel
-@ordered_sums
 def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Remove the k-th held sample from the posterior."""
     held = posterior.held
@@ -234,7 +230,6 @@ def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def learn_held(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -274,7 +269,6 @@ def learn_held(
 
 
 @batch_kernel
-@ordered_sums
 def learn_one(
     posterior: PosteriorNumbersRecord,
     sample: Sample,
@@ -298,7 +292,6 @@ def learn_one(
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
