@@ -15,7 +15,7 @@ from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, Floats, gap_of, too_large, warn_of_words
 from ..model import locked
-from ..partitions.mondrian import reading, tree_memory
+from ..partitions.mondrian import reading, tree_store
 from ..progress import in_pieces
 from .inspection import InspectableForest
 
@@ -79,11 +79,11 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     def _partitions(
         self, n_trees: int, lifetime: Any = math.inf, **more: Any
-    ) -> tree_memory.Partitions:
+    ) -> tree_store.Partitions:
         """Return the arguments of the trees."""
         more = {"ranges": self.ranges or {}} | more
         more |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
-        return tree_memory.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
+        return tree_store.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
 
     @abc.abstractmethod
     def _make_trees(self) -> Any:

@@ -14,7 +14,7 @@ from .. import arguments, model
 from ..arguments import Directions
 from ..frames import Block, Frame, read_block
 from ..inputs import check_weight
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.tree_store import WARM_UP, Partitions
 from ..progress import Progress, pieces
 from .forest import MondrianForest
 

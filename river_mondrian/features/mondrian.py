@@ -20,7 +20,7 @@ from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.record import Array, Pool, Sample
 from ..model import locked
 from ..partitions.mondrian.reading import Plane, cells_of_plane, check_plane
-from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian.tree_store import Partitions
 from ..posteriors.cells import CellView, MondrianMap
 from ..records import Float64s, Memory
 from . import base, kinds

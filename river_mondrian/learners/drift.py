@@ -205,24 +205,23 @@ class DriftWatchRecord(Adwin):
 
 @link_by_name
 @ordered_sums
-def watch(errors: DriftWatchRecord, error: float, found: int, n_samples: int) -> int:
+def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 
-    `found` is the number of samples to keep if a detector outside the package has found a drift,
-    and otherwise 0. The result is at most `n_samples`.
+    `n_to_keep` is the number of samples to keep if a detector outside the package has detected a
+    drift, and otherwise 0. The result is at most `n_samples`.
     """
     n_errors = errors.n_errors + 1
     mean = errors.mean + (error - errors.mean) / n_errors
     recent = errors.recent + FAST * (error - errors.recent)
-    kept = found
     if errors.detector == ADWIN:
         # Keep the samples in ADWIN's window, which has become shorter.
-        kept = int(errors.width) if update(errors, error) else 0
-    is_drift = kept > 0 and recent > mean
+        n_to_keep = int(errors.width) if update(errors, error) else 0
+    is_drift = n_to_keep > 0 and recent > mean
     errors.mean = recent if is_drift else mean
     errors.n_errors = 1 if is_drift else n_errors
     errors.recent = recent
-    return min(max(kept, LEAST_KEPT), n_samples) if is_drift else 0
+    return min(max(n_to_keep, LEAST_KEPT), n_samples) if is_drift else 0
 
 
 # Parameters of `river.drift.ADWIN`, and their defaults.

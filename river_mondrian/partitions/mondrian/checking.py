@@ -137,7 +137,7 @@ def check_trees(owner: Any) -> None:
     Parameters
     ----------
     owner
-        The `TreeMemory` that owns the trees, with all addresses set.
+        The `TreeStore` that owns the trees, with all addresses set.
 
     Raises
     ------
@@ -152,11 +152,11 @@ def check_trees(owner: Any) -> None:
     _check_values(owner)
     if owner.has_window:
         _check_arrivals(owner)
-    check_numbers("tree", Rows.of_memory(owner.trees, 0, owner.n_drawn), forest)
+    check_numbers("tree", Rows.of_memory(owner.trees, 0, owner.n_with_nodes), forest)
     memory = Memory(Check)
     for name in ("box", "left", "right"):
         memory.own(name, np.empty(2 * int(forest.dim_capacity), np.float32))
-    for t in range(owner.n_drawn):
+    for t in range(owner.n_with_nodes):
         if owner._held_by(t) is None:
             continue
         _check_tree(owner, t, points)
@@ -284,7 +284,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
     # Each tree must have a valid scaling and a valid column of values (see `scaling`).
-    words, n = owner.trees.words, owner.n_drawn
+    words, n = owner.trees.words, owner.n_with_nodes
     scalings = words["scaling"][:n].tolist()
     known = owner._scalings_of_trees() if owner.renews else [[forest.scaling]] * n
     if not all(one in own for one, own in zip(scalings, known, strict=True)):
@@ -345,7 +345,7 @@ def check_sizes(owner: Any) -> None:
     Parameters
     ----------
     owner
-        The `TreeMemory` that owns the trees, before any of its arrays is used.
+        The `TreeStore` that owns the trees, before any of its arrays is used.
 
     """
     none = type(None)

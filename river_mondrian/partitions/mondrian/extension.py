@@ -471,8 +471,8 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 def must_wait(forest: Forest) -> bool:
     """Return whether the next sample needs room for its point, new ranges or a check of widths.
 
-    During the warm-up, ranges are computed again when the number of samples has doubled. Later,
-    widths are checked at `Renewal.next_check`.
+    During the warm-up, ranges are computed again at `Forest.next_fit` samples. Later, widths are
+    checked at `Renewal.next_check`.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
@@ -537,7 +537,7 @@ def end_warm_up(forest: F, next_check: int) -> None:
 @batch_kernel
 def finish(forest: F) -> int:
     """Run the walks of all trees with `extend_trees`. If all walks end, count the samples."""
-    status = extend_trees(forest, 0, forest.n_drawn(), LANES)
+    status = extend_trees(forest, 0, forest.n_with_nodes(), LANES)
     if status == DONE:
         count_walked(forest)
     return status

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ...records import Memory
 from ...records.memory import PackedRows
 from .constants import EMPTY, NONE
-from .tree_memory import TABLES, TreeMemory
+from .tree_store import TABLES, TreeStore
 
-Trees = TypeVar("Trees", bound=TreeMemory[Any])
+Trees = TypeVar("Trees", bound=TreeStore[Any])
 
 # For each table, the field of `Tree` that refers to the first free row.
 FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
@@ -42,7 +42,7 @@ class _Rows(NamedTuple):
     links: NDArray[np.int32]
 
 
-def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
+def _read(trees: TreeStore[Any], start: int, stop: int) -> _Rows:
     """Return the data of the trees `start` to `stop`. Spare trees are the last trees."""
     forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
     slots = trees.trees.words["slot"][start:stop].tolist()
@@ -61,7 +61,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
     return _Rows(records, tables, points, columns, inputs, links[:, slots])
 
 
-def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
+def _read_spare(trees: TreeStore[Any]) -> list[_Rows]:
     """Return the data of the spare trees, if there are any."""
     n, n_slots = trees.n_trees, len(trees.trees)
     return [_read(trees, n, n_slots)] if n_slots > n else []
@@ -83,7 +83,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     shared = copy.deepcopy(like.shared)
     shared[0].n_trees, shared[0].first_tree = n, first_tree
     tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
-    if not shared[0].draws():
+    if not shared[0].is_redrawing():
         # A spare tree has rows only during a redraw.
         memory.words["root"][n:] = EMPTY
         for name in TABLES:
@@ -136,5 +136,5 @@ def joined(parts: Sequence[Trees]) -> Trees:
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]
     # The part whose tree is being redrawn has the spare tree.
-    drawing = next((part for part in parts if part.forest.draws()), first)
+    drawing = next((part for part in parts if part.forest.is_redrawing()), first)
     return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **own)

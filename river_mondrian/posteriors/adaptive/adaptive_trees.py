@@ -12,7 +12,7 @@ from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Floats, Memory, Part, RowLayout
 from ..rebuilt.forest import DEEPEST, PATH_LENGTH
@@ -164,15 +164,15 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
-        self._show_neighbors()
+        self._refresh_neighbors()
         if forest.is_sparse:
             of_many = seen.find, seen.list_many, weighting.add_seen, prediction.average_many
             set_entries(forest, *of_many)
         if forest.is_weighted:
-            self._show_weighted()
-        self._show_classes()
+            self._refresh_weighted()
+        self._refresh_classes()
 
-    def _show_weighted(self) -> None:
+    def _refresh_weighted(self) -> None:
         """Compile the kernels for weights other than 1, and store the kernels' addresses."""
         of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
         set_entries(self.forest, *of_weights)
@@ -187,18 +187,18 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         own("posterior.node_c", np.zeros(capacity, dtype=np.float32))
         own("posterior.below", np.zeros(capacity, dtype=np.float32))
 
-    def _reader(self) -> list[Memory[Any]]:
+    def _records_for_thread(self) -> list[Memory[Any]]:
         mixture = self.mixture.reader()
         of_trees = N_TREE_EXPERTS * int(mixture[0].width)
         discriminants = self.discriminants.reader(mixture.arrays["predicted"][of_trees:])
         of_models = N_MODEL_EXPERTS * int(mixture[0].width)
         neighbors = self.neighbors.reader(mixture.arrays["predicted"][of_models:])
-        shared, *rest = super()._reader()
+        shared, *rest = super()._records_for_thread()
         shared[0].experts, shared[0].discriminants = mixture[0], discriminants[0]
         shared[0].neighbors = neighbors[0]
         return [shared, *rest, mixture, discriminants, neighbors]
 
-    def _show_neighbors(self) -> None:
+    def _refresh_neighbors(self) -> None:
         """Set the forest's reference to the neighbors, which predict in rows of the mixture."""
         self.neighbors.record.width = self.forest.class_capacity
         self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
@@ -214,10 +214,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
         # The neighbors have room whenever there is room for a point, up to their bounds.
         self.neighbors = self.neighbors.fitting(capacity)
-        self._show_neighbors()
+        self._refresh_neighbors()
         super()._reserve_points(n)
 
-    def _show_classes(self) -> None:
+    def _refresh_classes(self) -> None:
         """Set the number of classes of the mixture and the discriminants."""
         n_classes = int(self.forest.n_classes)
         self.mixture.record.n_classes = self.discriminants.record.n_classes = n_classes
@@ -233,13 +233,13 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `GrowingTrees.add_inputs`)."""
+        """Add features (see `TreeStore.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
         self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
         values = np.broadcast_to(gaps, len(names))
         self.neighbors = self.neighbors.fitting(0, first_values, values)
-        self._show_neighbors()
+        self._refresh_neighbors()
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -260,7 +260,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
                 moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
                 self.side_rows = self.side_rows.resized(words, moves)
             self._finish()
-        self._show_classes()
+        self._refresh_classes()
         return label
 
     def _keep_seen(self) -> None:
@@ -285,11 +285,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     # Learning.
 
-    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, n_to_keep: int = 0) -> int:
         """Learn a sample (see `RebuiltTrees.learn`)."""
         if weight != 1.0 and not self.forest.is_weighted:
-            self._show_weighted()
-        return super().learn(y, weight, is_new, found)
+            self._refresh_weighted()
+        return super().learn(y, weight, is_new, n_to_keep)
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""

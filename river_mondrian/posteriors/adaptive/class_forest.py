@@ -163,7 +163,7 @@ class ClassForest(AdaptiveForest):
             experts.learn(self.experts, label, weight)
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
-    def begin_walk(self, t: int, p: int) -> None:
+    def learn_stops(self, t: int) -> None:
         """Update the path's `stops` and `shares` (see `Statistics`) with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
-from ...partitions.mondrian.tree_memory import WARM_UP
+from ...partitions.mondrian.tree_store import WARM_UP
 from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
 # Default number of samples of the recent trees.
@@ -169,7 +169,7 @@ class Schedule(NamedTuple):
 
     # The next schedule.
 
-    def rebuilding_all(self, n: int) -> Schedule:
+    def rebuilding_long_now(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all LONG trees before other work, after `n` samples."""
         at_once = self.of_role(LONG)
         return self._replace(
@@ -219,21 +219,21 @@ class Schedule(NamedTuple):
         LONG trees are due if the window has doubled or is full. Recent trees are due in turn. If
         the returned schedule is planned again for the same `n`, the schedule does not change.
         """
-        found, kept = self, n - self.first
-        if kept >= self.max_samples:
-            found = self.forgetting(n, self.max_samples // 2)
-        elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
-            found = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
+        planned, n_held = self, n - self.first
+        if n_held >= self.max_samples:
+            planned = self.forgetting(n, self.max_samples // 2)
+        elif n_held >= 2 * max(self.built_at - self.first, WARM_UP // 2):
+            planned = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
         # Recent trees are rebuilt in turn, each equally often.
         since = n * self.n_recent % self.recent_samples
-        due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
-        if due and RECENT not in found.jobs:
+        due = since < BUILD_EVERY * self.n_recent and n_held > self.recent_samples
+        if due and RECENT not in planned.jobs:
             # Recent trees are built first, since a tree would not be recent after a wait for large
             # trees.
-            found = found._replace(jobs=(RECENT, *found.jobs))
-        return found
+            planned = planned._replace(jobs=(RECENT, *planned.jobs))
+        return planned
 
-    def quiet_until(self, n: int) -> int:
+    def plan_from(self, n: int) -> int:
         """Return a number of samples before which no planning is needed, given `n` samples.
 
         If a tree is being built or is to be built, return `n`.
@@ -251,7 +251,7 @@ class Schedule(NamedTuple):
             found = min(found, start)
         return found
 
-    def rebuilding_each(self, n: int) -> Schedule:
+    def rebuilding_in_turn(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all trees one after another, after `n` samples."""
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)

@@ -123,7 +123,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
         forest.add_up(NONE)
     if not has_changed:
         return
-    for t in range(forest.n_drawn()):
+    for t in range(forest.n_with_nodes()):
         tree = forest.trees[t]
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
@@ -216,7 +216,7 @@ def put_hyperparameters(
     hyperparameters is not changed.
     """
     forest.drawn_gamma2 = drawn_gamma2
-    for t in range(first, min(last, forest.n_drawn())):
+    for t in range(first, min(last, forest.n_with_nodes())):
         tree = forest.trees[t]
         is_drawn = forest.renewal.is_running == 1 and tree.scaling != forest.scaling
         own = drawn_gamma2 if is_drawn else gamma2
