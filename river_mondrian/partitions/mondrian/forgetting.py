@@ -220,9 +220,9 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
 @inline_in_source
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
     """Recompute the box of an internal node from its children's boxes."""
-    own, capacity = node.box(forest, tree), forest.dim_capacity
-    begin_box(forest, own)
-    lower, upper = own.part(0, capacity), own.part(capacity, capacity)
+    node_box, capacity = node.box(forest, tree), forest.dim_capacity
+    begin_box(forest, node_box)
+    lower, upper = node_box.part(0, capacity), node_box.part(capacity, capacity)
     for side in range(2):
         box = box_of(forest, tree, node.child(side), tree.room)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
@@ -411,8 +411,8 @@ def _move_to(forest: F, p: int, hole: int) -> None:
     for i in range(n_words):
         others[i] = words[i]
     if forest.window != UNLIMITED:
-        own = forest.arrivals.row(p)
-        older, newer = int(own.older), int(own.newer)
+        arrival = forest.arrivals.row(p)
+        older, newer = int(arrival.older), int(arrival.newer)
         link_arrivals(forest, older, hole)
         link_arrivals(forest, hole, newer)
     for t in range(forest.n_holding(p)):
@@ -431,8 +431,8 @@ def forget_in_trees(forest: F, p: int) -> None:
             take_out(forest, t, p, descents[t - first].ref, descents[t - first].above)
     forest.forget_sample(p)
     if forest.window != UNLIMITED:
-        own = forest.arrivals.row(p)
-        link_arrivals(forest, own.older, own.newer)
+        arrival = forest.arrivals.row(p)
+        link_arrivals(forest, arrival.older, arrival.newer)
     forest.n_forgotten = forest.n_forgotten + 1
 
 
@@ -510,9 +510,9 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
 @kernel
 def count_equal(forest: F, most: int) -> int:
     """Return the number of stored points that equal the sample in `inputs` (see `find_equal`)."""
-    found = _room_of_found()
-    find_equal(forest, most, found)
-    return found[0]
+    equal = _room_of_found()
+    find_equal(forest, most, equal)
+    return equal[0]
 
 
 @kernel
@@ -523,14 +523,14 @@ def forget_equal(forest: F) -> int:
     have no gaps. While trees are redrawn, points in the spare tree have the first numbers. If one
     of them is forgotten, the last of them gets its number, and their last number becomes free.
     """
-    found = _room_of_found()
-    find_equal(forest, 1, found)
-    if found[0] == 0:
+    equal = _room_of_found()
+    find_equal(forest, 1, equal)
+    if equal[0] == 0:
         return 0
     # Clear the sample's weight, and its label or target. The comparison has read them from the next
     # point's row.
     clear_point(forest, forest.n_points)
-    hole = found[1]
+    hole = equal[1]
     forget_in_trees(forest, hole)
     if forest.renewal.is_running == 1 and hole < forest.renewal.n_spare_points:
         last = forest.renewal.n_spare_points - 1

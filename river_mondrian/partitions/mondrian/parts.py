@@ -67,7 +67,7 @@ def _read_spare(trees: TreeStore[Any]) -> list[_Rows]:
     return [_read(trees, n, n_slots)] if n_slots > n else []
 
 
-def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Trees:
+def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **by_tree: Any) -> Trees:
     """Return trees with the given rows and a copy of all other data of `like`.
 
     The first tree has the index `first_tree` in the whole forest. The last trees are spare trees,
@@ -94,7 +94,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     links = [part.links for part in rows]
     tables["points"] = [np.concatenate([rows[0].points, *columns, rows[0].inputs, *links], axis=1)]
     given = {name: PackedRows(table) for name, table in tables.items()}
-    given |= own | {"trees": memory, "shared": shared}
+    given |= by_tree | {"trees": memory, "shared": shared}
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)
     made = type(like).__new__(type(like))
@@ -109,12 +109,12 @@ def part_of(trees: Trees, start: int, stop: int) -> Trees:
 
     The trees must have learned the samples that set ranges and hyperparameters (`splits_at`).
     """
-    own: dict[str, Any] = {}
+    by_tree: dict[str, Any] = {}
     if trees._has_own_columns:
         name = "categories" if trees.directions is None else "directions"
-        own[name] = trees.__dict__[name].part(start, stop)
+        by_tree[name] = trees.__dict__[name].part(start, stop)
     rows = [_read(trees, start, stop), *_read_spare(trees)]
-    return _made(trees, int(trees.forest.first_tree) + start, rows, **own)
+    return _made(trees, int(trees.forest.first_tree) + start, rows, **by_tree)
 
 
 def joined(parts: Sequence[Trees]) -> Trees:
@@ -130,11 +130,11 @@ def joined(parts: Sequence[Trees]) -> Trees:
         if part.forest.first_tree != n:
             raise ValueError(f"tree {n} is to follow, but got tree {part.forest.first_tree}")
         n += part.n_trees
-    own: dict[str, Any] = {}
+    by_tree: dict[str, Any] = {}
     if first._has_own_columns:
         name = "categories" if first.directions is None else "directions"
-        own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
+        by_tree[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]
     # The part whose tree is being redrawn has the spare tree.
     drawing = next((part for part in parts if part.forest.is_redrawing()), first)
-    return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **own)
+    return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **by_tree)

@@ -309,16 +309,16 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Return the number of rows in use of each table."""
         words = self.trees.words
         order = np.argsort(words["slot"])
-        found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
+        n_rows = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
         if not forest.is_redrawing():
             # The spare tree still has the rows of the last replaced tree.
             for spare in words["slot"][self.n_trees :].tolist():
-                for counts in found.values():
+                for counts in n_rows.values():
                     counts[spare] = 0
         n_arrivals = self.n_points if self.has_window else 0
         more = {"points": self.n_points, "arrivals": n_arrivals}
-        return found | {name: [n] for name, n in more.items()}
+        return n_rows | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
@@ -345,8 +345,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             set_entries(forest, scaling.write_columns, scaling.write_spare_column)
         forest.scalings = rec.Float64s.of(self.scalings.reshape(-1))
         if self.directions is not None:
-            own = int(forest.scaling)
-            forest.oblique = self.directions.finish(self.scalings, own, forest.absent)
+            current = int(forest.scaling)
+            forest.oblique = self.directions.finish(self.scalings, current, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish()
 
@@ -546,9 +546,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Set points' inputs from `first` on to `absent`, and the inputs in `unknown` to NaN."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         for chunk in self.points.chunks[0]:
-            own = column.over(chunk, len(chunk), self.points.row_bytes)
-            own[:, first:] = self.forest.absent
-            own[:, unknown] = math.nan
+            inputs = column.over(chunk, len(chunk), self.points.row_bytes)
+            inputs[:, first:] = self.forest.absent
+            inputs[:, unknown] = math.nan
 
     def _inputs_at(self, points: rec.Ints, n_rows: int) -> rec.Floats:
         """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
@@ -620,7 +620,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         if not self.is_changing:
             self.enter()
-        attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
+        attributes = {
+            name: value for name, value in self.__dict__.items() if name not in OF_CHANGES
+        }
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
         # Calls that were prepared earlier must be refused.
         self.version += 1

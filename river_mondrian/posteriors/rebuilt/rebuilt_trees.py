@@ -162,7 +162,7 @@ class RebuiltTrees(MondrianTrees[R]):
             self.__dict__.pop(name, None)
         roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
-        super()._restore({name: own for name, own in state.items() if name not in stored})
+        super()._restore({name: value for name, value in state.items() if name not in stored})
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
         role = int(self.trees[t].role)
@@ -403,8 +403,8 @@ class RebuiltTrees(MondrianTrees[R]):
     def _scalings_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
         of_all = [0, 1]
-        own = of_all if forest.renewal.is_running else [int(forest.scaling)]
-        return [of_all if tree.role == IDLE else own for tree in self.trees]
+        scalings = of_all if forest.renewal.is_running else [int(forest.scaling)]
+        return [of_all if tree.role == IDLE else scalings for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
         """Do the periodic work of a subclass after `n` samples.
@@ -459,8 +459,8 @@ class RebuiltTrees(MondrianTrees[R]):
         weights = self.dim_weights.copy()
         # With a single candidate, cuts have the same distribution as in the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
-            own = gains * (len(gains) / gains.sum())
-            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+            relative = gains * (len(gains) / gains.sum())
+            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * relative
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _similar(self, t: int) -> Sequence[int]:
