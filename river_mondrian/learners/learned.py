@@ -1,5 +1,6 @@
 """The memory of a learner: its record, and the arrays that its record declares."""
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_origin
@@ -131,9 +132,18 @@ class Learned(OwnsArrays, Generic[R]):
 
     def reader(self, predicted: Any = None) -> Memory[R]:
         """Return a copy of the record for another thread, with separate transient arrays."""
-        copy = self.memory.copied()
-        self._own_prediction(copy, predicted)
-        return copy
+        memory = self.memory.copied()
+        self._own_prediction(memory, predicted)
+        return memory
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        # The state of live memory is valid. Only state from files or pickles is checked.
+        copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        copied.record = copied.memory[0]
+        copied.show()
+        return copied
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
