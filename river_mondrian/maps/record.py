@@ -314,7 +314,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     # The class of the map's record.
     KIND: ClassVar[type[MapRecord]] = MapRecord
-    # Attributes that `_finish` and `_place` derive from the other attributes.
+    # Attributes that `_finish` and `_set_record` derive from the other attributes.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
@@ -329,7 +329,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     ) -> None:
         self.number = number
         self.memory: Memory[Any] = Memory(self.KIND)
-        self._place()
+        self._set_record()
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
@@ -338,7 +338,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         # product by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
-    def _place(self) -> None:
+    def _set_record(self) -> None:
         self.record = self.memory[0]
 
     @abc.abstractmethod
@@ -372,7 +372,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         checks.check_types(self, {"number": int, "memory": Memory})
         if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
             checks.refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
-        self._place()
+        self._set_record()
         bounds = dict.fromkeys(("n_out", "n_columns", "n_inputs"), MOST_OUT)
         for name, most in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
             checks.check_number(self, name, getattr(self.record, name), 0, most)

@@ -306,19 +306,19 @@ def pipeline(kind: str, after_parsing: Any) -> Any:
     class Manager(manager):
         """A manager that runs passes without numba's timers, events and analyses."""
 
-        def _runPass(self, index: int, one: Any, state: Any) -> None:
-            one.analysis = look_up("_analysis", self)
-            one.run_pass(state)
+        def _runPass(self, index: int, step: Any, state: Any) -> None:
+            step.analysis = look_up("_analysis", self)
+            step.run_pass(state)
 
-    found = Manager(kind)
+    passes = Manager(kind)
     for name in PASSES_BEFORE_LOWERING:
-        found.add_pass(look_up(name))
+        passes.add_pass(look_up(name))
         if name == "core.compiler.IRProcessing":
-            found.add_pass(after_parsing)
-    for one in (_lowerings()[kind], look_up(LAST_PASS)):
-        found.add_pass(one)
-    found.finalize()
-    return found
+            passes.add_pass(after_parsing)
+    for step in (_lowerings()[kind], look_up(LAST_PASS)):
+        passes.add_pass(step)
+    passes.finalize()
+    return passes
 
 
 # The cache.
@@ -347,11 +347,11 @@ def called_by_name(compiled: Any) -> list[str]:
     return [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
 
 
-def pickled(compiled: Any, *more: Any) -> bytes | None:
+def pickled(compiled: Any, *others: Any) -> bytes | None:
     """Pickle a compiled function and other objects; None if code has this process's addresses."""
     if look_up("has_dynamic_globals", look_up("library", compiled)):
         return None
-    return bytes(look_up("core.serialize.dumps")((*more, look_up("_reduce", compiled)())))
+    return bytes(look_up("core.serialize.dumps")((*others, look_up("_reduce", compiled)())))
 
 
 def rebuilt(reduced: Any, context: Any) -> Any:

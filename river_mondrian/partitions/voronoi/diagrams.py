@@ -125,7 +125,7 @@ class VoronoiMap(PointPartitions):
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
             self.memory.words[name] = old[name]
-        self._place()
+        self._set_record()
         values, record = points.data, self.record
         assert isinstance(record, IndexedVoronoi)
         small = (values == np.floor(values)) & (np.abs(values) <= nearest.LARGEST_WHOLE)
