@@ -244,10 +244,10 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _codes(self, x: Mapping[Any, Any]) -> Array:
         self._ready()
-        found, bad = self._map.codes(self._locate(x, self._map))
+        codes, bad = self._map.codes(self._locate(x, self._map))
         if bad >= 0:
             raise self._bad_input(bad, x)
-        return found
+        return codes
 
     def _codes_many(self, X: Any) -> Array:
         self._ready()
@@ -255,9 +255,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return self._map.codes_csr(*self._reader.csr(names, columns))
 
     def _gram(self, first: Array, second: Array) -> Floats:
-        both = np.concatenate([first, second])
-        cells, numbers = np.unique(both, return_inverse=True)
-        numbers = numbers.reshape(both.shape)
+        rows = np.concatenate([first, second])
+        cells, numbers = np.unique(rows, return_inverse=True)
+        numbers = numbers.reshape(rows.shape)
         return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
 
 

@@ -89,9 +89,9 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
         if position == 0.0:
             continue
         where = np.uint64(np.int64(min(max(position, -FARTHEST_BIN), FARTHEST_BIN)))
-        own = Code(row, 4 * record.n_out)
-        first += mix(np.uint64(own.first) + where * np.uint64(0x9E3779B97F4A7C15))
-        second += mix(np.uint64(own.second) + where * np.uint64(0xD1B54A32D192ED03))
+        shifts = Code(row, 4 * record.n_out)
+        first += mix(np.uint64(shifts.first) + where * np.uint64(0x9E3779B97F4A7C15))
+        second += mix(np.uint64(shifts.second) + where * np.uint64(0xD1B54A32D192ED03))
     code.first = int(mix(first + np.uint64(partition + 1) * np.uint64(0x9E3779B97F4A7C15)))
     code.second = int(second)
 
@@ -263,8 +263,8 @@ class BinningMap(RowPerFeature):
     def _check(self) -> None:
         super()._check()
         checks.check_types(self, {"lifetime": float, "table": np.ndarray})
-        most = checks.LARGEST_RATE
-        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, most)
+        largest = checks.LARGEST_RATE
+        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, largest)
         checks.check_number(self, "n_columns", self.n_columns, 1, maps.MOST_OUT)
         n = len(self.table)
         if n < SMALLEST_TABLE or n & (n - 1):
@@ -327,9 +327,9 @@ class BinningMap(RowPerFeature):
         The call may be repeated after an interruption.
         """
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        row, n, most = 0, len(starts) - 1, max(1, CELLS // self.n_out)
+        row, n, n_at_once = 0, len(starts) - 1, max(1, CELLS // self.n_out)
         while row < n:
-            stop = min(n, row + most)
+            stop = min(n, row + n_at_once)
             row = learn_rows(self.record, *matrix, row, stop)
             if row < stop:
                 self._grow()
@@ -341,25 +341,25 @@ class BinningMap(RowPerFeature):
         """
         cells = other.table[other.table[:, -1] != UNKNOWN]
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
-        found, start = np.zeros(len(cells), dtype=np.int64), 0
+        columns, start = np.zeros(len(cells), dtype=np.int64), 0
         while start < len(cells):
-            columns = Int64s.of(found)
-            start = add_known(self.record, _slots(cells), start, len(cells), columns)
+            numbers = Int64s.of(columns)
+            start = add_known(self.record, _slots(cells), start, len(cells), numbers)
             if start < len(cells):
                 self._grow()
-        return np.append(UNKNOWN, found)
+        return np.append(UNKNOWN, columns)
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
         """Return the codes of a sample's cells, and DONE or an invalid input's index."""
-        found = np.empty(self.n_out, dtype=np.int64)
-        return found, write_codes(self.record, sample, Int64s.of(found))
+        codes = np.empty(self.n_out, dtype=np.int64)
+        return codes, write_codes(self.record, sample, Int64s.of(codes))
 
     def codes_csr(self, places: Places, values: Values, starts: Starts) -> NDArray[np.int64]:
         """Return the codes of the cells of checked rows, shape (rows, partitions)."""
-        found = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
+        codes = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        write_codes_of_rows(self.record, *matrix, Int64s.of(found), len(found))
-        return found
+        write_codes_of_rows(self.record, *matrix, Int64s.of(codes), len(codes))
+        return codes
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns."""

@@ -208,14 +208,14 @@ def weighted_shares(
     for k in range(n_columns):
         out[k] = 0.0
     for i in range(n_rows):
-        own = rows.part(n_partitions * i, n_partitions)
+        row = rows.part(n_partitions * i, n_partitions)
         equal = 0
         for j in range(n_partitions):
-            equal += cells[j] == own[j]
+            equal += cells[j] == row[j]
         alike = equal / n_partitions
-        row = coefficients.part(n_columns * i, n_columns)
+        factors = coefficients.part(n_columns * i, n_columns)
         for k in range(n_columns):
-            out[k] = out[k] + row[k] * alike
+            out[k] = out[k] + factors[k] * alike
 
 
 class NystromRecord(MapRecord):
@@ -293,8 +293,8 @@ class NystromMap(CompiledMap):
         gram = self.transform_csr(self.places, self.values, self.starts)[0]
         weights, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
         # If landmarks coincide, the rank may be smaller than `rank`.
-        kept = weights > n * np.finfo(float).eps * weights[-1]
-        self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
+        is_large = weights > n * np.finfo(float).eps * weights[-1]
+        self.coefficients = np.ascontiguousarray(vectors[:, is_large] / np.sqrt(weights[is_large]))
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]
         self._finish()
 

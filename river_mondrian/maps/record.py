@@ -137,13 +137,13 @@ def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @helper
 @ordered_sums
-def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
-    """Make `found` refer to the outputs of a row, among the outputs of all rows."""
+def move_outputs(record: MapRecord, outputs: Outputs, row: int, target: Outputs) -> None:
+    """Make `target` refer to the outputs of a row, among the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
-        found.values = outputs.values.part(n * row, n)
+        target.values = outputs.values.part(n * row, n)
     else:
-        found.cells = outputs.cells.part(n * row, n)
+        target.cells = outputs.cells.part(n * row, n)
 
 
 @helper
@@ -167,11 +167,11 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
     Return DONE, or row * `n_inputs` + input of the first value that is not finite in single
     precision.
     """
-    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
-        move_outputs(record, outputs, row, found)
-        bad = record.transform(record, sample, found)
+        move_outputs(record, outputs, row, target)
+        bad = record.transform(record, sample, target)
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
@@ -183,11 +183,11 @@ def map_sparse_rows(
     record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
     """Map `n` rows of a CSR matrix; return the same as `map_rows`."""
-    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
         move_entries(sample, places, entries, starts, row)
-        move_outputs(record, outputs, row, found)
-        bad = record.transform(record, sample, found)
+        move_outputs(record, outputs, row, target)
+        bad = record.transform(record, sample, target)
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
@@ -248,10 +248,10 @@ class Pool(OwnsArrays):
 
     def taken(self, rows: Sequence[int]) -> Pool:
         """Return a pool of the given rows."""
-        made = Pool()
+        pool = Pool()
         for row in rows:
-            made.extend(*self.csr(row, row + 1))
-        return made
+            pool.extend(*self.csr(row, row + 1))
+        return pool
 
     def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
         """Return the rows `start` to `stop` - 1 as a dense array of `width` columns."""
@@ -374,8 +374,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
             checks.refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
         self._set_record()
         bounds = dict.fromkeys(("n_out", "n_columns", "n_inputs"), MOST_OUT)
-        for name, most in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
-            checks.check_number(self, name, getattr(self.record, name), 0, most)
+        for name, largest in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
+            checks.check_number(self, name, getattr(self.record, name), 0, largest)
         self._check()
         if self.ready:
             self._finish()
@@ -460,9 +460,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
         """Map the rows of a CSR matrix; return the same as `transform_rows`."""
         places, values, starts = map(np.ascontiguousarray, (places, values, starts))
         out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
-        found = outputs_of(out)
+        outputs = outputs_of(out)
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        return out, map_sparse_rows(self.record, *matrix, len(out), found[0])
+        return out, map_sparse_rows(self.record, *matrix, len(out), outputs[0])
 
     def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
         """Map the samples `start` to `stop` - 1 of a pool."""
