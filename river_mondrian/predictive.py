@@ -22,9 +22,9 @@ from .values import quiet
 # Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
 N_NODES = 64
 # Tails are integrated up to this distance, in units of the largest scale.
-FARTHEST = 1e4
+FARTHEST_TAIL = 1e4
 # Largest number of steps towards a mode.
-MOST_STEPS = 1000
+MOST_MODE_STEPS = 1000
 
 # `EXCESS` is E|Z| - z for a normal Z with mean z and variance 1, at knots z from 0 to 8. The
 # difference equals 2 (phi(z) - z Phi(-z)), with the normal density phi and distribution function
@@ -184,7 +184,7 @@ class PredictiveDistribution:
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
         # Each step moves to a weighted mean of the centres, and increases the density.
         used = self.weights > 0.0
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_MODE_STEPS):
             logs = (self._log_parts(y) - 2.0 * np.log(self.scales))[used]
             parts = np.exp(logs - logs.max())
             before, y = y, float(parts @ self.centres[used] / parts.sum())
@@ -204,11 +204,11 @@ class PredictiveDistribution:
             tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
             of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
             logs = np.where(np.isinf(v), logs, of_student)
-        found: Floats = logs + np.log(self.weights) - np.log(self.scales)
+        terms: Floats = logs + np.log(self.weights) - np.log(self.scales)
         # A component of scale 0 has no density outside the centre. A component of weight 0 has no
         # density anywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
-        return np.where(nothing, -np.inf, found)
+        return np.where(nothing, -np.inf, terms)
 
     @quiet
     def log_pdf(self, y: float) -> float:
@@ -347,8 +347,8 @@ class PredictiveDistribution:
         if (self.centres == centre).all():
             return low, centre + (centre - low)
         # The sum 0.5 + level / 2 could round to 1, so mirror the distribution for the other end.
-        parts = self.weights, -self.centres, self.scales, self.freedoms
-        return low, -PredictiveDistribution(*parts).quantile(tail)
+        mirrored = self.weights, -self.centres, self.scales, self.freedoms
+        return low, -PredictiveDistribution(*mirrored).quantile(tail)
 
     @quiet
     def crps(self, y: float) -> float:
@@ -394,7 +394,7 @@ class PredictiveDistribution:
             tails = self._tails(centre + least * np.sinh(t), -1.0)
             return float((weights * least * np.cosh(t)) @ tails**power) * end
 
-        total = 2.0 * integral(math.asinh(FARTHEST * scale / least), 2)
+        total = 2.0 * integral(math.asinh(FARTHEST_TAIL * scale / least), 2)
         return total + away - 2.0 * integral(math.asinh(away / least), 1)
 
     @quiet
@@ -445,18 +445,18 @@ def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     if tail == 0.5:
         return np.zeros(len(freedoms))
     v = np.minimum(freedoms, 1e9)
-    found = scipy.special.stdtrit(v, tail)
+    quantiles = scipy.special.stdtrit(v, tail)
     far = np.exp(-(np.log(v) + scipy.special.betaln(v / 2.0, 0.5) + math.log(tail)) / v)
     # The square of `far`, which is 1 / w, could overflow.
     expanded = -np.sqrt(v) * np.sqrt(far - 1.0) * np.sqrt(far + 1.0)
-    found = np.where(np.isfinite(found), found, expanded)
-    return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), found)
+    quantiles = np.where(np.isfinite(quantiles), quantiles, expanded)
+    return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), quantiles)
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
     """Return a distribution with infinite scale, for an unknown target with a guessed mean."""
-    one = np.ones(1)
-    return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
+    ones = np.ones(1)
+    return PredictiveDistribution(ones, mean * ones, math.inf * ones, None, n_samples)
 
 
 # Gauss-Legendre nodes between 0 and 1, and their weights.

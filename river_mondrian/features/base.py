@@ -136,8 +136,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         """
         _, names, columns = self._read_frame(X)
-        for part in pieces(len(columns), progress):
-            self._learn_rows(names, columns[part])
+        for piece in pieces(len(columns), progress):
+            self._learn_rows(names, columns[piece])
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Learn from the rows of a frame."""
@@ -209,9 +209,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
 
-    def _bad_input(self, place: int, x: Mapping[Any, Any]) -> ValueError:
+    def _bad_input(self, index: int, x: Mapping[Any, Any]) -> ValueError:
         """Return the error for the input that a kernel refused."""
-        name = self._reader.index.names[place]
+        name = self._reader.index.names[index]
         return too_large(name, x[name])
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
@@ -221,8 +221,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         else:
             out, bad = compiled.transform_rows(self._reader.arrange(names, columns))
         if bad >= 0:
-            row, place = divmod(bad, compiled.n_inputs)
-            name = self._reader.index.names[place]
+            row, index = divmod(bad, compiled.n_inputs)
+            name = self._reader.index.names[index]
             raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # For lifetime "auto": the number of lifetimes, and the first and the last lifetime, in units of 1 /
-# (median distance of two samples). The first START samples determine the median.
+# (median distance of two samples). The first MEDIAN_SAMPLES samples determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
-START = 256
+MEDIAN_SAMPLES = 256
 
 # Mean distance of two uniform numbers in [0, 1].
 MEAN_GAP = 1.0 / 3.0
@@ -267,7 +267,7 @@ class MondrianFeatures(kinds.CellFeatures):
         """Store one of the first samples, and return whether the map was rebuilt."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
-            row[self._reader.index.places[name]] = value
+            row[self._reader.index.index_of[name]] = value
         self._pool.rows = [*self._pool.rows, row]
         n = len(self._pool)
         if n & (n - 1):
@@ -276,7 +276,7 @@ class MondrianFeatures(kinds.CellFeatures):
             # A learner may still use the old map, but the old map learns no more samples.
             self._map.forget_before()
         self._map = self._begin()
-        if n == START:
+        if n == MEDIAN_SAMPLES:
             self._pool = None
         return True
 
@@ -418,7 +418,7 @@ class MondrianFeatures(kinds.CellFeatures):
         for each feature. The list is empty before the first sample.
 
         """
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         trees = None if self._map is None else self._map.trees
         return [] if trees is None else trees.reader.directions_of(partition, self.feature_names)
 
@@ -449,7 +449,7 @@ class MondrianFeatures(kinds.CellFeatures):
         first sample. The list is empty before the first sample.
 
         """
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.reader.read(partition)
 
     def draw_partition(
@@ -487,7 +487,7 @@ class MondrianFeatures(kinds.CellFeatures):
         """Return the cells of a partition at a given time of the Mondrian process."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         check_plane(self.feature_names)
         reader = self._map.trees.reader
         cells = cells_of_plane(reader, partition, reader.read(partition), time)

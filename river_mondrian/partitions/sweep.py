@@ -99,20 +99,20 @@ def draw_cut(
             left -= upper[d] - lower[d]
             if left < 0.0:
                 break
-    place = lower[feature] + third * (upper[feature] - lower[feature])
+    threshold = lower[feature] + third * (upper[feature] - lower[feature])
     # Rounding may move the cut to the upper end, above which there is no point.
-    if place >= upper[feature]:
-        place = lower[feature]
-    return -math.log1p(-first) / rate, feature, place
+    if threshold >= upper[feature]:
+        threshold = lower[feature]
+    return -math.log1p(-first) / rate, feature, threshold
 
 
 @always_inline
-def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move points with values up to `place` before the others; return the start of the others."""
+def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, threshold: float) -> int:
+    """Move points with values up to `threshold` to the front; return the start of the others."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:
-        if sweep.row(order[low])[feature] <= place:
+        if sweep.row(order[low])[feature] <= threshold:
             low += 1
         else:
             high -= 1
@@ -131,17 +131,17 @@ def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
 
 
 @batch_kernel
-def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
+def cut(sweep: Sweep, number: int, feature: int, threshold: float) -> int:
     """Cut a cell in two, and return its partition. The upper part gets the next number."""
     new = sweep.n_cells
     cell, upper = sweep.ranges[number], sweep.ranges[new]
     m = cell.partition
     upper.partition = m
-    middle = divide(sweep, m, cell.start, cell.stop, feature, place)
+    middle = divide(sweep, m, cell.start, cell.stop, feature, threshold)
     upper.start, upper.stop = middle, cell.stop
     cell.stop = middle
     rename(sweep, m, upper.start, upper.stop, new)
-    middle = divide(sweep, m, cell.other_start, cell.other_stop, feature, place)
+    middle = divide(sweep, m, cell.other_start, cell.other_stop, feature, threshold)
     upper.other_start, upper.other_stop = middle, cell.other_stop
     cell.other_stop = middle
     rename(sweep, m, upper.other_start, upper.other_stop, new)
@@ -203,9 +203,9 @@ class LifetimeSweep:
 
     def _draw(self, cell: int, start: float) -> None:
         draws = self._rng.random(3).tolist()
-        wait, feature, place = draw_cut.of()(self.record, cell, *draws)
+        wait, feature, threshold = draw_cut.of()(self.record, cell, *draws)
         if wait < math.inf:
-            heapq.heappush(self._due, (start + wait, cell, feature, place))
+            heapq.heappush(self._due, (start + wait, cell, feature, threshold))
 
     @property
     def next_time(self) -> float:
@@ -214,12 +214,12 @@ class LifetimeSweep:
 
     def cut(self) -> tuple[int, int, int, float]:
         """Make the next cut, and return its partition, cell, feature and threshold."""
-        due, number, feature, place = heapq.heappop(self._due)
+        due, number, feature, threshold = heapq.heappop(self._due)
         new = self.n_cells
         if new >= len(self._ranges):
             self._reserve(2 * new)
-        partition = cut.of()(self.record, number, feature, place)
+        partition = cut.of()(self.record, number, feature, threshold)
         self.n_cells = new + 1
         self._draw(number, due)
         self._draw(new, due)
-        return partition, number, feature, place
+        return partition, number, feature, threshold

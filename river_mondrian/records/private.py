@@ -4,10 +4,10 @@ The other modules use numba's documentation of extending and caching only. A new
 may change the names in this module.
 
 - Without the names in `PASSES`, functions are compiled by numba's own passes.
-- Without the names in `CACHE`, every process compiles.
+- Without the names in `CACHING`, every process compiles.
 - The names in `REQUIRED` have no fallback. They are few and old.
 
-The names of `PASSES` and `CACHE` are looked up by `look_up` when they are used, so that the package
+The names of `PASSES` and `CACHING` are looked up by `look_up` when they are used, so the package
 can be imported without them. If one of them is missing or fails, `give_up` logs one message.
 """
 
@@ -97,7 +97,7 @@ PASSES = {
     "_replace": "the compiled function with this key",
 }
 
-CACHE = {
+CACHING = {
     "_cache": "numba asks this object for code before it compiles, and passes new code to it",
     "targetoptions": "options such as `fastmath` are part of the key of code",
     "core.compiler.CompileResult": "the class of compiled functions",

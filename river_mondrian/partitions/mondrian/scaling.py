@@ -28,7 +28,7 @@ from ...compiling.kernels import (
     link_by_name,
     set_entries,
 )
-from ...limits import DONE, FAR, LARGEST, LEAST_LEVEL
+from ...limits import DONE, LARGEST, LEAST_LEVEL, LEAST_ORIGIN
 from ...records import Float32s, Float64s, Floats, Int64s, Ints
 from ..ranges import scaling_of
 from .boxes import light_size_for
@@ -299,7 +299,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             # With directions, the first value replaces missing values of a new feature.
             self.scalings[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
         else:
-            are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
+            are_far = (np.abs(first_values) >= LEAST_ORIGIN) & (first_values < LEAST_LEVEL)
             are_far &= ~are_zero | (n_inputs == 0)
             self.scalings[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
         forest.n_inputs = wanted

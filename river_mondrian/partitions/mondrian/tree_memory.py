@@ -554,6 +554,6 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return math.isnan(self.forest.absent)
 
     @property
-    def category_places(self) -> list[int]:
+    def category_indices(self) -> list[int]:
         """The indices of the features that are categories."""
         return [] if self.categories is None else self.categories.places

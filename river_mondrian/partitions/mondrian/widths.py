@@ -407,9 +407,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         n = self.n_points
         rows = self._inputs_at(np.arange(n), n + 1)
         rows[n] = self.vector[: self.n_inputs]
-        rows[n, self.category_places] = math.nan
+        rows[n, self.category_indices] = math.nan
         found = self.current_scaling.copy()
         found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
         # Places of levels are in (0, 1), so they need no scaling.
-        found[:, self.category_places] = [[0.0], [1.0]]
+        found[:, self.category_indices] = [[0.0], [1.0]]
         return Float64s.of(found)

@@ -160,7 +160,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         discriminants.record.n_inputs = self.n_inputs
         predicted, categories = (
             mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS],
-            self.category_places,
+            self.category_indices,
         )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
@@ -236,7 +236,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Add features (see `GrowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
-        self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
+        self.discriminants.begin_at_zero([i for i in new if i not in self.category_indices])
         values = np.broadcast_to(gaps, len(names))
         self.neighbors = self.neighbors.fitting(0, first_values, values)
         self._show_neighbors()
