@@ -65,20 +65,20 @@ class Sweep(Record):
 
 @batch_kernel
 def draw_cut(
-    sweep: Sweep, cell: int, first: float, second: float, third: float
+    sweep: Sweep, number: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
     """Compute a cell's cut from three draws: the time to the cut, the feature and the threshold.
 
     The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """
-    n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
+    n_dims, lower, upper, cell = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[number]
     # Find the box of the cell's learned points. The rate of cuts is the sum of the box's side
     # lengths.
     for d in range(n_dims):
         lower[d] = math.inf
         upper[d] = -math.inf
-    order = sweep.order_of(own.partition)
-    for k in range(own.start, own.stop):
+    order = sweep.order_of(cell.partition)
+    for k in range(cell.start, cell.stop):
         x = sweep.row(order[k])
         for d in range(n_dims):
             lower[d] = min(lower[d], x[d])
