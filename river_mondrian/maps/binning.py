@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import checks
 from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
 from ..limits import DONE, NO_ROOM
-from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
+from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, array_buffer, derived
 from . import record as maps
 from .record import Indices, MapRecord, Outputs, RowPerFeature, Sample, Starts, Values
 
@@ -60,8 +60,8 @@ class BinningRecord(MapRecord):
     n_slots: Int64 = derived()
 
 
-_room_for_code = room_of_array(Code, 1)
-_room_for_sample = room_of_array(Sample, 1)
+_buffer_of_code = array_buffer(Code, 1)
+_buffer_of_sample = array_buffer(Sample, 1)
 
 
 @helper
@@ -130,7 +130,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:
         return bad
-    code, cells = _room_for_code()[0], outputs.cells
+    code, cells = _buffer_of_code()[0], outputs.cells
     for partition in range(binning.n_out):
         find_code(binning, sample, partition, code)
         cells[partition] = slot_of(binning.table, binning.n_slots, code).column
@@ -144,7 +144,7 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
-    code = _room_for_code()[0]
+    code = _buffer_of_code()[0]
     for partition in range(record.n_out):
         find_code(record, sample, partition, code)
         word = np.uint64(code.first) + mix(np.uint64(code.second))
@@ -158,7 +158,7 @@ def write_codes_of_rows(
     record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
     """Write the codes of `n` checked rows of a CSR matrix."""
-    sample, n_out = _room_for_sample()[0], record.n_out
+    sample, n_out = _buffer_of_sample()[0], record.n_out
     for row in range(n):
         maps.move_entries(sample, indices, entries, starts, row)
         write_codes(record, sample, codes.part(n_out * row, n_out))
@@ -177,7 +177,7 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
     n_out = record.n_out
     if 2 * (record.n_columns + n_out) >= record.n_slots:
         return NO_ROOM
-    code = _room_for_code()[0]
+    code = _buffer_of_code()[0]
     for partition in range(n_out):
         find_code(record, sample, partition, code)
         column_of(record, code)
@@ -194,7 +194,7 @@ def learn_rows(
 
     Return the first row without room, or `n`.
     """
-    sample = _room_for_sample()[0]
+    sample = _buffer_of_sample()[0]
     while row < n:
         maps.move_entries(sample, indices, entries, starts, row)
         if learn_one(record, sample) == NO_ROOM:

@@ -20,7 +20,7 @@ from ..compiling.kernels import batch_kernel, helper, kernel, ordered_sums, set_
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
 from ..records.memory import OwnsArrays, grown
-from ..records.numba_types import room_of_array
+from ..records.numba_types import array_buffer
 from ..records.record import entry, transient
 
 
@@ -124,8 +124,8 @@ def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float
     return DONE
 
 
-_room_for_sample = room_of_array(Sample, 1)
-_room_for_outputs = room_of_array(Outputs, 1)
+_buffer_of_sample = array_buffer(Sample, 1)
+_buffer_of_outputs = array_buffer(Outputs, 1)
 
 
 @kernel
@@ -167,7 +167,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
     Return DONE, or row * `n_inputs` + input of the first value that is not finite in single
     precision.
     """
-    sample, target = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
         move_outputs(record, outputs, row, target)
@@ -183,7 +183,7 @@ def map_sparse_rows(
     record: MapRecord, indices: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
     """Map `n` rows of a CSR matrix; return the same as `map_rows`."""
-    sample, target = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
     for row in range(n):
         move_entries(sample, indices, entries, starts, row)
         move_outputs(record, outputs, row, target)

@@ -160,7 +160,7 @@ class Packed(Record):
     """The `bytes` that Python passes to a kernel, to be read during the call."""
 
 
-class Room(Record):
+class Writable(Record):
     """The `bytearray` that Python passes to a kernel, to be written during the call."""
 
 
@@ -169,7 +169,7 @@ def record_of(value: Any) -> Any:
     if isinstance(value, bytes):
         return Packed(ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value or 0)
     if isinstance(value, bytearray):
-        return Room(ctypes.addressof(ctypes.c_char.from_buffer(value)) if value else 0)
+        return Writable(ctypes.addressof(ctypes.c_char.from_buffer(value)) if value else 0)
     return value
 
 

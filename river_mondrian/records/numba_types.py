@@ -4,7 +4,7 @@ In compiled code, a record is its address, an int64. An array is its address, to
 length if accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and
 stores are aligned only to words of 4 bytes, because rows may begin at any word.
 
-`room_of_words` and `room_of_array` return functions that reserve memory of a fixed size on the
+`words_buffer` and `array_buffer` return functions that reserve memory of a fixed size on the
 stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size, which
 `release` frees.
 """
@@ -33,7 +33,7 @@ from numba.extending import (
 from numba.extending import unbox as register_unbox
 
 from . import pipelines
-from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
+from .arrays import Array, Int64s, Packed, Span, Table, Words, Writable
 from .private import PrimitiveModel
 from .record import CHECKS, WORD_BYTES, Record, Word
 
@@ -89,7 +89,7 @@ def numba_type(hint: Any) -> types.Type:
     base = get_origin(hint) or hint
     if isinstance(base, type) and issubclass(base, Table):
         return RecordType(Table, get_args(hint)[0] if base is Table else base.ROW)
-    if base is Packed or base is Room:
+    if base is Packed or base is Writable:
         return BufferType(base)
     if isinstance(base, type) and issubclass(base, Record):
         return RecordType(base)
@@ -365,7 +365,7 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
     return (ctypes.addressof(buffer) + 7) // 8 * 8, buffer
 
 
-def _make_room(function: Any, result: SpanType, length: int) -> None:
+def _reserve(function: Any, result: SpanType, length: int) -> None:
     n_words = (length * result.element_size + 7) // 8
 
     @compiles(function, lambda: result)
@@ -374,28 +374,28 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
         return make_span(builder, builder.ptrtoint(words, BITS), BITS(length))
 
 
-def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
+def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
     """Return a function by which a kernel reserves `length` words until the kernel returns."""
 
-    def room() -> W:
+    def reserved() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
         return kind(address, 0, length, buffer)
 
-    _make_room(room, SpanType(kind), length)
-    return room
+    _reserve(reserved, SpanType(kind), length)
+    return reserved
 
 
-def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
+def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
     """Return a function by which a kernel reserves `length` records until the kernel returns."""
 
-    def room() -> Array[R]:
+    def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
         array = Array[R](address, 0, length, buffer)
         array.record = record
         return array
 
-    _make_room(room, SpanType(None, record), length)
-    return room
+    _reserve(reserved, SpanType(None, record), length)
+    return reserved
 
 
 # Memory that `new_array` and `new_int64s` allocate when they run as Python, by address.

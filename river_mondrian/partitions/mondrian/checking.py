@@ -21,7 +21,7 @@ from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref
 from ...restored import Edges, Rows, check_numbers, check_references
 from . import constants, transforms
 from .box_vectors import BLOCK, MOST_PARTS
-from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
+from .boxes import BATCH, begin_box, box_of, buffer_of_batch, hold_all
 from .records import IN_USE, F, Forest, Node, Tree
 
 # Largest number of trees, so that products with numbers of samples fit in the kernels' integers.
@@ -56,7 +56,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
 @always_inline
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     """Return whether a leaf's box is the box of its points, and `list_end` is correct."""
-    capacity, batch = forest.dim_capacity, room_of_batch()
+    capacity, batch = forest.dim_capacity, buffer_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
     n, p, last = 0, node.first_point, constants.NONE

@@ -107,7 +107,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "rooms", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "buffers", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -325,10 +325,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.inputs = rec.Float64s.of(self.inputs)
         forest.row = rec.Float32s.of(self.row)
         n_dims = int(forest.dim_capacity)
-        self.rooms = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
+        self.buffers = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
         for tree in self.trees:
-            tree.room = rec.Float32s.of(self.rooms[int(tree.slot), : 2 * n_dims])
-            tree.value_room = rec.Float32s.of(self.rooms[int(tree.slot), 2 * n_dims :])
+            tree.buffer = rec.Float32s.of(self.buffers[int(tree.slot), : 2 * n_dims])
+            tree.value_buffer = rec.Float32s.of(self.buffers[int(tree.slot), 2 * n_dims :])
         if forest.light_size > 0:
             set_entries(forest, *OF_LIGHT)
         TreeMemory._show(self)

@@ -392,7 +392,7 @@ def nearest_within(record: V, limit: float, i: int) -> int:
     return column
 
 
-_room_for_sample = rec.room_of_array(Sample, 1)
+_buffer_of_sample = rec.array_buffer(Sample, 1)
 
 
 @helper
@@ -426,7 +426,7 @@ def read_rows(
 
     Returns DONE, or row * `n_inputs` + index of the first bad input.
     """
-    samples, padded = _room_for_sample(), record.width
+    samples, padded = _buffer_of_sample(), record.width
     sample = samples[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
