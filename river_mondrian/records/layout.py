@@ -147,8 +147,8 @@ def columns_of(
     return columns
 
 
-class Part(NamedTuple):
-    """A part of a row after its record: several numbers of one type, or records of one class."""
+class Section(NamedTuple):
+    """A section of a row after its record: several numbers of one type, or records of one class."""
 
     name: str
     kind: Word | type[Record]
@@ -162,26 +162,26 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The layout of a table's rows: a record, and the parts that follow the record."""
+    """The layout of a table's rows: a record, and the sections that follow the record."""
 
     kind: type[Record]
-    parts: Sequence[Part] = ()
+    sections: Sequence[Section] = ()
 
     @property
     def words(self) -> int:
         """Number of words of a row."""
-        return self.kind.WORDS + words_of(self.parts)
+        return self.kind.WORDS + words_of(self.sections)
 
     @property
     def columns(self) -> list[Column]:
         """The columns of a table."""
         columns, offset = columns_of(self.kind), self.kind.SIZE
-        for part in self.parts:
-            columns += columns_of(part.kind, part.name, offset, (part.length,), (part.size,))
-            offset += part.length * part.size
+        for s in self.sections:
+            columns += columns_of(s.kind, s.name, offset, (s.length,), (s.size,))
+            offset += s.length * s.size
         return columns
 
 
-def words_of(parts: Sequence[Part]) -> int:
-    """Return the number of words of some parts."""
-    return sum(part.length * part.size for part in parts) // WORD_BYTES
+def words_of(sections: Sequence[Section]) -> int:
+    """Return the number of words of some sections."""
+    return sum(s.length * s.size for s in sections) // WORD_BYTES

@@ -13,7 +13,7 @@ from ...arguments import is_real
 from ...checks import LARGEST_SIZE, check_array, check_arrays, check_number, check_types, refuse
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
-from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, Part, RowLayout
+from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, RowLayout, Section
 from ...records.memory import TableState, grown, owned
 from ..ridge.posterior import Weights
 from . import learning
@@ -160,7 +160,7 @@ class DescentWeights(Weights):
         """Return the layout of a slot's row."""
         n_scores = self.memory[0].n_scores
         names = ("weights", "squares") if self._stride == 2 else ("weights",)
-        return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
+        return RowLayout(Slot, [Section(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: Floats, n_slots: int) -> None:
         """Set the arrays, and all attributes that depend on the arrays."""

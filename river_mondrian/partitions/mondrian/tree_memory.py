@@ -208,7 +208,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
         forest = self.forest
-        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
+        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_sections())
         n_columns = len(self.trees) if self._has_own_columns else 1 + self.renews
         forest.n_values = n_columns * forest.dim_capacity
         forest.has_columns = int(self._has_columns)
@@ -220,15 +220,15 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.tree_words = self._TREE.WORDS
         forest.node_words = self._node_layout().words
 
-    def _kept_parts(self) -> tuple[rec.Part, ...]:
+    def _kept_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a node's row between its record and its box."""
         return ()
 
     def _node_layout(self) -> rec.RowLayout:
         """Return the layout of a node's row."""
         has_light = self.forest.light_size > 0
-        box = (rec.Part("box_row", rec.INT32, 1),) if has_light else self._box_parts()
-        return rec.RowLayout(self._NODE, (*self._kept_parts(), *box))
+        box = (rec.Section("box_row", rec.INT32, 1),) if has_light else self._box_sections()
+        return rec.RowLayout(self._NODE, (*self._kept_sections(), *box))
 
     @property
     def _may_have_light(self) -> bool:
@@ -239,17 +239,17 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
-    def _box_parts(self) -> tuple[rec.Part, ...]:
+    def _box_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a row's layout that a box needs."""
         n_dims = self.forest.dim_capacity
-        return rec.Part("lower", rec.FLOAT32, n_dims), rec.Part("upper", rec.FLOAT32, n_dims)
+        return rec.Section("lower", rec.FLOAT32, n_dims), rec.Section("upper", rec.FLOAT32, n_dims)
 
     def _point_layout(self) -> rec.RowLayout:
         """Return the layout of a stored point's row."""
         forest = self.forest
-        columns = (rec.Part("columns", rec.FLOAT32, forest.n_values),) if self._has_columns else ()
-        inputs = rec.Part("inputs", rec.FLOAT64, forest.input_capacity)
-        links = rec.Part("links", rec.INT32, len(self.trees))
+        columns = (rec.Section("columns", rec.FLOAT32, forest.n_values),) * self._has_columns
+        inputs = rec.Section("inputs", rec.FLOAT64, forest.input_capacity)
+        links = rec.Section("links", rec.INT32, len(self.trees))
         return rec.RowLayout(self._POINT, (*columns, inputs, links))
 
     def _side_layout(self) -> rec.RowLayout:
@@ -261,7 +261,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         has_light = self.forest.light_size > 0
         return {
             "nodes": self._node_layout(),
-            "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
+            "boxes": rec.RowLayout(BoxRow, self._box_sections() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
