@@ -43,20 +43,20 @@ class Snapshot:
 
     Parameters
     ----------
-    parts
+    objects
         The objects.
 
     """
 
-    __slots__ = ("_memories", "_parts", "_trees")
+    __slots__ = ("_memories", "_objects", "_trees")
 
-    def __init__(self, parts: Iterable[Any]) -> None:
-        parts = list(parts)
-        self._trees = [part for part in parts if hasattr(type(part), "begin_change")]
-        others = (part for part in parts if not hasattr(type(part), "begin_change"))
-        self._parts = [(part, _attributes_of(part)) for part in others]
+    def __init__(self, objects: Iterable[Any]) -> None:
+        objects = list(objects)
+        self._trees = [owner for owner in objects if hasattr(type(owner), "begin_change")]
+        others = (owner for owner in objects if not hasattr(type(owner), "begin_change"))
+        self._objects = [(owner, _attributes_of(owner)) for owner in others]
         self._memories = []
-        for _, attributes in self._parts:
+        for _, attributes in self._objects:
             for value in attributes.values():
                 if type(value) is Memory:
                     value.settle()
@@ -64,12 +64,12 @@ class Snapshot:
 
     def settle(self) -> None:
         """Restore the objects' state."""
-        for part, attributes in self._parts:
-            if hasattr(type(part), "_IN_SNAPSHOT"):
+        for owner, attributes in self._objects:
+            if hasattr(type(owner), "_IN_SNAPSHOT"):
                 for name, value in attributes.items():
-                    setattr(part, name, value)
+                    setattr(owner, name, value)
                 continue
-            now = part.__dict__
+            now = owner.__dict__
             for name in [name for name in now if name not in attributes and name != PENDING]:
                 del now[name]
             attributes.pop(PENDING, None)
@@ -81,11 +81,11 @@ class Snapshot:
             memory.arrays, memory._owning = arrays.copy(), None
 
 
-def _attributes_of(part: Any) -> dict[str, Any]:
-    names = getattr(type(part), "_IN_SNAPSHOT", None)
+def _attributes_of(owner: Any) -> dict[str, Any]:
+    names = getattr(type(owner), "_IN_SNAPSHOT", None)
     if names is None:
-        return part.__dict__.copy()
-    return {name: getattr(part, name) for name in names}
+        return owner.__dict__.copy()
+    return {name: getattr(owner, name) for name in names}
 
 
 class Steps:

@@ -185,14 +185,14 @@ class PredictiveDistribution:
         # Each step moves to a weighted mean of the centres, and increases the density.
         used = self.weights > 0.0
         for _ in range(MOST_MODE_STEPS):
-            logs = (self._log_parts(y) - 2.0 * np.log(self.scales))[used]
-            parts = np.exp(logs - logs.max())
-            before, y = y, float(parts @ self.centres[used] / parts.sum())
+            logs = (self._log_terms(y) - 2.0 * np.log(self.scales))[used]
+            shares = np.exp(logs - logs.max())
+            before, y = y, float(shares @ self.centres[used] / shares.sum())
             if abs(y - before) <= 1e-12 * abs(y - self.centres).max():
                 break
         return y
 
-    def _log_parts(self, y: float) -> Floats:
+    def _log_terms(self, y: float) -> Floats:
         """Return the logarithm of each component's density times its weight."""
         v = self.freedoms
         z = np.where(self.centres == y, 0.0, (y - self.centres) / self.scales)
@@ -225,7 +225,7 @@ class PredictiveDistribution:
         scale 0 and positive weight.
 
         """
-        return float(scipy.special.logsumexp(self._log_parts(y)))
+        return float(scipy.special.logsumexp(self._log_terms(y)))
 
     @quiet
     def pdf(self, y: float) -> float:
@@ -377,8 +377,8 @@ class PredictiveDistribution:
         if np.isinf(self.scales).any():
             return math.inf
         if np.isinf(self.freedoms).all():
-            parts = np.concatenate((self.weights, self.centres, self.scales**2), dtype=float)
-            return crps.of()(Float64s.of(parts), len(self.weights), float(y))
+            mixture = np.concatenate((self.weights, self.centres, self.scales**2), dtype=float)
+            return crps.of()(Float64s.of(mixture), len(self.weights), float(y))
         centre = float(self.centres[0])
         away = abs(y - centre)
         scale = float(self.scales[self.weights > 1e-12].max())

@@ -166,7 +166,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def _changing(self) -> list[Any]:
         """Return the objects that `_observe` may change."""
-        return [part for part in (self._reader, self._pool, self._map, self) if part is not None]
+        return [item for item in (self._reader, self._pool, self._map, self) if item is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         """Return whether a sample needs no call of `_observe`."""
@@ -299,8 +299,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return scipy.sparse.csr_matrix(out)
         n, t = out.shape
         starts = np.arange(0, n * t + 1, t)
-        parts = np.full(n * t, compiled.record.value), out.ravel(), starts
-        return scipy.sparse.csr_matrix(parts, shape=(n, compiled.n_columns))
+        entries = np.full(n * t, compiled.record.value), out.ravel(), starts
+        return scipy.sparse.csr_matrix(entries, shape=(n, compiled.n_columns))
 
     @locked
     def transform_many(self, X: Any, *, progress: bool = False) -> Any:

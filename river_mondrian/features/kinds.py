@@ -191,8 +191,8 @@ class Pooled(FeatureMap):
         return self._pool is None
 
     def _changing(self) -> list[Any]:
-        parts = (self._reader, self._pool, self._next, self)
-        return [part for part in parts if part is not None]
+        objects = (self._reader, self._pool, self._next, self)
+        return [item for item in objects if item is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._pool is None

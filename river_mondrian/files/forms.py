@@ -396,8 +396,8 @@ class Decoder:
         return array.T.copy(order="F") if tree.get("transposed") else array
 
     def _csr(self, tree: dict[str, Any]) -> Any:
-        parts = tuple(self._arrays[tree["csr"][name]] for name in ("data", "indices", "indptr"))
-        return scipy.sparse.csr_matrix(parts, tuple(tree["shape"]), copy=True)
+        arrays = tuple(self._arrays[tree["csr"][name]] for name in ("data", "indices", "indptr"))
+        return scipy.sparse.csr_matrix(arrays, tuple(tree["shape"]), copy=True)
 
     def _distribution(self, tree: dict[str, Any]) -> Any:
         arguments, named = self.decode(tree["arguments"]), self.decode(tree["named"])

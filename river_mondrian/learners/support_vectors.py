@@ -38,7 +38,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         """Whether the kernel is final: later samples do not change it."""
         return True
 
-    def parts(self) -> list[Any]:
+    def objects(self) -> list[Any]:
         """Return the objects whose attributes `observe` and `add` replace or extend."""
         return [self]
 
@@ -101,7 +101,7 @@ class CellSupports(SupportVectors[CellSample]):
         """Whether the map is final."""
         return self.features._is_final and self.features._map is self._map
 
-    def parts(self) -> list[Any]:
+    def objects(self) -> list[Any]:
         """Return the objects that `observe` and `add` change."""
         samples = [] if self._samples is None else [self._samples]
         return [*self.features._changing(), *samples, self]

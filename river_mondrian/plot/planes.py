@@ -98,8 +98,8 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
         _write_cuts(ax, view, across, forks)
     canvas.explain_colors(ax, view.shades)
     leaves, deepest = sum(node.is_leaf for node in nodes), max(node.depth for node in nodes)
-    part = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
-    title = f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{part}"
+    note = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
+    title = f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{note}"
     ax.set(xticks=[], ylabel="time", title=title)
     return ax
 
