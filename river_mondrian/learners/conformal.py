@@ -72,7 +72,7 @@ N_NUMBERS = 2 + N_EDGES
 # A memory begins with this number of uniform ranks.
 PRIOR_RANKS = 4.0
 # Largest slope of a bet. Ranks below these are low.
-STEEPEST, LOW, LOWEST = 0.9, 0.3, 0.1
+STEEPEST, LOW, LOWEST_RANK = 0.9, 0.3, 0.1
 MOST_EVIDENCE = 1e300
 
 
@@ -334,9 +334,9 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
         memory = m.memories.part(N_NUMBERS * (N_RANK_MEMORIES * c + r), N_NUMBERS)
         n = memory[0]
         if is_low:
-            cell, third = 0, _excess(p, LOWEST)
+            cell, third = 0, _excess(p, LOWEST_RANK)
             first, second, variance, least = 1.0 - 2.0 * p, _excess(p, LOW), 1.0 / LOW - 1.0, 0.0
-            e3 = 1.0 + _slope(memory[3], n, 1.0 / LOWEST - 1.0, 0.0) * third
+            e3 = 1.0 + _slope(memory[3], n, 1.0 / LOWEST_RANK - 1.0, 0.0) * third
         else:
             first, second, variance, least = (
                 2.0 * p - 1.0,
