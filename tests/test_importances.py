@@ -23,7 +23,7 @@ from river_mondrian.learners.experts import (
     FLOOR,
     LARGEST_EXPONENT,
     SHARE_RATE,
-    STEP,
+    STEP_SIZE,
     Mixture,
 )
 from river_mondrian.posteriors.adaptive.adaptive_reader import Explanation
@@ -203,7 +203,7 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
 
 def test_a_mixture_is_shared_out_as_its_experts_move(seed):
     rng, own = np.random.default_rng(seed), Mixture(5)
-    rates = STEP, FIRST_SQUARES, LARGEST_EXPONENT, SHARE_RATE
+    rates = STEP_SIZE, FIRST_SQUARES, LARGEST_EXPONENT, SHARE_RATE
     twin = naive_adaptive.Mixture(5, FLOOR, *rates)
     for _ in range(200):
         twin.predict(rng.dirichlet(np.ones(3), 5).tolist())

@@ -298,12 +298,12 @@ class MondrianTrees(TreeStore[AnyForest]):
         n = self.n_points
         rows = self._inputs_at(np.arange(n), n + 1)
         rows[n] = self.vector[: self.n_inputs]
-        rows[n, self.category_places] = math.nan
+        rows[n, self.category_indices] = math.nan
         fitted = self.current_scaling.copy()
         ranges = robust_ranges(rows, widths.FENCE)
         fitted[:, : self.n_inputs] = scaling.scaling_by(self.given, *ranges)
         # Places of levels are in (0, 1), so they need no scaling.
-        fitted[:, self.category_places] = [[0.0], [1.0]]
+        fitted[:, self.category_indices] = [[0.0], [1.0]]
         return Float64s.of(fitted)
 
     # Forgetting.

@@ -14,7 +14,7 @@ from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Floats, Memory, Part, RowLayout
+from ...records import INT32, Floats, Memory, RowLayout, Section
 from ..rebuilt.forest import DEEPEST, PATH_LENGTH
 from ..rebuilt.rebuilt_trees import RebuiltTrees
 from . import nodes, prediction, seen, weighting
@@ -28,7 +28,7 @@ MOST_DENSE = 128
 
 # With many classes, these parts follow the statistics in a node's row. Linked rows have further
 # classes in place of the statistics (see `seen`).
-SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
+SEEN_SECTIONS = (Section("seen", SeenClass, nodes.N_FIRST), Section("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
     "hierarchical posterior",
@@ -130,10 +130,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     def _side_layout(self) -> RowLayout:
         if self.forest.is_sparse:
-            return RowLayout(Statistics, SEEN_PARTS)
+            return RowLayout(Statistics, SEEN_SECTIONS)
         capacity = self.forest.class_capacity
-        blocks = Part("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
-        sides = Part("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
+        blocks = Section("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
+        sides = Section("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
         return RowLayout(Statistics, (blocks, sides))
 
     @property
@@ -160,7 +160,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         discriminants.record.n_inputs = self.n_inputs
         predicted, categories = (
             mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS],
-            self.category_places,
+            self.category_indices,
         )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
@@ -236,7 +236,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Add features (see `TreeStore.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
-        self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
+        self.discriminants.begin_at_zero([i for i in new if i not in self.category_indices])
         values = np.broadcast_to(gaps, len(names))
         self.neighbors = self.neighbors.fitting(0, first_values, values)
         self._refresh_neighbors()
@@ -252,11 +252,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
+            known, n_sides = forest.statistics_words, self._side_layout().sections[-1].length
             forest.class_capacity = -(-5 * old // (4 * nodes.BLOCK)) * nodes.BLOCK
             if not forest.is_sparse:
                 self._set_words()
-                words, new = forest.statistics_words, self._side_layout().parts[-1].length
+                words, new = forest.statistics_words, self._side_layout().sections[-1].length
                 moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
                 self.side_rows = self.side_rows.resized(words, moves)
             self._finish()

@@ -153,7 +153,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
         self.shared.own_records("leaf.sides", self.n_candidates)
         capacity, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
-        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_places)
+        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_indices)
         forest.ridges = self.ridges.record
         forest.error_distribution = self.error_distribution.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record

@@ -327,7 +327,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         weights = np.ones(self.n_inputs)
         if self.directions is not None and self.directions.given is not None:
             weights = np.abs(self.directions.of_tree(0)).sum(axis=0)
-        rest = float(len(self.category_places))
+        rest = float(len(self.category_indices))
         before, after = (
             rest + float((weights * np.minimum(sides * factors, MOST_WIDTHS)).sum())
             for factors in (one[1, : self.n_inputs], other[1, : self.n_inputs])
