@@ -444,54 +444,6 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     def __init__(self) -> None:
         super().__init__(columns=1)
 
-    def logits(self, values: Floats) -> list[tuple[Floats, Floats]]:
-        """Return the logits of the sample predicted last, split into contributions of the inputs.
-
-        Parameters
-        ----------
-        values
-            Raw inputs of the sample.
-
-        Returns
-        -------
-        For each discriminant: the logits without any input, shape (classes,), and the logits that
-        each input adds, shape (inputs, classes).
-
-        """
-        n, last = int(self.record.n_classes), slice(1, 1 + len(values))
-        arrays = self.memory.arrays
-        if self.record.n_categories > 0:
-            values = arrays["numbers"][: len(values)]
-        standardized, precisions = arrays["standardized"][last], arrays["precisions"][last]
-        lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
-        found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
-        counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # The same calculation as in `squared_distance`.
-        centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
-        squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
-        known = (precisions > 0.0)[:, None]
-        start = np.log(counts[:, 0] + PRIOR)
-        found.append((start, -0.5 * np.where(known, squares, 0.0)))
-        for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
-            # A missing level adds nothing.
-            if place >= 0:
-                of_level = self._of_level(int(i), int(place))
-                for (_, added), own in zip(found, of_level, strict=True):
-                    added[i] = own[:n]
-        return found
-
-    def _of_level(self, i: int, place: int) -> list[Floats]:
-        """Return the contributions of a level of the i-th input to each discriminant's logits."""
-        row = place // int(self.record.width)
-        small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
-        share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
-        if share == 0.0:
-            return [small, large, np.zeros_like(counts)]
-        # The same calculation as in `level_evidence`.
-        of_classes = self.learned["class_counts"][:, 1 + i]
-        rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
-        return [small, large, np.log(rates / share)]
-
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:

@@ -44,8 +44,6 @@ PRIOR = 0.5
 TINY = 1e-30
 # Number of distances that are compared at once with the distance of the farthest neighbour.
 BLOCK = 32
-# Number of random orders of inputs for contributions; each order is also used in reverse.
-N_ORDERS = 8
 # No new inputs.
 NONE: Floats = np.empty(0)
 
@@ -82,12 +80,9 @@ class NeighborsRecord(Record):
     rates: Float32s = transient("n_inputs")
     squares: Float32s = transient("capacity")
     missing: Int32s = transient("capacity")
-    # The nearest samples so far: squared distances in ascending order, and places. Places of each
-    # expert's neighbours, and their number.
+    # The nearest samples so far: squared distances in ascending order, and places.
     best: Float32s = transient(N_NEAREST)
     places: Int64s = transient(N_NEAREST)
-    nearest: Int64s = transient(N_WINDOWS, N_NEAREST)
-    n_nearest: Int64s = transient(N_WINDOWS)
 
 
 @always_inline
@@ -196,8 +191,6 @@ def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
         near = math.sqrt(best[i]) + SOFTENED * farthest + TINY
         vote = n * (neighbors.weights[places[i]] / near) / total
         out[labels[places[i]]] += vote
-        neighbors.nearest[N_NEAREST * e + i] = places[i]
-    neighbors.n_nearest[e] = n
     for k in range(n_classes):
         out[k] = out[k] / (n + PRIOR)
 
@@ -325,45 +318,6 @@ class Neighbors(Learned[NeighborsRecord]):
         made.record.n_held, made.record.next_place = n_held, n_held % max(capacity, 1)
         made.show()
         return made
-
-    def parts(self) -> list[tuple[Floats, Floats]]:
-        """Return each expert's prediction for the last sample, split into contributions of inputs.
-
-        The neighbours are fixed. Inputs are added one after the other in several random orders, and
-        each input contributes the mean change that it causes (Strumbelj and Kononenko 2014).
-
-        Returns
-        -------
-        For each expert: the prediction without any input, shape (classes,), and the contributions
-        of the inputs, shape (inputs, classes).
-
-        """
-        arrays, n_classes = self.memory.arrays, int(self.record.n_classes)
-        row, rates, is_level = arrays["row"], arrays["rates"], self.learned["are_levels"] == 1
-        used = np.flatnonzero(rates > 0.0)
-        orders = np.random.default_rng(0).permuted(
-            np.tile(np.arange(len(used)), (N_ORDERS, 1)), axis=1
-        )
-        found = []
-        for e, n in enumerate(arrays["n_nearest"].tolist()):
-            places = arrays["nearest"][N_NEAREST * e :][:n]
-            gaps = row[used] - self.learned["held"][used][:, places].T.astype(np.float64)
-            terms = np.where(is_level[used], gaps != 0.0, (gaps * rates[used]) ** 2)
-            is_shared = ~np.isnan(gaps)
-            terms = np.where(is_shared, terms, 0.0)
-            terms *= len(used) / is_shared.sum(axis=1, keepdims=True)
-            classes = np.zeros((n, n_classes))
-            classes[np.arange(n), self.learned["labels"][places]] = self.learned["weights"][places]
-            start = np.full(n_classes, 1.0 / n_classes)
-            parts = np.zeros((len(row), n_classes))
-            for order in [*orders, *orders[:, ::-1]] if n else []:
-                far = np.sqrt(terms[:, order].cumsum(axis=1))
-                votes = (1.0 / (far + SOFTENED * far.max(axis=0) + TINY)).T @ classes
-                votes *= n / votes.sum(axis=1, keepdims=True)
-                shares = (votes + PRIOR / n_classes) / (n + PRIOR)
-                parts[used[order]] += np.diff(shares, axis=0, prepend=start[np.newaxis])
-            found.append((start, parts / (2 * N_ORDERS)))
-        return found
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples."""
