@@ -169,9 +169,11 @@ class LinearDiscriminantsRecord(Record):
     # For each level of the last sample: total weight of the samples with the level.
     level_totals: Float64s = transient("n_categories")
     # The last sample's inputs in standard deviations from their means: 0 if missing, 1 in column 0.
-    # The inverses of the inputs' variances within classes: 0 if missing.
+    # The inverses of the inputs' variances within classes, and the inverses of the inputs' standard
+    # deviations: 0 if missing.
     standardized: Float64s = transient("columns")
     precisions: Float64s = transient("columns")
+    rates: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
     # Functions for categorical inputs.
@@ -185,15 +187,16 @@ class LinearDiscriminantsRecord(Record):
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
-        """Write a sample's standardized inputs, and the precision of each input."""
+        """Write a sample's standardized inputs, and the precision and the rate of each input."""
         counts, means, squares, within = self.counts, self.means, self.squares, self.within
-        standardized, precisions = self.standardized, self.precisions
+        standardized, precisions, rates = self.standardized, self.precisions, self.rates
         standardized[0] = 1.0
         for i in range(1, self.n_inputs + 1):
             value, n, square = values[i - 1], counts[i], squares[i]
             known = square > VARIES and value == value
             precisions[i] = n / max(within[i], LEAST_WITHIN * square) if known else 0.0
-            deviation = (value - means[i]) * math.sqrt(n / square) if known else 0.0
+            rates[i] = math.sqrt(n / square) if known else 0.0
+            deviation = (value - means[i]) * rates[i] if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
 
     def level_score(self, weights: Float64s, label: int) -> float:

@@ -474,18 +474,15 @@ class RebuiltTrees(MondrianTrees[R]):
         # The capacity is twice the window, or the number of stored points if larger, since points
         # cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        trees = self.nodes.nbytes + self.side_rows.nbytes
-        of_each, of_all = self._bytes_of_points
-        rest = self.nbytes - trees - of_all
-        if capacity * of_each + GROWING * trees + rest <= limit:
+        of_trees = (GROWING - 1.0) * (self.nodes.nbytes + self.side_rows.nbytes)
+        if self.nbytes + of_trees + self._growth_for(capacity) <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity
         return schedule._replace(max_samples=kept, capacity=stored)
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        """Size in bytes of each stored sample, and of all memory for samples."""
-        return self.points.row_bytes, self.points.nbytes
+    def _growth_for(self, n: int) -> int:
+        """Return the bytes by which memory for samples grows to have room for `n` samples."""
+        return n * self.points.row_bytes - self.points.nbytes
 
     def _build(self, t: int, budget: int) -> bool:
         """Continue to build a tree within a budget, and return whether the tree is built."""
