@@ -194,9 +194,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     @property
     @model.locked
     def baseline(self) -> dict[Any, float]:
-        """The probabilities to which contributions are added; empty before the first sample."""
-        probabilities = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
-        return dict(zip(self.classes, probabilities.tolist(), strict=True))
+        """The probabilities to which contributions are added; empty before the first sample.
+
+        The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
+        the prediction of a sample without values.
+        """
+        found = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
+        return dict(zip(self.classes, found.tolist(), strict=True))
 
     @model.locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
@@ -204,8 +208,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is shared among features,
-        in proportion to the distances from the box in each feature. An explanation takes tens of
-        milliseconds for 10 trees.
+        in proportion to the distances from the box in each feature. With 10 trees and 16 features,
+        an explanation takes 3 to 10 milliseconds.
+
+        In an adaptive forest, the values of the sample are added one after the other to a sample
+        without values. Each feature gets the change that its value causes in the probabilities. The
+        mean over 4 random orders and their reverses estimates Shapley values. An explanation by an
+        adaptive forest takes 8 predictions per feature.
 
         Parameters
         ----------

@@ -169,9 +169,11 @@ class LinearDiscriminantsRecord(Record):
     # For each level of the last sample: total weight of the samples with the level.
     level_totals: Float64s = transient("n_categories")
     # The last sample's inputs in standard deviations from their means: 0 if missing, 1 in column 0.
-    # The inverses of the inputs' variances within classes: 0 if missing.
+    # The inverses of the inputs' variances within classes, and the inverses of the inputs' standard
+    # deviations: 0 if missing.
     standardized: Float64s = transient("columns")
     precisions: Float64s = transient("columns")
+    rates: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
     # Functions for categorical inputs.
@@ -185,15 +187,16 @@ class LinearDiscriminantsRecord(Record):
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
-        """Write a sample's standardized inputs, and the precision of each input."""
+        """Write a sample's standardized inputs, and the precision and the rate of each input."""
         counts, means, squares, within = self.counts, self.means, self.squares, self.within
-        standardized, precisions = self.standardized, self.precisions
+        standardized, precisions, rates = self.standardized, self.precisions, self.rates
         standardized[0] = 1.0
         for i in range(1, self.n_inputs + 1):
             value, n, square = values[i - 1], counts[i], squares[i]
             known = square > VARIES and value == value
             precisions[i] = n / max(within[i], LEAST_WITHIN * square) if known else 0.0
-            deviation = (value - means[i]) * math.sqrt(n / square) if known else 0.0
+            rates[i] = math.sqrt(n / square) if known else 0.0
+            deviation = (value - means[i]) * rates[i] if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST_STANDARDIZED), LARGEST_STANDARDIZED)
 
     def level_score(self, weights: Float64s, label: int) -> float:
@@ -443,54 +446,6 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
 
     def __init__(self) -> None:
         super().__init__(columns=1)
-
-    def logits(self, values: Floats) -> list[tuple[Floats, Floats]]:
-        """Return the logits of the sample predicted last, split into contributions of the inputs.
-
-        Parameters
-        ----------
-        values
-            Raw inputs of the sample.
-
-        Returns
-        -------
-        For each discriminant: the logits without any input, shape (classes,), and the logits that
-        each input adds, shape (inputs, classes).
-
-        """
-        n, last = int(self.record.n_classes), slice(1, 1 + len(values))
-        arrays = self.memory.arrays
-        if self.record.n_categories > 0:
-            values = arrays["numbers"][: len(values)]
-        standardized, precisions = arrays["standardized"][last], arrays["precisions"][last]
-        lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
-        logits = [(weights[:, 0], weights[:, last].T * standardized[:, None]) for weights in lines]
-        counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # The same calculation as in `squared_distance`.
-        centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
-        squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], LARGEST_SQUARE)
-        known = (precisions > 0.0)[:, None]
-        start = np.log(counts[:, 0] + CLASS_PRIOR)
-        logits.append((start, -0.5 * np.where(known, squares, 0.0)))
-        for i, begin in zip(arrays["categories"], arrays["level_starts"], strict=True):
-            # A missing level adds nothing.
-            if begin >= 0:
-                of_level = self._of_level(int(i), int(begin))
-                for (_, added), weights in zip(logits, of_level, strict=True):
-                    added[i] = weights[:n]
-        return logits
-
-    def _of_level(self, i: int, start: int) -> list[Floats]:
-        """Return the contributions of a level of the i-th input to each discriminant's logits."""
-        row = start // int(self.record.width)
-        small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
-        share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
-        if share == 0.0:
-            return [small, large, np.zeros_like(counts)]
-        # The same calculation as in `level_evidence`.
-        of_classes = self.learned["class_counts"][:, 1 + i]
-        rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
-        return [small, large, np.log(rates / share)]
 
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()

@@ -20,8 +20,6 @@ multiplied by w / W. The loss bound of the fixed share assumes weights of at mos
 
 import math
 
-import numpy as np
-
 from ..compiling.kernels import helper, kernel, ordered_sums
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
@@ -176,103 +174,6 @@ class Mixture(Learned[MixtureRecord]):
         """Predictions of the experts for the last sample, shape (experts, width)."""
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
-    def with_share(self, experts: Floats) -> Floats:
-        """Append the fixed share's row to the other experts' predictions or contributions."""
-        shared = np.tensordot(self.learned["shares"], experts, 1)
-        return np.concatenate([experts, shared[np.newaxis]])
-
     def follow_drift(self) -> None:
         """Reset steps to their initial size."""
         self.learned["squares"][:] = FIRST_SQUARES
-
-
-# Contributions of features to a mixture's prediction, from their contributions to each expert.
-#
-# Let the prediction of expert e change from b_e to p_e. Let a_ef be the contribution of feature f,
-# so that p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
-# p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
-# a_ef along the path. The contributions of all features add up to the change of F, because the
-# integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
-# Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
-
-
-# A quadrature rule on (0, 1), with many positions near 0 and 1, where probabilities may be small.
-_ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
-POSITIONS = np.sin(_ANGLES) ** 2
-LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
-
-
-def shared_out(parts: Floats, change: Floats) -> Floats:
-    """Return `parts`, corrected so that they add up to `change` along the first axis.
-
-    The corrections remove errors of rounding and quadrature, and are proportional to the sizes of
-    the parts.
-    """
-    sizes = np.abs(parts)
-    total = sizes.sum(axis=0)
-    even = np.full_like(parts, 1.0 / max(len(parts), 1))
-    shares = np.divide(sizes, total, out=even, where=total > 0.0)
-    return parts + shares * (change - parts.sum(axis=0))
-
-
-def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def _moved(probabilities: Floats, logits: Floats) -> Floats:
-    """Return the derivative of the softmax at `probabilities` in the direction `logits`."""
-    return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
-
-
-def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
-    """Return the contributions of features to probabilities, from their contributions to logits.
-
-    Parameters
-    ----------
-    start
-        The logits without any feature, shape (classes,).
-    parts
-        Contributions of the features to the logits, shape (features, classes).
-
-    Returns
-    -------
-    Contributions of the features to the probabilities, shape (features, classes).
-
-    """
-    whole = parts.sum(axis=0)
-    sums = np.zeros_like(parts)
-    for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
-        sums += length * _moved(_softmax(start + position * whole), parts)
-    return shared_out(sums, _softmax(start + whole) - _softmax(start))
-
-
-def mixed(mixture: Mixture, experts: Floats) -> Floats:
-    """Mix predictions of experts, shape (experts, classes), as `combine` does."""
-    return _softmax(mixture.exponents @ np.log(experts))
-
-
-def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats) -> Floats:
-    """Return the contributions of features to the change of a mixture's prediction.
-
-    Parameters
-    ----------
-    mixture
-        The mixture.
-    start, end
-        Predictions of the experts before and after the change, shape (experts, classes).
-    parts
-        Contributions of features to each expert, shape (experts, features, classes).
-
-    Returns
-    -------
-    Contributions of the features to the mixture, shape (features, classes).
-
-    """
-    sums = np.zeros_like(parts[0])
-    for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
-        experts = start + position * (end - start)
-        moved = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
-        sums += length * _moved(mixed(mixture, experts), moved)
-    return shared_out(sums, mixed(mixture, end) - mixed(mixture, start))

@@ -225,10 +225,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.out = self.mixture.memory.arrays["mixed"][:n_classes]
         self._forget_predicted()
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["leaf.ages"]
-        return of_each + ages.itemsize, of_all + ages.nbytes
+    def _growth_for(self, n: int) -> int:
+        ages = self.shared.arrays["leaf.ages"]
+        own = n * ages.itemsize - ages.nbytes + self.neighbors.growth_for(n)
+        return super()._growth_for(n) + own
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan

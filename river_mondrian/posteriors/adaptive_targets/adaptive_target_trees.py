@@ -257,12 +257,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         status: int = predict_one(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
-    def predict(self, inputs: bytes) -> float:
-        """Predict a sample of packed inputs, and return the point prediction."""
-        call: Any = means.predict_one.of(self._FOREST)
-        call(self.forest, self.forest.version, inputs)
-        return float(self.forest.prediction.point)
-
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, N_SAID).
 

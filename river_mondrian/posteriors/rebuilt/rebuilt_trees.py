@@ -1,5 +1,6 @@
 """The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_store, widths
 from ...partitions.mondrian.constants import CLOSED, NONE
 from ...partitions.mondrian.readers import Explainer
+from ...partitions.mondrian.scaling import find_too_large
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Float64s, Floats, Ints, Memory
 from ...records.arrays import CHUNK_ROWS
@@ -48,8 +50,17 @@ LEAST_TELLING = 64
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
+def orders_of(n: int, n_orders: int) -> Ints:
+    """Return random orders of `n` features and the reversed orders, shape (2 `n_orders`, n)."""
+    orders = np.random.default_rng(n).permuted(np.tile(np.arange(n), (n_orders, 1)), axis=1)
+    return np.concatenate([orders, orders[:, ::-1]])
+
+
 class RebuiltReader(Explainer):
     """A reader of `RebuiltTrees`: the trees of all samples have the numbers 0, 1, ..."""
+
+    # Number of random orders of the features for explanations.
+    N_ORDERS: ClassVar[int]
 
     def slot_of(self, t: int) -> int:
         """Return the slot of the tree of all samples with the number `t`."""
@@ -59,6 +70,44 @@ class RebuiltReader(Explainer):
         """Return the slots of the trees of all samples."""
         slots: list[int] = self.store.schedule.of_role(LONG)
         return slots
+
+    @abc.abstractmethod
+    def predictions_of(self, rows: Floats) -> Floats:
+        """Return the predictions of rows of inputs, shape (rows, outputs)."""
+
+    def _rows(self, n: int) -> Floats:
+        """Return `n` rows of inputs without values."""
+        return np.full((n, self.store.inputs.shape[1]), np.nan)
+
+    def root_prediction(self) -> Floats:
+        """Return the prediction of a sample without values."""
+        found: Floats = self.predictions_of(self._rows(1))[0]
+        return found
+
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
+        """Return DONE and each feature's contribution to the prediction of a sample.
+
+        At first, all features are missing. Features then become known one at a time, in random
+        orders and in the reversed orders. A feature's contribution is the mean change in the
+        prediction when the feature becomes known (Strumbelj and Kononenko 2014). If an input is too
+        large, the first result is the index of this input.
+        """
+        bad: int = find_too_large.of(self.store._FOREST)(self.forest, Float64s.of(inputs))
+        if bad >= 0:
+            return bad, np.empty((0, 0))
+        used = np.flatnonzero(~np.isnan(inputs))
+        orders = used[orders_of(len(used), self.N_ORDERS)]
+        ends = self._rows(2)
+        ends[1, : len(inputs)] = inputs
+        none, every = self.predictions_of(ends)
+        found = np.zeros((len(inputs), len(every)))
+        for order in orders:
+            rows = self._rows(max(len(order) - 1, 0))
+            for i, place in enumerate(order[:-1].tolist()):
+                rows[i:, place] = inputs[place]
+            steps = self.predictions_of(rows)
+            found[order] += np.diff(steps, axis=0, prepend=[none], append=[every])
+        return DONE, found / len(orders)
 
 
 class RebuiltTrees(MondrianTrees[R]):
@@ -425,18 +474,15 @@ class RebuiltTrees(MondrianTrees[R]):
         # The capacity is twice the window, or the number of stored points if larger, since points
         # cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        trees = self.nodes.nbytes + self.side_rows.nbytes
-        of_each, of_all = self._bytes_of_points
-        rest = self.nbytes - trees - of_all
-        if capacity * of_each + GROWING * trees + rest <= limit:
+        of_trees = (GROWING - 1.0) * (self.nodes.nbytes + self.side_rows.nbytes)
+        if self.nbytes + of_trees + self._growth_for(capacity) <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity
         return schedule._replace(max_samples=kept, capacity=stored)
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        """Size in bytes of each stored sample, and of all memory for samples."""
-        return self.points.row_bytes, self.points.nbytes
+    def _growth_for(self, n: int) -> int:
+        """Return the bytes by which memory for samples grows to have room for `n` samples."""
+        return n * self.points.row_bytes - self.points.nbytes
 
     def _build(self, t: int, budget: int) -> bool:
         """Continue to build a tree within a budget, and return whether the tree is built."""
