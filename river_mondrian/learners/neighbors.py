@@ -126,7 +126,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
         squares[i] = 0.0
     for q in range(0, n_plain - 3, 4):
         a, b, c, d = plain[q], plain[q + 1], plain[q + 2], plain[q + 3]
-        own = (
+        four = (
             held.part(capacity * a, n),
             held.part(capacity * b, n),
             held.part(capacity * c, n),
@@ -139,7 +139,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
             np.float32(rates[c]),
             np.float32(rates[d]),
         )
-        columns.add_four_squares(squares, own, n, values, factors)
+        columns.add_four_squares(squares, four, n, values, factors)
     for q in range(n_plain - n_plain % 4, n_plain):
         j = plain[q]
         value, rate = np.float32(row[j]), np.float32(rates[j])
