@@ -22,7 +22,7 @@ from river_mondrian import (
     Calibrated,
     MondrianForestRegressor,
 )
-from river_mondrian.learners.quantile_tracking import N_FIRST
+from river_mondrian.learners.quantile_tracking import N_NEEDED
 
 from .adaptive.comparing import FILES, MADE
 from .adaptive.comparing import load as load_classes
@@ -203,7 +203,7 @@ def _judge(ends: Ends, y: Array, delay: int) -> list[HeldSamplesRecord]:
         missed = np.maximum(a - t, 0.0) + np.maximum(t - b, 0.0)
         score = float(np.mean(b - a + 2.0 / (1.0 - level) * missed))
         allowed = _allowed(level, n, 0.015, 2.5)
-        early = inside[: max(2 * delay + N_FIRST - first, 0)]
+        early = inside[: max(2 * delay + N_NEEDED - first, 0)]
         is_lost = bool((~early).sum() > (1.0 - level + allowed) * n)
         holds = bool(off <= allowed)
         found.append(
@@ -331,7 +331,7 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         counts.append([asked, len(outside), sum(any(h.is_lost for h in held) for held in outside)])
     report.note(
         "The next table has the runs of calibrated intervals outside the limits. A target changes "
-        f"the thresholds if at least {N_FIRST} samples had been learned before its prediction. In "
+        f"the thresholds if at least {N_NEEDED} samples had been learned before its prediction. In "
         "runs out of reach, too many targets are missed before the thresholds can change."
     )
     report.table(["delay", "runs outside", "out of reach"], counts)

@@ -11,7 +11,7 @@ from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
 
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.targets import components, learning, messages, scale_mixture
 from river_mondrian.posteriors.targets import hyperparameters as choice
 from river_mondrian.posteriors.targets.target_trees import SPREAD_FROM, TargetTrees

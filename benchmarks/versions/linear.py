@@ -249,7 +249,7 @@ def _path(n: int, **arguments: Any) -> Array:
         **{"n_partitions": 8, "l2": 0.1, "progress": False, "seed": 1} | arguments,
     )
     parts = [path.lifetimes, path.n_cells, path.log_marginal_likelihood]
-    parts += [path.cuts[name] for name in ("partition", "cell", "feature", "place")]
+    parts += [path.cuts[name] for name in ("partition", "cell", "feature", "threshold")]
     parts += [values for errors in path.errors.values() for values in errors.values()]
     parts += list(path.weights.values())
     if path.test_prediction is not None:

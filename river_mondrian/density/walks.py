@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiling.kernels import helper, link_by_name, ordered_sums
-from ..records import Array, Float64s, Int64, Record, new_array, prefetch, release, room_of_array
+from ..records import Array, Float64s, Int64, Record, array_buffer, new_array, prefetch, release
 from . import regions
 from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
@@ -19,7 +19,7 @@ REGION_WORDS = Region.WORDS
 
 # The number of regions of a path for which the buffer has room.
 PATH = 64
-_room_of_path = room_of_array(PathStep, PATH)
+_buffer_of_path = array_buffer(PathStep, PATH)
 
 
 class Pair(Record):
@@ -328,7 +328,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 @ordered_sums
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
     """Compute a point's cell, if pivots are samples; return the cell's number of samples."""
-    tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
+    tree, cut, path = partition.trees[t], partition.cut, _buffer_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
         region = partition.regions.row(row)

@@ -257,11 +257,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in `trees.inputs`."""
-        found = 0
+        n_to_keep = 0
         # The first label of the stream cannot be predicted, so the detector gets no error for it.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
-            found = self._feed(trees, trees.error(label, is_new))
-        self._check_input(trees, trees.learn(label, weight, is_new, found))
+            n_to_keep = self._feed(trees, trees.error(label, is_new))
+        self._check_input(trees, trees.learn(label, weight, is_new, n_to_keep))
 
     # Many samples.
 

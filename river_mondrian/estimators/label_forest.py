@@ -25,9 +25,9 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
     # A copy has its full size at once; a new mapping would grow step by step.
-    found: dict[Any, float] = labels.copy()
-    found.update(zip(labels, values))  # noqa: B905
-    return found
+    mapping: dict[Any, float] = labels.copy()
+    mapping.update(zip(labels, values))  # noqa: B905
+    return mapping
 
 
 class Prepared:
@@ -64,7 +64,7 @@ class Prepared:
 
     def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
         """Pack checked values; return None if a feature is unknown."""
-        return self.pack_values(values) if values.keys() <= self.features.places.keys() else None
+        return self.pack_values(values) if values.keys() <= self.features.index_of.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
         """Pack checked values; omit unknown features."""
@@ -72,10 +72,10 @@ class Prepared:
         self.features.write(values, row)
         return row.tobytes()
 
-    def too_large(self, place: int, inputs: bytes) -> ValueError:
+    def too_large(self, i: int, inputs: bytes) -> ValueError:
         """Return the error for a packed value that is too large."""
-        value = struct.unpack_from("d", inputs, 8 * place)[0]
-        return too_large(self.features.names[place], value)
+        value = struct.unpack_from("d", inputs, 8 * i)[0]
+        return too_large(self.features.names[i], value)
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
@@ -165,10 +165,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         A mapping from label to probability; empty before the first sample.
 
         """
-        found = self._predict(x)
-        if found is None:
+        predicted = self._predict(x)
+        if predicted is None:
             return {}
-        prepared, _, out = found
+        prepared, _, out = predicted
         return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
@@ -185,10 +185,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         A label; None before the first sample.
 
         """
-        found = self._predict(x)
-        if found is None:
+        predicted = self._predict(x)
+        if predicted is None:
             return None
-        prepared, best, _ = found
+        prepared, best, _ = predicted
         return prepared.names[best]
 
     @property
@@ -236,10 +236,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
             If a value is infinite or too large for single precision.
 
         """
-        found = self._explain(x)
+        contributions = self._explain(x)
         features = self.feature_names
-        parts = zip(self.classes, found.T.tolist(), strict=True)
-        return {label: dict(zip(features, added, strict=True)) for label, added in parts}
+        by_class = zip(self.classes, contributions.T.tolist(), strict=True)
+        return {label: dict(zip(features, added, strict=True)) for label, added in by_class}
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         labels = enumerate(self.classes)

@@ -220,8 +220,8 @@ class MondrianForestRegressor(
     def _make_trees(self) -> TargetTrees:
         partitions, is_mean = self._partitions(self.n_estimators), self.posterior == "mean"
         variance = None if self.prior_variance is None else 2.0 * self.prior_variance
-        given = variance, self.prior_rate, self.noise_variance, self.tails == "learned"
-        return TargetTrees(partitions, is_mean, self.min_samples_split, *given)
+        arguments = variance, self.prior_rate, self.noise_variance, self.tails == "learned"
+        return TargetTrees(partitions, is_mean, self.min_samples_split, *arguments)
 
     @property
     @model.locked
@@ -245,12 +245,12 @@ class MondrianForestRegressor(
             return {}
         return self._trees.tail_weights
 
-    def _horizons(self, more: int) -> list[float] | None:
+    def _horizons(self, n_new: int) -> list[float] | None:
         if not callable(self.lifetime):
             return None
         trees, n = self._trees, self.n_samples
         last = 0.0 if trees is None or n == 0 else trees.horizon
-        return lifetimes_after(self.lifetime, n, more, last)
+        return lifetimes_after(self.lifetime, n, n_new, last)
 
     # One sample.
 

@@ -32,9 +32,9 @@ LARGEST_WIDTH = 1 << 25
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
 # Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
-FADING = 0.001
+LARGEST_WEIGHT_DECAY = 0.001
 # Step size of an exponent, its initial sum of squared gradients, and its bounds.
-STEP = 0.1
+STEP_SIZE = 0.1
 FIRST_SQUARES = 20.0
 LARGEST_EXPONENT = 4.0
 LEAST_EXPONENT = -1.0
@@ -58,7 +58,7 @@ class MixtureRecord(Record):
     squares: Float64s = sized("n_experts")
     # Weight of each expert but the last in the fixed share; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
-    # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
+    # Largest weight of a sample, at least 1; it decays at each sample (LARGEST_WEIGHT_DECAY).
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # For the last sample: the experts' predictions and their logarithms (a row per expert), the
     # pool's prediction, and each expert's probability of the label.
@@ -74,13 +74,13 @@ class MixtureRecord(Record):
 
 @helper
 @ordered_sums
-def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share with experts' densities raised to the power `part`."""
+def share(weights: Float64s, n: int, densities: Float64s, power: float, rate: float) -> None:
+    """Update the weights of a fixed share with experts' densities raised to `power`."""
     total = 0.0
     for e in range(n):
-        weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
+        weights[e] = weights[e] * (densities[e] if power == 1.0 else densities[e] ** power)
         total += weights[e]
-    rate *= part
+    rate *= power
     for e in range(n):
         weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
 
@@ -122,9 +122,9 @@ def learn(experts: MixtureRecord, label: int, weight: float) -> None:
     """Update exponents and shares with the class and weight of the sample, after `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
-    largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
+    largest = max(weight, 1.0, (1.0 - LARGEST_WEIGHT_DECAY) * experts.largest_weight)
     experts.largest_weight = largest
-    part = weight / largest
+    power = weight / largest
     for e in range(n):
         # Let l_k be the logarithms of the probabilities of an expert with exponent a. Then log p_k
         # = a l_k + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect
@@ -133,12 +133,12 @@ def learn(experts: MixtureRecord, label: int, weight: float) -> None:
         gradient = -logs[label]
         for k in range(experts.n_classes):
             gradient += mixed[k] * logs[k]
-        gradient *= part
+        gradient *= power
         squares[e] += gradient * gradient
-        moved = exponents[e] - STEP * gradient / math.sqrt(squares[e])
+        moved = exponents[e] - STEP_SIZE * gradient / math.sqrt(squares[e])
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
         experts.likelihoods[e] = experts.predicted[width * e + label]
-    share(experts.shares, experts.n_shared(), experts.likelihoods, part, SHARE_RATE)
+    share(experts.shares, experts.n_shared(), experts.likelihoods, power, SHARE_RATE)
 
 
 class Mixture(Learned[MixtureRecord]):

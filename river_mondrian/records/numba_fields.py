@@ -81,8 +81,8 @@ def _method(typ: RecordType, name: str) -> Any:
 @functools.cache
 def _entry(typ: RecordType, field: Field) -> Any:
     """Return the type of a kernel that is called by its address in a field."""
-    given, returned = get_args(field.kind)
-    taken = tuple(numba_type(hint) for hint in given)
+    hints, returned = get_args(field.kind)
+    taken = tuple(numba_type(hint) for hint in hints)
     result = numba_type(returned)
     lowered = ("entry", typ.name, field.name)
 
@@ -208,9 +208,9 @@ def _row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         text = f"row of {sig.args[0].row.__name__} out of range"
         numba_types.check(context, builder, wrong, text)
     number = builder.ashr(j, BITS(CHUNK_BITS))
-    place = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
+    pointer = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
     within = builder.mul(builder.and_(j, BITS(CHUNK_MASK)), read("row_bytes"))
-    return builder.add(load_address(builder, place), within)
+    return builder.add(load_address(builder, pointer), within)
 
 
 @lower_builtin(("table", "none"), RecordType)

@@ -186,8 +186,8 @@ def differentiate(learner: DescentWeightsRecord) -> None:
             gradients[k] = weight * (gradients[k] / total - (1.0 if k == target else 0.0))
     else:
         for k in range(n_scores):
-            own = 1.0 if k == target else 0.0
-            gradients[k] = weight * derivative(learner, scores[k], own)
+            expected = 1.0 if k == target else 0.0
+            gradients[k] = weight * derivative(learner, scores[k], expected)
 
 
 @helper
@@ -201,9 +201,9 @@ def compared_loss(learner: DescentWeightsRecord) -> float:
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
-        own = int(target)
+        label = int(target)
         for c in range(learner.n_scores):
-            if c != own and learner.scores[c] >= learner.scores[own]:
+            if c != label and learner.scores[c] >= learner.scores[label]:
                 return 1.0
         return 0.0
     if loss == Loss.HINGE or loss == Loss.LOG:

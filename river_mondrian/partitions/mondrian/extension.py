@@ -18,7 +18,7 @@ from ...compiling.kernels import (
     link_by_name,
 )
 from ...limits import DONE, TOO_LARGE
-from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
+from ...records import Float32s, Float64s, Int64, Record, array_buffer, inline, prefetch
 from . import forgetting, sampling
 from .box_vectors import MOST_PARTS
 from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
@@ -51,8 +51,8 @@ class LaneAt(Record):
     lane: Lane
 
 
-_room_of_lanes = room_of_array(Lane, LANES)
-_room_of_active = room_of_array(LaneAt, LANES)
+_buffer_of_lanes = array_buffer(Lane, LANES)
+_buffer_of_active = array_buffer(LaneAt, LANES)
 
 
 @link_by_name
@@ -122,7 +122,7 @@ def insert_parent(
 @inline_in_source
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     """Copy the box at a reference to the new node, or to the tree's buffer; return the copy."""
-    box = node.box(forest, tree) if node.has_box(forest) else tree.room
+    box = node.box(forest, tree) if node.has_box(forest) else tree.buffer
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
         for i in range(2 * forest.dim_capacity):
@@ -260,7 +260,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     if forest.walks_row == 1:
         tree.walk_values = forest.row.part(tree.first_value, forest.dim_capacity)
     else:
-        tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_room)
+        tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_buffer)
     lane.n_light = 0
 
 
@@ -372,7 +372,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     index. The caller then reserves room and calls again. Otherwise returns DONE.
     """
     layout = layout_of(forest)
-    lanes, active = _room_of_lanes(), _room_of_active()
+    lanes, active = _buffer_of_lanes(), _buffer_of_active()
     for start in range(first, last, n_lanes):
         n_active = 0
         for t in range(start, min(start + n_lanes, last)):
@@ -471,8 +471,8 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 def must_wait(forest: Forest) -> bool:
     """Return whether the next sample needs room for its point, new ranges or a check of widths.
 
-    During the warm-up, ranges are computed again when the number of samples has doubled. Later,
-    widths are checked at `Renewal.next_check`.
+    During the warm-up, ranges are computed again at `Forest.next_fit` samples. Later, widths are
+    checked at `Renewal.next_check`.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
@@ -537,7 +537,7 @@ def end_warm_up(forest: F, next_check: int) -> None:
 @batch_kernel
 def finish(forest: F) -> int:
     """Run the walks of all trees with `extend_trees`. If all walks end, count the samples."""
-    status = extend_trees(forest, 0, forest.n_drawn(), LANES)
+    status = extend_trees(forest, 0, forest.n_with_nodes(), LANES)
     if status == DONE:
         count_walked(forest)
     return status

@@ -107,7 +107,7 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
     """
     tree = forest.trees[t]
     ref = tree.root
-    x = values_of(forest, tree, p, tree.value_room)
+    x = values_of(forest, tree, p, tree.value_buffer)
     while not messages.is_leaf(tree, ref):
         node = tree.nodes.row(ref)
         ref = node.child(side_of(forest, tree, node, x))
@@ -165,7 +165,7 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
     """
     tree = forest.trees[t]
     factor, ref = components.scale_of(forest, tree), tree.root
-    x = values_of(forest, tree, p, tree.value_room)
+    x = values_of(forest, tree, p, tree.value_buffer)
     mean, variance = forest.y_mean, 0.0
     parent, depth = tree.nodes.none(), 0
     path[0].node = parent

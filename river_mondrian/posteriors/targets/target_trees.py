@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...limits import DONE
-from ...partitions.mondrian import tree_memory, trees
+from ...partitions.mondrian import tree_store, trees
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...predictive import PredictiveDistribution
@@ -46,7 +46,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
+        Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     plain_means
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
@@ -79,7 +79,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def __init__(
         self,
-        partitions: tree_memory.Partitions,
+        partitions: tree_store.Partitions,
         plain_means: bool = False,
         min_samples_split: int = 2,
         gamma1: float | None = None,
@@ -327,7 +327,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         weights = np.ones(self.n_inputs)
         if self.directions is not None and self.directions.given is not None:
             weights = np.abs(self.directions.of_tree(0)).sum(axis=0)
-        rest = float(len(self.category_places))
+        rest = float(len(self.category_indices))
         before, after = (
             rest + float((weights * np.minimum(sides * factors, MOST_WIDTHS)).sum())
             for factors in (one[1, : self.n_inputs], other[1, : self.n_inputs])
