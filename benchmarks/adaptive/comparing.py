@@ -222,7 +222,7 @@ def _compare(
         "splits."
     )
     for what, rows in tables.items():
-        report.note(f"## {what}")
+        report.heading(what)
         report.table(["stream", "n", *seeds], rows)
         if what == "scores" and errors:
             largest = (
@@ -290,7 +290,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
         "learn, relative to 10 trees. Streams marked * were not used to select other settings."
     )
     for what, table in rows.items():
-        report.note(f"## {what}")
+        report.heading(what)
         report.table(["stream", "n", *(f"{number} trees" for number in numbers)], table)
 
 

@@ -70,7 +70,7 @@ def report_all(results: Results, report: Report) -> None:
     if failures:
         report.note(f"Runs that ended with an error: {'; '.join(failures)}.")
     for what, title in (("mae", "Mean absolute error"), ("rmse", "Root mean squared error")):
-        report.note(f"## {title}")
+        report.heading(title)
         rows = []
         for stream in results:
             cells = [_number(mean_of(results, stream, m, what)) for m in models]
@@ -81,7 +81,7 @@ def report_all(results: Results, report: Report) -> None:
         report.table(["stream", "n", *models, *constants], rows)
         if ADAPTIVE in models:
             _report_best(results, report, what)
-    report.note("## Comparison with the study's prototype")
+    report.heading("Comparison with the study's prototype")
     _report_study(results, report)
     _report_laws(results, report)
     report.note(
@@ -152,14 +152,14 @@ def _report_laws(results: Results, report: Report) -> None:
     with_law = [m for m in _models(results) if m in WITH_LAW]
     for what, title in (("log", "Mean log likelihood"), ("crps", "CRPS")):
         of = f" of every {CRPS_EVERY}th sample" if what == "crps" else ""
-        report.note(f"## {title}{of}, after the first tenth")
+        report.heading(f"{title}{of}, after the first tenth")
         rows = []
         for stream in results:
             cells = [_number(mean_of(results, stream, m, what)) for m in with_law]
             rows.append([_named(stream), *cells])
         report.table(["stream", *with_law], rows)
     for model in with_law:
-        report.note(f"## Coverage of {model} at {LEVELS_SHOWN}, after the first tenth")
+        report.heading(f"Coverage of {model} at {LEVELS_SHOWN}, after the first tenth")
         rows, near, local = [], 0, 0
         for stream in results:
             runs = [r["coverage"] for r in results[stream].get(model, []) if "coverage" in r]

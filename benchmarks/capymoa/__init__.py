@@ -124,7 +124,7 @@ def _compare(
         f"The adaptive forest is at least as accurate as CapyMOA's best learner on {ahead} of "
         f"{len(streams)} streams."
     )
-    report.note("## Microseconds of processor time per sample, all threads")
+    report.heading("Microseconds of processor time per sample, all threads")
     report.table(headers, times)
 
 

@@ -128,12 +128,12 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
                 found[peer] = _run(make, predict, samples)
             except ArithmeticError as error:
                 failed.append(f"{peer} fails: {error}.")
-        report.note(f"## {name}, {len(samples)} samples, {len(samples[0][0])} features")
+        report.heading(f"{name}, {len(samples)} samples, {len(samples[0][0])} features")
         _report_stream(found, report)
         if failed:
             report.note(" ".join(failed))
         runs[name] = found
-    report.note("## Targets")
+    report.heading("Targets")
     _report_errors(runs, report)
     _report_distributions(runs, report)
 

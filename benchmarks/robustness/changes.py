@@ -154,7 +154,7 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
                 losses = _peer(change, name, regression, n)
                 cell = "fails" if losses is None else scored(losses[n // 2 :].mean(), regression)
                 rows.append([change, name, cell, *[""] * 4])
-        report.note("## Regressors" if regression else "## Classifiers")
+        report.heading("Regressors" if regression else "Classifiers")
         headers = ["change", "model", "learned", "given", "restarted", "excess", "last quarter"]
         report.table(headers, rows)
         _plot(report, curves, regression)
