@@ -10,6 +10,7 @@ from . import (
     adaptive,
     adaptive_regressor,
     anomaly,
+    batches,
     calibration,
     capymoa,
     categories,
@@ -26,6 +27,7 @@ from . import (
     robustness,
     stit,
     sweep,
+    text,
     versions,
 )
 from .data import DataFolder
@@ -36,6 +38,7 @@ MODULES = (
     adaptive,
     adaptive_regressor,
     anomaly,
+    batches,
     capymoa,
     calibration,
     categories,
@@ -52,6 +55,7 @@ MODULES = (
     robustness,
     stit,
     sweep,
+    text,
     versions,
 )
 

@@ -52,7 +52,9 @@ class Report:
     The other sections of the page are kept.
     """
 
-    def __init__(self, suite: Suite, part: str, sets: Sequence[str], out: Path, quick: bool) -> None:
+    def __init__(
+        self, suite: Suite, part: str, sets: Sequence[str], out: Path, quick: bool
+    ) -> None:
         self.suite = suite
         self.part = part
         options = ["--sets", *sets] if sets else []

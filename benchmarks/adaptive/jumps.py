@@ -14,7 +14,8 @@ from river_mondrian import AdaptiveMondrianForestClassifier
 
 from ..data import DataFolder, Stream
 from ..report import Report, progress
-from .comparing import FLOOR, N_TREES
+from ..scores import FLOOR
+from .comparing import N_TREES
 
 # Number of samples between two changes, and number of samples after a change with a separate score.
 EVERY = 2000

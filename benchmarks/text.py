@@ -1,4 +1,7 @@
-"""Accuracy and time of one pass over text of many classes, compared with other libraries."""
+"""Accuracy, time and memory on text, compared with other libraries.
+
+Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import linear_model, optim, preprocessing
+from river import linear_model, naive_bayes, optim, preprocessing
 from scipy import sparse
 
-from river_mondrian import IsolationFeatures, OGDClassifier
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    IsolationFeatures,
+    MondrianForestClassifier,
+    OGDClassifier,
+)
 
-from ..data import Array, DataFolder
-from ..report import Report, progress
+from .data import Array, DataFolder, Stream
+from .report import Report, progress
+from .scores import class_scores
 
 SEED = 1
 # Number of samples that are learned before the timed run, to compile all kernels.
@@ -177,7 +186,7 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
     return rows
 
 
-def text(data: DataFolder, report: Report, quick: bool) -> None:
+def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare accuracy and time on text of few and of many classes."""
     rows: list[list[Any]] = []
     sizes = []
@@ -192,7 +201,7 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
             found = TextSet(*(Part(part.X[:1500], part.y[:1500]) for part in found))
         makes = OURS | (RIVERS if n_classes <= MOST_CLASSES_OF_RIVERS else {})
         for model, make in makes.items():
-            progress(f"text: {name}, {model}")
+            progress(f"classes: {name}, {model}")
             rows.append([name, model, *_stream_row(make, found)])
         rows.extend([name, *row] for row in _batch_rows(found))
     if not rows:
@@ -213,3 +222,82 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(
         ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows
     )
+
+
+def _bags(data: DataFolder, n_words: int, n: int) -> Stream | None:
+    """Return the first Reuters texts as mappings of the most frequent words to numbers."""
+    arrays = data.load("reuters_acq")
+    if arrays is None:
+        return None
+    X, y = _read(arrays).train
+    frequencies = np.asarray((X > 0).sum(axis=0)).ravel()
+    X = X[:, np.sort(np.argsort(-frequencies, kind="stable")[:n_words])].tocsr()
+    return list(zip(_mappings(X[:n]), y[:n].tolist(), strict=True))
+
+
+def forests(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare forests on bags of 2,000 words with River's naive Bayes."""
+    samples = _bags(data, 2000, 1000 if quick else 7770)
+    if samples is None:
+        return
+    present = np.mean([len(x) for x, _ in samples])
+    share = np.mean([y for _, y in samples])
+    report.note(
+        "Accuracy, time and memory on bags of words, compared with naive Bayes. The "
+        f"{len(samples)} texts are from reuters_acq. A text has on average {present:.0f} of the "
+        f"2,000 most frequent words. The share of the second class is {share:.3f}. An absent word "
+        "counts as 0; for the model with `unknown` in its name, it is a missing value."
+    )
+    rows = []
+    for name, make in {
+        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
+        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
+        "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
+        "multinomial naive Bayes": naive_bayes.MultinomialNB,
+        "complement naive Bayes": naive_bayes.ComplementNB,
+        "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
+    }.items():
+        progress(f"forests: {name}")
+        model, began = make(), time.process_time()
+        accuracy, loss, _ = class_scores(model, samples)
+        cost = 1e3 * (time.process_time() - began) / len(samples)
+        size = model._raw_memory_usage / 2**20
+        rows.append([name, f"{accuracy:.4f}", f"{loss:.4f}", f"{cost:.2f}", f"{size:.1f}"])
+    report.table(["model", "accuracy", "log loss", "ms per text", "MiB"], rows)
+
+
+def words(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure time and memory of forests on bags of up to 10,000 words."""
+    rows, n = [], 100 if quick else 400
+    for n_words in (100, 1000, 10_000):
+        rng = np.random.default_rng(1)
+        for name, make in (
+            ("exact", MondrianForestClassifier),
+            ("adaptive", AdaptiveMondrianForestClassifier),
+        ):
+            progress(f"words: {n_words}, {name}")
+            model = make(n_estimators=10, missing="zero", seed=1)
+            model.learn_one({f"w{i}": 1.0 for i in range(n_words)}, 0)
+            seconds = np.zeros(2)
+            for _ in range(n):
+                places = rng.choice(n_words, 50, replace=False).tolist()
+                x, y = {f"w{i}": 1.0 for i in places}, min(places) % 2
+                start = time.process_time()
+                model.predict_proba_one(x)
+                between = time.process_time()
+                model.learn_one(x, y)
+                seconds += between - start, time.process_time() - between
+            times = [f"{1e3 * one / n:.2f}" for one in seconds]
+            rows.append([f"{n_words:,}", name, *times, f"{model._raw_memory_usage / 2**20:.0f}"])
+    report.note(
+        "Processor time and memory on bags that have 50 of up to 10,000 words. The forests have 10 "
+        "trees. Times are means over all samples after the first sample."
+    )
+    report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
+
+
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "forests": forests,
+    "words": words,
+    "classes": classes,
+}
