@@ -21,9 +21,7 @@ LEAST_LOG = -700.0
 CRPS_EVERY = 10
 
 
-def run(
-    model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any]
-) -> Iterator[str]:
+def run(model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any]) -> Iterator[str]:
     """Predict each sample, learn it after `delay` other samples, and write the scores.
 
     The first prediction is 0. Yields after each block of samples. Scores of distributions exclude

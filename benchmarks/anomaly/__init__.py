@@ -7,11 +7,8 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from . import alarms
-from .adbench import adbench
-from .cost import cost
-from .cuts import cuts
-from .memory import memory
-from .ranking import ranking
+from .costs import cost, cuts, memory
+from .ranking import adbench, ranking
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "ranking": ranking,

@@ -20,8 +20,8 @@ import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 
-from ..adaptive.comparing import CHOSEN_ON
-from ..adaptive.comparing import load as load_classes
+from ..adaptive.streams import CHOSEN_ON
+from ..adaptive.streams import load as load_classes
 from ..adaptive_regressor.streams import STUDIED
 from ..adaptive_regressor.streams import load as load_targets
 from ..data import Array, DataFolder, Stream

@@ -13,7 +13,7 @@ from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 
 from ..data import DataFolder
 from ..report import Report, progress
-from .runs import blocks_of, local_ray, same_trees
+from .sharding import blocks_of, local_ray, same_trees
 
 N_SAMPLES, QUICK_SAMPLES = 100_000, 6_000
 KILLS, QUICK_KILLS = 200, 2
