@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from river_mondrian import MondrianFeatures, MondrianForestClassifier, MondrianForestRegressor
 
@@ -25,15 +24,6 @@ from .timing import median, repeated, test_then_learn
 
 ROOT_HALF = math.sqrt(0.5)
 THREE = [{"a": 1.0}, {"b": 1.0}, {"a": ROOT_HALF, "b": ROOT_HALF}]
-LIFETIMES: dict[str, Any] = {
-    "1.5": 1.5,
-    "gamma(2, rate 1.25)": stats.gamma(2.0, scale=0.8),
-    "uniform(0.5, 2.5)": stats.uniform(0.5, 2.0),
-}
-# Number of random directions whose kernel is nearly isotropic.
-MANY = 400
-LEVEL = 0.01
-
 # The paper's lifetimes are divided by the number of directions.
 FIGURE3_LIFETIME = 9.0 / len(THREE)
 
@@ -50,64 +40,6 @@ def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
     """Return directions with normal coefficients, weighted as for the isotropic kernel."""
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
-
-
-def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare frequencies of a common cell with Equations 9 and 10 of O'Reilly and Tran (2022)."""
-    dims, seeds, n = ((2,), 2, 1000) if quick else ((2, 5, 10), 8, 4000)
-    table, total = [], 0
-    for d, (name, lifetime) in itertools.product(dims, LIFETIMES.items()):
-        kinds: dict[str, Any] = {
-            "axes": None,
-            "given": _gaussian_directions(d + 2, d, d),
-            f"isotropic ({MANY})": MANY,
-        }
-        for kind, directions in kinds.items():
-            progress(f"d = {d}, {name}, {kind}")
-            scores = []
-            for seed in range(2 if directions == MANY else seeds):
-                x, y = np.random.default_rng(seed).random((2, d)) / math.sqrt(d)
-                # Different seeds make the rows of the table independent.
-                features = MondrianFeatures(n, lifetime, directions, seed=100 * len(table) + seed)
-                features.learn_one(_mapping(x))
-                features.learn_one(_mapping(y))
-                expected = features.limit_kernel(_mapping(x), _mapping(y))
-                shared = features.kernel(_mapping(x), _mapping(y))
-                scores.append((shared - expected) / math.sqrt(expected * (1.0 - expected) / n))
-            total += len(scores)
-            largest = max(scores, key=abs)
-            row = [d, name, kind, len(scores), f"{expected:.4f}", f"{shared:.4f}"]
-            table.append([*row, f"{largest:.2f}"])
-    bound = float(stats.norm.isf(LEVEL / 2.0 / total))
-    report.note(
-        "Frequency of a common cell, compared with Equations 9 and 10 of O'Reilly and Tran "
-        "(2022). The column `found` has the frequency with which two random points share a cell "
-        f"in {n} partitions, for the last seed. The column `kernel` has the limit kernel. The "
-        "column `largest z` has the largest standardized difference over the seeds. At "
-        f"significance level {LEVEL}, the bound for all {total} values of z is {bound:.2f}."
-    )
-    report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
-
-
-def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare directions of first cuts with Example 2.1 of O'Reilly and Tran (2022)."""
-    n, seeds = (2000, 2) if quick else (10_000, 5)
-    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
-    weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
-    table = [["expected", *(f"{w:.4f}" for w in weights), ""]]
-    for seed in range(seeds):
-        features = MondrianFeatures(n, 50.0, THREE, seed)
-        features.learn_many(pd.DataFrame(corners, columns=["a", "b"]))
-        dims = [features.nodes(t)[0].dim for t in range(n)]
-        counts = np.bincount(dims, minlength=3)
-        p = float(stats.chisquare(counts, n * weights).pvalue)
-        table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
-    report.note(
-        "Direction of the first cut, compared with Example 2.1 of O'Reilly and Tran (2022). The "
-        f"table has the frequency of each direction in {n} STIT processes of the unit square with "
-        "the three directions of this example."
-    )
-    report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
@@ -299,8 +231,6 @@ def _error(model: Any, samples: Any, real: bool) -> float:
 PARTS = {
     "figure1": figure1,
     "figure3": figure3,
-    "same_cell": same_cell,
-    "first_cut": first_cut,
     "convergence": convergence,
     "forests": forests,
 }

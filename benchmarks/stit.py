@@ -8,7 +8,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from . import oblique
 from .data import Array, DataFolder
 from .report import Report, progress, pyplot
 
-LEVEL = 0.01
 # Sets whose values rarely repeat, and the number of first columns that are used.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 # Weight of the Gaussian that keeps densities from being 0.
@@ -92,36 +90,6 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1].legend(fontsize=8)
     report.figure(figure, "")
     plt.close(figure)
-
-
-def exact(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the mean over trees with the closed form (Theorem 5.1 of O'Reilly and Tran 2022)."""
-    trees, seeds, queries = (500, 2, 20) if quick else (4000, 5, 40)
-    rows = []
-    for d in (1, 2, 3):
-        z = []
-        for seed in range(seeds):
-            progress(f"exact, d = {d}, seed {seed}")
-            rng = np.random.default_rng(seed)
-            X = rng.normal(size=(200, d)) + 3.0 * (rng.random((200, 1)) < 0.3)
-            forest = _learned(X, n_estimators=trees, lifetime=1.0, seed=seed)
-            for query in rng.normal(size=(queries, d)) * 1.5:
-                forest.density_one(dict(zip(forest.feature_names, query.tolist(), strict=True)))
-                estimates = forest._trees.estimates.words
-                found = estimates["count"] * np.exp(-estimates["log_volume"]) / len(X)
-                error = found.std() / math.sqrt(trees)
-                z.append((found.mean() - exact_density(X, query, 1.0)) / error)
-        limit = stats.norm.isf(LEVEL / 2.0 / len(z))
-        worst = float(np.abs(z).max())
-        rows.append([d, len(z), f"{np.mean(z):.2f}", f"{np.std(z):.2f}", f"{worst:.2f}"])
-        rows[-1].append(f"{limit:.2f}")
-    report.note(
-        "Densities of the forest, compared with the closed form (Theorem 5.1 of O'Reilly and Tran "
-        f"2022). The forest has 200 samples of two Gaussians, lifetime 1 and {trees:,} trees. The "
-        f"table has z-scores of the forest's density at {queries} points for each of {seeds} "
-        "seeds. Points of one seed share their trees."
-    )
-    report.table(["d", "points", "mean z", "deviation", "largest |z|", "bound at .01"], rows)
 
 
 def _sample_known(rng: np.random.Generator, n: int, d: int) -> Array:
@@ -230,7 +198,6 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
 
 PARTS = oblique.PARTS | {
     "figure2": figure2,
-    "exact": exact,
     "consistency": consistency,
     "likelihood": likelihood,
 }

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .keys import keys
-from .kills import kills
 from .service import service
 from .sharding import sharding
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], bool | None]] = {
     "sharding": sharding,
-    "kills": kills,
     "keys": keys,
     "service": service,
 }

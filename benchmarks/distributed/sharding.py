@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from river_mondrian import MondrianForestClassifier, save
-from river_mondrian.files.store import read
+from river_mondrian import MondrianForestClassifier
 
 from ..adaptive.streams import load
 from ..data import DataFolder
@@ -48,18 +45,6 @@ def blocks_of(X: Any, y: Any, size: int) -> list[Block]:
         (frame.iloc[i : i + size].reset_index(drop=True), labels[i : i + size])
         for i in range(0, len(frame), size)
     ]
-
-
-def same_trees(one: Any, other: Any) -> bool:
-    """Return whether two models have equal files, except for the distribution of targets."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for model in (one, other):
-            save(model, Path(folder) / "model")
-            arrays, _ = read(Path(folder) / "model")
-            arrays.pop("model/_trees/tails", None)
-            found.append({name: array.tobytes() for name, array in arrays.items()})
-    return found[0] == found[1]
 
 
 def _begun(start: Block, n_jobs: int = 1) -> Any:
