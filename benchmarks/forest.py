@@ -24,7 +24,7 @@ from river import stats as river_stats
 from river_mondrian import MondrianForestClassifier
 
 from .data import Array, DataFolder, Stream, min_max, pair, stream
-from .report import Report, progress, pyplot
+from .report import Report, progress
 from .scores import class_scores
 from .timing import BLOCK, TURN, WARM_START, median, no_gc, ratio, repeated, test_then_learn
 
@@ -321,26 +321,20 @@ def _batch_curve(
 
 
 def _draw_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
-    plt = pyplot()
-    if plt is None:
-        return
-    figure, axes = plt.subplots(
-        2, len(curves), figsize=(3.5 * len(curves), 7), squeeze=False, sharey="col"
-    )
-    for column, (name, peers) in enumerate(curves.items()):
-        for peer, runs in peers.items():
-            middle = runs.mean(axis=0)
-            axes[0, column].plot(FRACTIONS, middle[:, 0], marker=".", label=peer)
-            axes[1, column].plot(middle[:, 1], middle[:, 0], marker=".", label=peer)
-        axes[0, column].set(
-            title=name.replace(", paper", ",\npaper"), xlabel="fraction of training data"
-        )
-        axes[1, column].set(xlabel="training time, s", xscale="log")
-    for row in axes:
-        row[0].set_ylabel("test accuracy")
-    axes[0, 0].legend(fontsize="small")
-    report.figure(figure, "")
-    plt.close(figure)
+    size = 3.5 * len(curves), 7
+    with report.drawing(2, len(curves), size, squeeze=False, sharey="col") as axes:
+        for column, (name, peers) in enumerate(curves.items()):
+            for peer, runs in peers.items():
+                middle = runs.mean(axis=0)
+                axes[0, column].plot(FRACTIONS, middle[:, 0], marker=".", label=peer)
+                axes[1, column].plot(middle[:, 1], middle[:, 0], marker=".", label=peer)
+            axes[0, column].set(
+                title=name.replace(", paper", ",\npaper"), xlabel="fraction of training data"
+            )
+            axes[1, column].set(xlabel="training time, s", xscale="log")
+        for row in axes:
+            row[0].set_ylabel("test accuracy")
+        axes[0, 0].legend(fontsize="small")
 
 
 def table1(data: DataFolder, report: Report, quick: bool) -> None:

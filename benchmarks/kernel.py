@@ -25,7 +25,7 @@ from river_mondrian import (
 )
 
 from .data import DataFolder, Stream, min_max, stream
-from .report import Report, progress, pyplot
+from .report import Report, progress
 from .timing import BLOCK, median, no_gc, ratio, repeated
 
 LIFETIME = 10.0
@@ -72,17 +72,12 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     slopes = [np.polyfit(logs, np.log(np.median(errors[n], axis=1)), 1)[0] for n in MAPS]
     rows.append(["slope", *(f"{slope:.2f}" for slope in slopes)])
     report.table(["M", *MAPS], rows)
-    plt = pyplot()
-    if plt is None:
-        return
-    figure, axis = plt.subplots(figsize=(6, 4))
-    for name, found in errors.items():
-        axis.plot(sizes, np.median(found, axis=1), "o-", label=name)
-        axis.fill_between(sizes, found.min(axis=1), found.max(axis=1), alpha=0.2)
-    axis.set(xscale="log", yscale="log", xlabel="M", ylabel="largest absolute error")
-    axis.legend()
-    report.figure(figure, "")
-    plt.close(figure)
+    with report.drawing() as axis:
+        for name, found in errors.items():
+            axis.plot(sizes, np.median(found, axis=1), "o-", label=name)
+            axis.fill_between(sizes, found.min(axis=1), found.max(axis=1), alpha=0.2)
+        axis.set(xscale="log", yscale="log", xlabel="M", ylabel="largest absolute error")
+        axis.legend()
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:

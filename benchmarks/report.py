@@ -7,7 +7,8 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,23 +120,24 @@ class Report:
         lines = [f"| {' | '.join(row)} |" for row in (padded[0], rule, *padded[1:])]
         self._add("\n".join(lines) + "\n")
 
-    def figure(self, figure: Any, name: str) -> None:
-        """Save a matplotlib figure as OUT/SUITE_PART_NAME.png."""
+    @contextmanager
+    def drawing(
+        self, rows: int = 1, columns: int = 1, size: tuple[float, float] = (6, 4), **options: Any
+    ) -> Iterator[Any]:
+        """Return axes, an array if there are several; save them as OUT/SUITE_PART.png at the end.
+
+        The option `name` is added to the file's name; other options are for `pyplot.subplots`.
+        """
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+
+        name = options.pop("name", "")
+        figure, axes = plt.subplots(rows, columns, figsize=size, **options)
+        yield axes
         self.out.mkdir(parents=True, exist_ok=True)
-        names = filter(None, (self.suite.name, self.part, name))
-        path = self.out / f"{'_'.join(names)}.png"
+        path = self.out / f"{'_'.join(filter(None, (self.suite.name, self.part, name)))}.png"
         figure.savefig(path, dpi=120, bbox_inches="tight")
+        plt.close(figure)
         self._add(f"![{path.stem}]({path.name})\n")
-
-
-def pyplot() -> Any:
-    """Return matplotlib.pyplot with the Agg backend, or None if matplotlib is not installed."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: matplotlib is not installed", flush=True)
-        return None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt

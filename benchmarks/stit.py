@@ -20,7 +20,7 @@ from river_mondrian import DensityForest, exact_density
 
 from . import oblique
 from .data import Array, DataFolder
-from .report import Report, progress, pyplot
+from .report import Report, progress
 
 # Sets whose values rarely repeat, and the number of first columns that are used.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
@@ -74,22 +74,17 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
         "samples."
     )
     report.table(["n", "estimate", "L1 error on [-4, 4]", "largest on [-1, 1]"], rows)
-    plt = pyplot()
-    if plt is None:
-        return
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
     colors = {"infinite forest": "C0", "Laplace kernel": "C4", "forest": "C9", "laplace": "C6"}
-    for axis, (n, found) in zip(axes, curves.items(), strict=True):
-        axis.fill_between(grid[:, 0], truth, color="0.85", label="standard Gaussian")
-        for name, color in colors.items():
-            style = {"lw": 0.8} if name in ("forest", "laplace") else {"lw": 1.8}
-            label = f"{name}, {trees} trees" if "lw" in style and style["lw"] < 1 else name
-            axis.plot(grid[:, 0], found[name], color=color, label=label, **style)
-        axis.plot(samples[n][:, 0], np.zeros(n), "r|", ms=8)
-        axis.set(title=f"n = {n:,}", xlim=(-4, 4), ylim=(-0.02, 0.75))
-    axes[1].legend(fontsize=8)
-    report.figure(figure, "")
-    plt.close(figure)
+    with report.drawing(1, 2, (11, 4), sharey=True) as axes:
+        for axis, (n, found) in zip(axes, curves.items(), strict=True):
+            axis.fill_between(grid[:, 0], truth, color="0.85", label="standard Gaussian")
+            for name, color in colors.items():
+                style = {"lw": 0.8} if name in ("forest", "laplace") else {"lw": 1.8}
+                label = f"{name}, {trees} trees" if "lw" in style and style["lw"] < 1 else name
+                axis.plot(grid[:, 0], found[name], color=color, label=label, **style)
+            axis.plot(samples[n][:, 0], np.zeros(n), "r|", ms=8)
+            axis.set(title=f"n = {n:,}", xlim=(-4, 4), ylim=(-0.02, 0.75))
+        axes[1].legend(fontsize=8)
 
 
 def _sample_known(rng: np.random.Generator, n: int, d: int) -> Array:

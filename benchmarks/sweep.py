@@ -26,7 +26,7 @@ from river_mondrian import (
 from river_mondrian.learners.lifetimes.path import LifetimePath
 
 from .data import Array, DataFolder
-from .report import Report, progress, pyplot
+from .report import Report, progress
 
 DELTA2 = 1e-4
 LIFETIME = 1e-6  # Lifetime of Figure 6, for raw features.
@@ -209,16 +209,13 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             for i, M in enumerate(grid)
         ],
     )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         for kind, found in errors.items():
             axes.plot(grid, [statistics.median(e) for e in found], "o-", label=kind)
             axes.fill_between(grid, [min(e) for e in found], [max(e) for e in found], alpha=0.2)
         axes.axhline(exact, color="k", ls="--", label="exact Laplace kernel")
         axes.set(xscale="log", xlabel="M", ylabel="relative test error, %", ylim=(0, 20))
         axes.legend()
-        report.figure(figure, "")
 
 
 def figure7(data: DataFolder, report: Report, quick: bool) -> None:
@@ -273,12 +270,10 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
     )
-    plt = pyplot()
-    if plt is not None and drawn is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    assert drawn is not None
+    with report.drawing() as axes:
         drawn.plot(axes)
         axes.axvline(truth, color="k", ls="--")
-        report.figure(figure, "")
 
 
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
@@ -378,14 +373,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
             for kind, (times, errors) in curves.items()
         ],
     )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         for kind, (times, errors) in curves.items():
             axes.plot(times, np.minimum.accumulate(errors), label=kind)
         axes.set(xscale="log", xlabel="seconds", ylabel="smallest validation error so far, %")
         axes.legend()
-        report.figure(figure, "")
 
 
 def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
@@ -425,14 +417,11 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
             for x, i in zip(lifetimes, places, strict=True)
         ],
     )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         for name, values in errors.items():
             axes.plot(path.lifetimes[1:], values[1:], label=name)
         axes.set(xscale="log", xlabel="lifetime", ylabel="relative test error, %", ylim=(0, 30))
         axes.legend()
-        report.figure(figure, "")
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
@@ -457,9 +446,7 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         "kernel's predictions were means."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         reach = float(np.quantile(np.abs(terms["forest"]), 0.95))
         for name, weights in terms.items():
             axes.hist(
@@ -467,7 +454,6 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
             )
         axes.set(xlabel="weight (kernel: summed, forest: averaged)", ylabel="density of cells")
         axes.legend()
-        report.figure(figure, "")
 
 
 PARTS: dict[str, Callable[..., None]] = {

@@ -12,7 +12,7 @@ from river import optim
 from scipy import sparse
 
 from ..data import Array, DataFolder
-from ..report import Report, progress, pyplot
+from ..report import Report, progress
 from .models import (
     FOLDS,
     IK_A,
@@ -49,23 +49,20 @@ ALL_CLASSES = {"covtype": 4096, "letter": 1024, "satimage": 256, "dna": 64, "mni
 
 def _draw(report: Report, curves: dict[tuple[str, str], tuple[Any, ...]], what: str) -> None:
     """Draw accuracies and seconds of each model against the first curve, a column for each set."""
-    plt = pyplot()
-    if plt is None or not curves:
+    if not curves:
         return
     sets = list(dict.fromkeys(name for name, _ in curves))
-    figure, axes = plt.subplots(2, len(sets), figsize=(5 * len(sets), 7), squeeze=False)
-    for (name, peer), (places, *values) in curves.items():
-        for axis, found in zip(axes[:, sets.index(name)], values, strict=True):
-            axis.plot(places, found, label=peer)
-    for column, name in zip(axes.T, sets, strict=True):
-        column[0].set(title=name, ylabel="accuracy")
-        column[1].set(yscale="log", xlabel=what, ylabel="seconds")
-        if what != "samples":
-            column[0].set(xscale="log")
-            column[1].set(xscale="log")
-    axes[0, 0].legend()
-    report.figure(figure, "")
-    plt.close(figure)
+    with report.drawing(2, len(sets), (5 * len(sets), 7), squeeze=False) as axes:
+        for (name, peer), (places, *values) in curves.items():
+            for axis, found in zip(axes[:, sets.index(name)], values, strict=True):
+                axis.plot(places, found, label=peer)
+        for column, name in zip(axes.T, sets, strict=True):
+            column[0].set(title=name, ylabel="accuracy")
+            column[1].set(yscale="log", xlabel=what, ylabel="seconds")
+            if what != "samples":
+                column[0].set(xscale="log")
+                column[1].set(xscale="log")
+        axes[0, 0].legend()
 
 
 def online(data: DataFolder, report: Report, quick: bool) -> None:

@@ -17,7 +17,7 @@ from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
 from river_mondrian.partitions.voronoi import cuda
 
 from ..data import DataFolder, stream
-from ..report import Report, progress, pyplot
+from ..report import Report, progress
 from ..timing import median, no_gc, ratio, repeated
 from .models import IK_A, IK_I, METHODS, OGD, RATE, T, built, isolation_map
 from .sets import ROWS, frame_of, gaussian_blobs, two_class_sets
@@ -118,12 +118,6 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
         )
         for i in (0, 4, 9, 14, 19)
     ]
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for name, times in course.items():
-        axes.plot(np.arange(1, 21) * size, times, label=name)
-    axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
-    axes.legend()
     report.note(
         "Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). "
         f"The stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is "
@@ -139,7 +133,11 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
         ),
         rows,
     )
-    report.figure(figure, "")
+    with report.drawing() as axes:
+        for name, times in course.items():
+            axes.plot(np.arange(1, 21) * size, times, label=name)
+        axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
+        axes.legend()
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
