@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import re
@@ -100,6 +101,15 @@ class Report:
     def note(self, text: str) -> None:
         """Add a paragraph to the report."""
         self._add(f"{text}\n")
+
+    def about(self, part: Callable[..., object], **values: Any) -> None:
+        """Add the text of a part: its docstring after the first line.
+
+        Names in braces are replaced by the given values, or by values of the part's module.
+        """
+        _, _, text = inspect.cleandoc(part.__doc__ or "").partition("\n\n")
+        text = text.format_map(vars(sys.modules[part.__module__]) | values)
+        self.note(" ".join(text.split()))
 
     def heading(self, text: str) -> None:
         """Add a heading within the section."""
