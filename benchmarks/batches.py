@@ -77,7 +77,16 @@ def _measure(
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time of batches and of single samples, with one and two threads."""
+    """Measure the time of batches and of single samples, with one and two threads.
+
+    Time of batches and of single samples, in microseconds per row. The first columns have the
+    time to learn rows {WARM_UP} to {n}, one by one, in one batch, and in one batch with two
+    threads. The last columns have the time to predict {n_asked} more rows, one by one, in one
+    batch, and in one batch with two threads. Times of single samples and of learning with one
+    thread are CPU times, and the others are wall-clock times. Times are the fastest of
+    {repeats} runs. Adaptive forests learn in one thread. The target of the regressor is the
+    first feature.
+    """
     n, n_asked, repeats = (1000, 500, 1) if quick else (14_800, 4000, 7)
     table = []
     for name in ("letter", "elec2", "covtype"):
@@ -94,15 +103,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             _measure(make, learns, own[: 2 * WARM_UP], own[:100], 1)  # Compile kernels.
             row = _measure(make, learns, own[:n], own[n:], repeats)
             table.append([name, forest, *row])
-    report.note(
-        "Time of batches and of single samples, in microseconds per row. The first columns have "
-        f"the time to learn rows {WARM_UP} to {n}, one by one, in one batch, and in one batch with "
-        f"two threads. The last columns have the time to predict {n_asked} more rows, one by one, "
-        "in one batch, and in one batch with two threads. Times of single samples and of learning "
-        "with one thread are CPU times, and the others are wall-clock times. Times are the fastest "
-        f"of {repeats} runs. Adaptive forests learn in one thread. The target of the regressor is "
-        "the first feature."
-    )
+    report.about(forests, n=n, n_asked=n_asked, repeats=repeats)
     headers = ["stream", "forest", "learn_one", "learn_many", "two threads"]
     report.table([*headers, "predict_one", "predict_many", "two threads"], table)
 

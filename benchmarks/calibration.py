@@ -194,7 +194,14 @@ def _compare(
     seeds: int,
     what: str,
 ) -> None:
-    """Report the coverage and scores of intervals on streams with a smallest delay."""
+    """Report the coverage and scores of intervals on streams with a smallest delay.
+
+    {what} The first tenth of a stream does not count. The delay is the number of later samples
+    that are predicted before a target is learned. The delay is at most a tenth of the stream. A
+    cell has the coverage of 50, 80 and 95 % intervals in percent. After a slash, a cell has the
+    mean interval scores relative to the predicted distribution, on every {SCORED_EVERY}th
+    sample. The column `{BEFORE}` has the intervals of the predicted distribution.
+    """
     rows: list[list[Any]] = []
     totals: dict[tuple[int, str], list[tuple[list[Judged], Array]]] = {}
     others = delays == (0,) and seeds > 1
@@ -220,14 +227,7 @@ def _compare(
             rows.append([name, len(samples), delay, *cells])
     if not rows:
         return
-    report.note(
-        f"{what} The first tenth of a stream does not count. The delay is the number of later "
-        "samples that are predicted before a target is learned. The delay is at most a tenth of "
-        "the stream. A cell has the coverage of 50, 80 and 95 % intervals in percent. After a "
-        "slash, a cell has the mean interval scores relative to the predicted distribution, on "
-        f"every {SCORED_EVERY}th sample. The column `{BEFORE}` has the intervals of the predicted "
-        "distribution."
-    )
+    report.about(_compare, what=what)
     methods = [method for asked, method in totals if asked == delays[0]]
     report.table(["stream", "n", "delay", *methods], rows)
     rows = []
@@ -293,7 +293,12 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare intervals if targets are 1, 10 or 100 samples late; measure errors."""
+    """Compare intervals if targets are 1, 10 or 100 samples late; measure errors.
+
+    The next table has the mean absolute errors of the adaptive forest within `Calibrated`,
+    relative to the forest alone, by delay, with seed 1. Within `Calibrated` the forest learns
+    each target from the prediction that it made when the sample arrived.
+    """
     what = "Coverage and scores of intervals on at most the first 4,000 samples, with 3 seeds."
     found = list(_streams(data, quick, 4000))
     _compare(report, found, LATE, 1 if quick else 3, what)
@@ -314,11 +319,7 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         logs.append(np.log(ratios))
     means = np.exp(np.mean(logs, axis=0))
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
-    report.note(
-        "The next table has the mean absolute errors of the adaptive forest within `Calibrated`, "
-        "relative to the forest alone, by delay, with seed 1. Within `Calibrated` the forest "
-        "learns each target from the prediction that it made when the sample arrived."
-    )
+    report.about(late)
     report.table(["stream", *map(str, LATE)], rows)
     samples = load(DataFolder(data.folder), "ahead", 400 if quick else None) or []
     delay, linear = SOURCES["ahead"].delay, MODELS[LINEAR]
@@ -385,7 +386,16 @@ def _classes_held(inside: Array, labels: list[Any], first: int, delay: int) -> t
 
 
 def sets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the coverage and the size of sets of classes at 90 % with conformal sets."""
+    """Compare the coverage and the size of sets of classes at 90 % with conformal sets.
+
+    Coverage and size of sets of classes with a level of {COVERAGE:.0%}, predicted from the
+    adaptive forest. A cell has the coverage in percent and the mean size, without the first
+    tenth, as means of {seeds} seeds. The columns `exact` and `by class` are for options of
+    `Calibrated`. Split conformal prediction uses the scores of all earlier samples; the score
+    of a label with probability p is 1 - p. Adaptive conformal inference changes its level after
+    each label, with the step size gamma = {GAMMA}. If a conformal set is empty, the most
+    probable class is added.
+    """
     n_most, seeds, delays = (400, 1, (0, 10)) if quick else (5000, 3, (0, 10, 100))
     rows, means = [], {}
     for name in ("Phishing", "ImageSegments") if quick else (*MADE, *FILES):
@@ -405,15 +415,7 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
                 means.setdefault((asked, method), []).append(found)
             cells = (f"{100 * h:.1f} / {s:.2f}" for h, s in zip(held, size, strict=True))
             rows.append([name, n, delay, *cells])
-    report.note(
-        f"Coverage and size of sets of classes with a level of {COVERAGE:.0%}, predicted from the "
-        "adaptive forest. A cell has the coverage in percent and the mean size, without the first "
-        f"tenth, as means of {seeds} seeds. The columns `exact` and `by class` are for options of "
-        "`Calibrated`. Split conformal prediction uses the scores of all earlier samples; the "
-        "score of a label with probability p is 1 - p. Adaptive conformal inference changes its "
-        f"level after each label, with the step size gamma = {GAMMA}. If a conformal set is empty, "
-        "the most probable class is added."
-    )
+    report.about(sets, seeds=seeds)
     report.table(["stream", "n", "delay", *METHODS], rows)
     totals = []
     for (asked, method), found in means.items():
@@ -441,7 +443,15 @@ COSTLY: dict[str, Callable[[], Any]] = {
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the processor time and memory of `Calibrated`."""
+    """Measure the processor time and memory of `Calibrated`.
+
+    Processor time and memory of `Calibrated`, with ten features. The column `us` has the
+    microseconds to predict and learn a sample without the wrapper, for the first {n} samples of
+    Friedman. The column `+ us` has the additional microseconds if intervals or sets are
+    predicted with the wrapper. The next column also includes predictions of points or
+    probabilities. Times are medians of {repeats} repeats, in which the models take turns. The
+    last column has the memory of a sample that waits for its label.
+    """
     n, repeats = (600, 1) if quick else (3000, 5)
     rows = []
     for name, make in COSTLY.items():
@@ -474,14 +484,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         tracemalloc.stop()
         times = (us[0], us[1] - us[0], us[2] - us[0])
         rows.append([name, *(f"{t:.1f}" for t in times), f"{size:.0f}"])
-    report.note(
-        "Processor time and memory of `Calibrated`, with ten features. The column `us` has the "
-        f"microseconds to predict and learn a sample without the wrapper, for the first {n} "
-        "samples of Friedman. The column `+ us` has the additional microseconds if intervals or "
-        "sets are predicted with the wrapper. The next column also includes predictions of points "
-        f"or probabilities. Times are medians of {repeats} repeats, in which the models take "
-        "turns. The last column has the memory of a sample that waits for its label."
-    )
+    report.about(cost, n=n, repeats=repeats)
     report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
 
 

@@ -226,7 +226,13 @@ PEERS = ("ARF", "SRP", "HT", "HAT")
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and log loss with River's models on streams with categories."""
+    """Compare accuracy and log loss with River's models on streams with categories.
+
+    Progressive accuracy / log loss on streams with categories, at most the first {n} samples of
+    each. Scores are means of 3 seeds, and of one seed for SRP. The models without an encoding
+    in the name get strings. One-hot, ordinal and target are encodings, learned from earlier
+    samples.
+    """
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
     for name in [name for name in STREAMS if not data.sets or name in data.sets]:
@@ -241,12 +247,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             found[model] = float(accuracy), float(loss)
             progress(f"{name}: {model} {accuracy:.3f} / {loss:.3f}")
         rows.append([name, *(f"{a:.3f} / {b:.3f}" for a, b in found.values())])
-    report.note(
-        f"Progressive accuracy / log loss on streams with categories, at most the first {n} "
-        "samples of each. Scores are means of 3 seeds, and of one seed for SRP. The models "
-        "without an encoding in the name get strings. One-hot, ordinal and target are encodings, "
-        "learned from earlier samples."
-    )
+    report.about(classes, n=n)
     report.table(["stream", *MODELS], rows)
 
 
@@ -283,7 +284,13 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare absolute errors with River's models on streams with categories."""
+    """Compare absolute errors with River's models on streams with categories.
+
+    Progressive mean absolute error on streams with categories, on at most the first {PREFIX}
+    samples. Errors are means of 3 seeds. The first three columns have the exact regressor with
+    strings, one-hot and ordinal features. The other columns have River's models, which get
+    strings and predict means in leaves.
+    """
     rows = []
     for name, samples in _targets(data, 1000 if quick else PREFIX).items():
         found = []
@@ -292,12 +299,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             seeds = (1,) if quick else (1, 2, 3)
             found.append(float(np.mean([deviations(make(k), samples) for k in seeds])))
         rows.append([name, *(f"{error:.4g}" for error in found)])
-    report.note(
-        "Progressive mean absolute error on streams with categories, on at most the first "
-        f"{PREFIX} samples. Errors are means of 3 seeds. The first three columns have the exact "
-        "regressor with strings, one-hot and ordinal features. The other columns have River's "
-        "models, which get strings and predict means in leaves."
-    )
+    report.about(targets)
     report.table(["stream", *TARGET_MODELS], rows)
 
 

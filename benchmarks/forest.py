@@ -54,7 +54,18 @@ def frame_of(X: Array) -> pd.DataFrame:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to learn and predict a sample with River's AMFClassifier."""
+    """Compare the time to learn and predict a sample with River's AMFClassifier.
+
+    Processor time to learn and predict a sample, compared with River's AMFClassifier. The first
+    {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} repeats
+    in one process, and the last column has the smallest and the largest ratio. The rows `learn`
+    and `predict` have the times of learn_one and predict_proba_one on the same min-max scaled
+    stream. Blocks of {BLOCK} samples are predicted and then learned. The two forests alternate
+    every {TURN} blocks. The rows `end to end` have the time of progressive_val_score
+    (accuracy), for the Mondrian forest on the raw stream and for MinMaxScaler | AMFClassifier.
+    All times include the rebuilds of the warm-up, except in the rows `learn, later`, which
+    exclude the first {WARM_START} samples.
+    """
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
@@ -78,17 +89,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             us = [1e6 * median(of, peer, call) / count for peer in (OURS, AMF)]
             texts = f"{us[0]:.1f}", f"{us[1]:.0f}", f"{middle:.1f}", f"{least:.1f} - {most:.1f}"
             rows.append((name, call, count, *texts))
-    report.note(
-        "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
-        f"first {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} "
-        "repeats in one process, and the last column has the smallest and the largest ratio. The "
-        "rows `learn` and `predict` have the times of learn_one and predict_proba_one on the same "
-        f"min-max scaled stream. Blocks of {BLOCK} samples are predicted and then learned. The two "
-        f"forests alternate every {TURN} blocks. The rows `end to end` have the time of "
-        "progressive_val_score (accuracy), for the Mondrian forest on the raw stream and for "
-        "MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up, except in "
-        f"the rows `learn, later`, which exclude the first {WARM_START} samples."
-    )
+    report.about(speed, n=n, repeats=repeats)
     headers = ("Mondrian, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", "n", *headers), rows)
 
@@ -132,7 +133,12 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def latency(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the longest learn_one with 100 trees and 16 features."""
+    """Measure the longest learn_one with 100 trees and 16 features.
+
+    Milliseconds of single calls of learn_one, with 100 trees and 16 features: the CPU time of
+    the thread. The stream of one class has uniform features and one label, and then 1,000
+    samples with 25 other labels.
+    """
     MondrianForestClassifier.warmup()
     letter, n = data.load("letter"), 10_000 if quick else 100_000
     rng = np.random.default_rng(1)
@@ -158,16 +164,19 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
             values = (np.median(own), np.quantile(own, 0.999), own.max())
             texts = (f"{value:.{3 - min(k, 1)}f}" for k, value in enumerate(values))
             rows.append((f"{name}, {part}", len(own), *texts))
-    report.note(
-        "Milliseconds of single calls of learn_one, with 100 trees and 16 features: the CPU time "
-        "of the thread. The stream of one class has uniform features and one label, and then 1,000 "
-        "samples with 25 other labels."
-    )
+    report.about(latency)
     report.table(("part", "calls", "median", "99.9 %", "max"), rows)
 
 
 def missing(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy with absent values and accuracy with running means in their place."""
+    """Compare accuracy with absent values and accuracy with running means in their place.
+
+    Accuracy with absent values, compared with running means in their place. In the first {n}
+    samples of letter, each value is absent with the probability in the first column. The other
+    columns have the progressive accuracy and log loss with 10 trees, as mean +- standard
+    deviation over {seeds} seeds. An absent feature is not in the mapping. Running means are
+    from StatImputer with stats.Mean() before the Mondrian forest.
+    """
     letter = data.load("letter")
     if letter is None:
         return
@@ -193,13 +202,7 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
         ]
         gain = (found[0] - found[1])[:, 0].mean()
         rows.append((f"{share:.0%}", *cells[:2], f"{gain:+.4f}", *cells[2:]))
-    report.note(
-        "Accuracy with absent values, compared with running means in their place. In the first "
-        f"{n} samples of letter, each value is absent with the probability in the first column. "
-        "The other columns have the progressive accuracy and log loss with 10 trees, as mean +- "
-        f"standard deviation over {seeds} seeds. An absent feature is not in the mapping. Running "
-        "means are from StatImputer with stats.Mean() before the Mondrian forest."
-    )
+    report.about(missing, n=n, seeds=seeds)
     of_mean = "with running mean"
     report.table(("absent", "accuracy", of_mean, "difference", "log loss", of_mean), rows)
 
@@ -219,7 +222,19 @@ def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array]
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw test accuracy by training rows and time (Figure 3 of Lakshminarayanan et al. 2014)."""
+    """Draw test accuracy by training rows and time (Figure 3 of Lakshminarayanan et al. 2014).
+
+    Test accuracy against the fraction of the training data and against time (Figure 3 of
+    Lakshminarayanan et al. 2014). The forests have 100 trees and one thread, and {n_seeds}
+    seeds. Samples are in the order of their files, and features are scaled by the training
+    range. The Mondrian forest (infinite lifetime, gamma = 10 D for D features) learns
+    minibatches of 1/100 of the data by learn_many. The forests of scikit-learn are trained
+    again on each of the fractions {FRACTIONS}. The time of a fraction is the total until this
+    fraction; the paper trains once per minibatch. The set letter has 15,000 training rows. The
+    set satimage has 4,435 training rows; the paper used 3,104, but the first 40 % of the file
+    lack a class. The set dna has 2,000 training rows; the paper used 1,400. The paper does not
+    say which rows of dna its accuracies are for, so dna has results for both sets of rows.
+    """
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
     batch_forests: dict[str, Callable[[int], Any]] = {
@@ -246,20 +261,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         curves[name] = {peer: np.array(runs) for peer, runs in found.items()}
     if not curves:
         return
-    report.note(
-        "Test accuracy against the fraction of the training data and against time (Figure 3 of "
-        "Lakshminarayanan et al. 2014). The forests have 100 trees and one thread; seeds are "
-        f"{', '.join(map(str, seeds))}. Samples are in the order of their files, and features are "
-        "scaled by the training range. The Mondrian forest (infinite lifetime, gamma = 10 D for D "
-        "features) learns minibatches of 1/100 of the data by learn_many. The forests of "
-        "scikit-learn are trained again on each of the fractions "
-        f"{', '.join(map(str, FRACTIONS))}. The time of a fraction is the total until this "
-        "fraction; the paper trains once per minibatch. The set letter has 15,000 training rows. "
-        "The set satimage has 4,435 training rows; the paper used 3,104, but the first 40 % of "
-        "the file lack a class. The set dna has 2,000 training rows; the paper used 1,400. The "
-        "paper does not say which rows of dna its accuracies are for, so dna has results for both "
-        "sets of rows."
-    )
+    report.about(figure3, n_seeds=len(seeds))
     report.note(
         "The paper also compares ORF-Saffari and dynamic trees. These two methods are not run, "
         "because they have no maintained Python code."
@@ -338,7 +340,12 @@ def _draw_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None:
 
 
 def table1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Report the mean depth of leaves (Table 1 of Lakshminarayanan et al. 2014)."""
+    """Report the mean depth of leaves (Table 1 of Lakshminarayanan et al. 2014).
+
+    Mean depth of the leaves, weighted by their samples (Table 1 of Lakshminarayanan et al.
+    2014). The column `depth` has the mean and the standard deviation over {trees} trees. The
+    first 3,104 rows of satimage are used, which may differ from the paper's rows.
+    """
     expected = {
         "letter": (23.2, 1.8),
         "satimage": (17.4, 1.6),
@@ -366,12 +373,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         depth = f"{found:.1f} +- {statistics.stdev(depths):.1f}"
         rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, f"{mean} +- {deviation}"))
     if rows:
-        report.note(
-            "Mean depth of the leaves, weighted by their samples (Table 1 of Lakshminarayanan et "
-            f"al. 2014). The column `depth` has the mean and the standard deviation over {trees} "
-            "trees. The first 3,104 rows of satimage are used, which may differ from the paper's "
-            "rows."
-        )
+        report.about(table1, trees=trees)
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)
 
 

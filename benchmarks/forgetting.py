@@ -47,7 +47,12 @@ def _binary(n: int) -> Stream:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to learn in a full window with a forest that stores all samples."""
+    """Compare the time to learn in a full window with a forest that stores all samples.
+
+    Time to learn in a full window, compared with a forest that stores all samples. Times are
+    CPU times of learn_one in microseconds, the fastest means of interleaved runs. The last
+    column has the longest call in milliseconds (minimum over runs).
+    """
     n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
     for window in (1024, 5000):
         n = window + 3 * n_timed
@@ -77,17 +82,22 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ratio = own_time / plain
                 figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
                 rows.append((name, kind, n_trees, window, *figures))
-    report.note(
-        "Time to learn in a full window, compared with a forest that stores all samples. Times are "
-        "CPU times of learn_one in microseconds, the fastest means of interleaved runs. The last "
-        "column has the longest call in milliseconds (minimum over runs)."
-    )
+    report.about(speed)
     headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
     report.table(headers, rows)
 
 
 def ridge(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time to learn by ridge regression in a full window, and errors after removals."""
+    """Measure the time to learn by ridge regression in a full window, and errors after removals.
+
+    Time to learn by ridge regression in a full window, compared with a model that has no
+    window. Times are CPU times of learn_one in microseconds, the fastest means of runs in which
+    both models take turns on each sample. The column `longest` has the longest call in
+    milliseconds (minimum over runs). The column `refit` has the time to remove a sample with a
+    large weight, after which the model learns all samples of the window again. The error is the
+    largest difference between a prediction and the prediction of a model refitted to the
+    window, in predicted standard deviations.
+    """
     n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
     maps: dict[str, Any] = {
         "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
@@ -138,15 +148,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
             figures += [f"{refit:.0f}", f"{error:.1e}"]
             rows.append((name, model.n_columns, window, *figures))
-    report.note(
-        "Time to learn by ridge regression in a full window, compared with a model that has no "
-        "window. Times are CPU times of learn_one in microseconds, the fastest means of runs in "
-        "which both models take turns on each sample. The column `longest` has the longest call "
-        "in milliseconds (minimum over runs). The column `refit` has the time to remove a sample "
-        "with a large weight, after which the model learns all samples of the window again. The "
-        "error is the largest difference between a prediction and the prediction of a model "
-        "refitted to the window, in predicted standard deviations."
-    )
+    report.about(ridge)
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")
     headers = ("map", "columns", "window", *times_of, "error")
     report.table(headers, rows)
@@ -196,7 +198,13 @@ def _changing(name: str, seed: int, before: int, after: int) -> Stream:
 
 
 def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy before and after an abrupt drift with River's wrappers."""
+    """Compare accuracy before and after an abrupt drift with River's wrappers.
+
+    Progressive accuracy before and after an abrupt drift at sample {before:,} of {n:,}, for
+    exact forests in River's wrappers. Models have 10 trees unless the name says otherwise.
+    Accuracies are means over {seeds} streams. SEA changes from variant 0 to 3. RBF is RandomRBF
+    with 4 classes, 5 features and 20 centroids, which are drawn again at the drift.
+    """
     before, after, seeds = (500, 1000, 1) if quick else (BEFORE, AFTER, 5)
     rows = []
     for wrapper, make in WRAPPERS.items():
@@ -212,13 +220,7 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
                 found.append((np.mean(right[:before]), np.mean(right[before:])))
             row += [f"{value:.3f}" for value in np.mean(found, axis=0).tolist()]
         rows.append(row)
-    report.note(
-        f"Progressive accuracy before and after an abrupt drift at sample {before:,} of "
-        f"{before + after:,}, for exact forests in River's wrappers. Models have 10 trees unless "
-        f"the name says otherwise. Accuracies are means over {seeds} streams. SEA changes from "
-        "variant 0 to 3. RBF is RandomRBF with 4 classes, 5 features and 20 centroids, which are "
-        "drawn again at the drift."
-    )
+    report.about(wrappers, before=before, n=before + after, seeds=seeds)
     headers = ["wrapper", "SEA before", "SEA after", "RBF before", "RBF after"]
     report.table(headers, rows)
 

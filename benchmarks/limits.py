@@ -81,7 +81,14 @@ def _pixels(X: Array, side: int) -> Array:
 
 
 def width(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory against the number of features, and on long streams."""
+    """Measure time and memory against the number of features, and on long streams.
+
+    Time and memory against the number of features, and on long streams. Pixels are from the
+    middle of MNIST's images, in random order. Times are median processor times of a call in
+    microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for {N_PREDICTED}
+    test samples. The longest call is in milliseconds, without the first {N_FIRST} samples.
+    Bytes are per sample and tree, and MB are for the whole model.
+    """
     rows = []
 
     def add(what: str, model: Any, samples: Stream, name: str = "exact") -> None:
@@ -111,19 +118,20 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     X = rng.standard_normal(((1000 if quick else 5000) + N_PREDICTED, 784))
     samples = stream(X, rng.integers(10, size=len(X)))
     add("normal, 784", MondrianForestClassifier(10, seed=1), samples)
-    report.note(
-        "Time and memory against the number of features, and on long streams. Pixels are from the "
-        "middle of MNIST's images, in random order. Times are median processor times of a call in "
-        f"microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for "
-        f"{N_PREDICTED} test samples. The longest call is in milliseconds, without the first "
-        f"{N_FIRST} samples. Bytes are per sample and tree, and MB are for the whole model."
-    )
+    report.about(width)
     headers = ["features", "samples", "forest", "trees", "learn_one", "predict_one"]
     report.table([*headers, "longest", "bytes", "MB"], rows)
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory against the number of classes."""
+    """Measure time and memory against the number of classes.
+
+    Time and memory against the number of classes. Classes are normal around centres in the unit
+    cube of {d} dimensions, with standard deviation {spread}. The forests have 10 trees. Times
+    are processor times of a call in microseconds: learn_one for the latest {N_TIMED} samples,
+    and predictions for {N_PREDICTED} test samples. The accuracy is on the test samples. Bytes
+    are per sample and tree.
+    """
     n, d, spread = 2000 if quick else 10_000, 16, 0.2
     ours: dict[str, Callable[[], Any]] = {
         "exact": lambda: MondrianForestClassifier(10, seed=1),
@@ -150,13 +158,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 size = f"{model._raw_memory_usage / n_learned / 10:,.0f}"
                 us = (f"{1e6 * one.mean():,.0f}" for one in times)
                 rows.append([n_classes, n_learned, name, *us, f"{np.mean(right):.3f}", size])
-    report.note(
-        "Time and memory against the number of classes. Classes are normal around centres in the "
-        f"unit cube of {d} dimensions, with standard deviation {spread}. The forests have 10 "
-        "trees. Times are processor times of a call in microseconds: learn_one for the latest "
-        f"{N_TIMED} samples, and predictions for {N_PREDICTED} test samples. The accuracy is on "
-        "the test samples. Bytes are per sample and tree."
-    )
+    report.about(classes, d=d, spread=spread)
     headers = ["classes", "samples", "forest", "learn_one", "predict_one", "predict_proba_one"]
     report.table([*headers, "accuracy", "bytes"], rows)
 
@@ -222,7 +224,14 @@ def _starts(name: str, folder: Path) -> tuple[int, list[float]]:
 
 
 def calls(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time to the first predictions: compiled, cached and in a wheel."""
+    """Measure the time to the first predictions: compiled, cached and in a wheel.
+
+    Time to the first predictions of a new process. Each process learns and predicts three
+    samples. Times are processor times in seconds from the start to the last prediction, without
+    the time of `import numba, river.base` ({imports:.2f} s). The kernels are compiled (with an
+    empty cache), loaded from the cache of an earlier process, or loaded from an installed
+    wheel. The column `functions` has the number of separately compiled functions.
+    """
     imports, _ = _probe(IMPORTS)
     rows = []
     quick_names = ("MondrianForestClassifier", "AdaptiveMondrianForestClassifier")
@@ -234,14 +243,7 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
     for name in ("AMFClassifier", "AMFRegressor", "ARFClassifier", "ARFRegressor"):
         progress(f"calls: {name}")
         rows.append([name, "", "", f"{_probe(OF_RIVER, name)[0] - imports:.2f}", ""])
-    report.note(
-        "Time to the first predictions of a new process. Each process learns and predicts three "
-        "samples. Times are processor times in seconds from the start to the last prediction, "
-        f"without the time of `import numba, river.base` ({imports:.2f} s). The kernels are "
-        "compiled (with an empty cache), loaded from the cache of an earlier process, or loaded "
-        "from an installed wheel. The column `functions` has the number of separately compiled "
-        "functions."
-    )
+    report.about(calls, imports=imports)
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)
 
 

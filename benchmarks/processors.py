@@ -151,7 +151,13 @@ def compare(plain: Array, other: Array) -> str:
 
 
 def digests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the results of all estimators between code for several processors."""
+    """Compare the results of all estimators between code for several processors.
+
+    Dependence of results on the processor. Results on {n} samples, in separate processes with
+    the settings in the header, are compared with the results of a process without these
+    settings. The word `same` means equal to the last bit. Otherwise a cell has the largest
+    difference, relative to the value or to the median of all values, whichever is larger.
+    """
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:
 
@@ -165,13 +171,7 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
 
         plain = run("plain", {})
         others = {name: run(name, variables) for name, variables in settings().items()}
-    report.note(
-        f"Dependence of results on the processor. Results on {n} samples, in separate processes "
-        "with the settings in the header, are compared with the results of a process without "
-        "these settings. The word `same` means equal to the last bit. Otherwise a cell has the "
-        "largest difference, relative to the value or to the median of all values, whichever is "
-        "larger."
-    )
+    report.about(digests, n=n)
     report.table(
         ["result", *others],
         [[name, *(compare(plain[name], o[name]) for o in others.values())] for name in plain],

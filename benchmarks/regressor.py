@@ -23,7 +23,7 @@ from .adaptive_regressor.models import LINEAR, MODELS, Model, Prediction, law, p
 from .adaptive_regressor.scores import LEVELS, mean_of, number, run
 from .data import Array, DataFolder, Stream, min_max, min_max_stream, stream, take
 from .report import Report, progress
-from .timing import BLOCK, TURN, WARM_START, in_turns, median, ratio, repeated, test_then_learn
+from .timing import TURN, WARM_START, in_turns, median, ratio, repeated, test_then_learn
 
 MOST = 8192  # Largest number of samples of a stream.
 GAUSSIAN, NORMAL, MEAN = "Mondrian, gaussian", "Mondrian, normal tails", "Mondrian, mean"
@@ -80,18 +80,18 @@ PEERS: dict[str, Model] = {
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare progressive errors, log likelihoods, CRPS and coverage on eight streams."""
-    report.note(
-        "Errors, log likelihoods, CRPS and coverage on eight streams. At most the first "
-        f"{500 if quick else MOST} samples are used, with one seed and 10 trees. Log likelihood, "
-        "CRPS (of every tenth sample) and the coverage of central intervals exclude the first "
-        "tenth. By default the tails and the scale of the Gaussian posterior's variances are "
-        "learned from earlier targets. Models with normal tails assume normal noise instead. Raw "
-        "features are not scaled. By default the Mondrian forest scales features itself, and "
-        "MinMaxScaler scales features for River's models. The linear model gets standardized "
-        "features and targets. Log densities below -700 are raised to -700. Seconds include "
-        "learning and predictions, with a distribution if possible."
-    )
+    """Compare progressive errors, log likelihoods, CRPS and coverage on eight streams.
+
+    Errors, log likelihoods, CRPS and coverage on eight streams. At most the first {most}
+    samples are used, with one seed and 10 trees. Log likelihood, CRPS (of every tenth sample)
+    and the coverage of central intervals exclude the first tenth. By default the tails and the
+    scale of the Gaussian posterior's variances are learned from earlier targets. Models with
+    normal tails assume normal noise instead. Raw features are not scaled. By default the
+    Mondrian forest scales features itself, and MinMaxScaler scales features for River's models.
+    The linear model gets standardized features and targets. Log densities below -700 are raised
+    to -700. Seconds include learning and predictions, with a distribution if possible.
+    """
+    report.about(streams, most=500 if quick else MOST)
     every: dict[str, dict[str, dict[str, Any]]] = {}
     for name, samples in load_streams(data, quick):
         progress(f"streams: {name}")
@@ -167,7 +167,16 @@ def _report_laws(every: dict[str, dict[str, dict[str, Any]]], report: Report) ->
 
 
 def holdout(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare RMSE and negative log density on test data with scikit-learn's models."""
+    """Compare RMSE and negative log density on test data with scikit-learn's models.
+
+    Errors and densities on test data, compared with scikit-learn's models. Half of the rows in
+    random order (at most {half}) are for training, and as many are for testing. Features are
+    scaled by the training range. The forests have {trees} trees, and the Mondrian forest has
+    normal tails. NLPD is the mean negative log predictive density. The forests of scikit-learn
+    predict no density, so two normal densities are derived. One density has the variance over
+    trees plus the mean squared training error of the trees. The other density is fitted to the
+    quantiles of the trees' predictions. Seconds include fitting and predicting.
+    """
     trees, most = (10, 1000) if quick else (100, 20_000)
     rows = []
     for name in ("kin8nm", "california"):
@@ -186,16 +195,7 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append((name, model, f"{rmse:.4g}", f"{density:.3f}", f"{spent:.1f}"))
     if not rows:
         return
-    report.note(
-        "Errors and densities on test data, compared with scikit-learn's models. Half of the rows "
-        f"in random order (at most {most // 2}) are for training, and as many are for testing. "
-        f"Features are scaled by the training range. The forests have {trees} trees, and the "
-        "Mondrian forest has normal tails. NLPD is the mean negative log predictive density. The "
-        "forests of scikit-learn predict no density, so two normal densities are derived. One "
-        "density has the variance over trees plus the mean squared training error of the trees. "
-        "The other density is fitted to the quantiles of the trees' predictions. Seconds include "
-        "fitting and predicting."
-    )
+    report.about(holdout, half=most // 2, trees=trees)
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 
 
@@ -239,7 +239,14 @@ def _held_out(
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to learn and predict a sample with AMFRegressor; measure memory."""
+    """Compare the time to learn and predict a sample with AMFRegressor; measure memory.
+
+    Processor time to learn and predict a sample, compared with AMFRegressor. At most the first
+    {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one process.
+    All models get the same min-max scaled stream, in blocks of 100 samples that are predicted
+    and then learned. The ratio is AMF's time relative to the Gaussian posterior, which includes
+    choices of hyperparameters. The rows `learn, later` exclude the first {WARM_START} samples.
+    """
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)
     rows, memory = [], []
@@ -265,14 +272,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             model.learn_one(x, y)
         per = model._raw_memory_usage / len(samples) / model.n_estimators
         memory.append((name, len(samples), len(samples[0][0]), f"{per:.0f}"))
-    report.note(
-        "Processor time to learn and predict a sample, compared with AMFRegressor. At most the "
-        f"first {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one "
-        f"process. All models get the same min-max scaled stream, in blocks of {BLOCK} samples "
-        "that are predicted and then learned. The ratio is AMF's time relative to the Gaussian "
-        "posterior, which includes choices of hyperparameters. The rows `learn, later` exclude "
-        f"the first {WARM_START} samples."
-    )
+    report.about(speed, n=n, repeats=repeats)
     headers = ("gaussian, us", "mean, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", *headers), rows)
     report.note("The next table has the memory of the Gaussian model after all samples.")

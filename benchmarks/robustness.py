@@ -100,7 +100,21 @@ def _mean(losses: Array, places: list[int], is_real: bool) -> float:
 
 
 def outliers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the effect of four outliers on every stream of the benchmarks."""
+    """Measure the effect of four outliers on every stream of the benchmarks.
+
+    Streams with four outliers each. In a stream, {N_WILD} random samples have an outlier in a
+    random feature: {WILD:.0e} interquartile ranges above or below the median. If this range is
+    0, the full range is used. There are {placements} placements with {seeds} seeds each (one on
+    mnist). The same seeds are also run without outliers. Streams have at most {n} samples, or
+    twice as many with one abrupt change. The forests have 10 trees (20 in the adaptive
+    classifier). Rows of classifiers have the progressive accuracy and the increase of the error
+    rate. Rows of regressors have the mean absolute error and its increase in percent, without
+    the first {START} samples (at most the first half). Scores exclude samples with an outlier.
+    The column `error` has the standard error of the excess over seeds. The column `worst` has
+    the largest mean excess of a placement. The column `beyond` counts the placements whose mean
+    excess is above .003, or 2 %. The column `targets` has the mean increase for {N_WILD}
+    outlying targets.
+    """
     n, seeds, placements = (500, 1, 1) if quick else (5000, 5, 10)
     rows: list[list[Any]] = []
     for name, samples, is_real in _streams(data, n, quick):
@@ -126,21 +140,7 @@ def outliers(data: DataFolder, report: Report, quick: bool) -> None:
             row += [written(float(by_placement.max()), is_real)]
             row += [f"{(by_placement > LARGE[is_real]).sum()} of {placements}"]
             rows.append([*row, written(float(found[True].mean()), True) if is_real else ""])
-    report.note(
-        f"Streams with four outliers each. In a stream, {N_WILD} random samples have an outlier in "
-        f"a random feature: {WILD:.0e} interquartile ranges above or below the median. If this "
-        f"range is 0, the full range is used. There are {placements} placements with {seeds} seeds "
-        "each (one on mnist). The same seeds are also run without outliers. Streams have at most "
-        f"{n} samples, or twice as many with one abrupt change. The forests have 10 trees (20 in "
-        "the adaptive classifier). Rows of classifiers have the progressive accuracy and the "
-        "increase of the error rate. Rows of regressors have the mean absolute error and its "
-        f"increase in percent, without the first {START} samples (at most the first half). Scores "
-        "exclude samples with an outlier. The column `error` has the standard error of the excess "
-        "over seeds. The column `worst` has the largest mean excess of a placement. The column "
-        f"`beyond` counts the placements whose mean excess is above {LARGE[False]}, or "
-        f"{LARGE[True]:.0f} %. The column `targets` has the mean increase for {N_WILD} outlying "
-        "targets."
-    )
+    report.about(outliers, placements=placements, seeds=seeds, n=n)
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "targets"]
     report.table(headers, rows)
 
@@ -176,7 +176,18 @@ def _sorted_start(arrays: dict[str, Array], n: int, seed: int) -> tuple[Array, A
 
 
 def corner(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare models on sets that start sorted by a feature, and on bike_hour in file order."""
+    """Compare models on sets that start sorted by a feature, and on bike_hour in file order.
+
+    Streams that start in a corner, compared with models with given ranges. The first {SORTED}
+    samples (at most a third) have the smallest values of one feature in ascending order. The
+    other samples are in random order. There are at most {n} random rows, 10 trees (20 in the
+    adaptive classifier) and {seeds} seeds. Each seed uses another feature for sorting, starting
+    with the feature whose values have the largest entropy. The table has the accuracy or the
+    mean absolute error over the last half. For the column `given`, inputs are scaled by the
+    range of the full stream, and the model has scale=False. The excess is the increase of the
+    error rate, or of the absolute error in percent, over the column `given`. The last column
+    has the largest excess of a seed.
+    """
     n, seeds = (600, 1) if quick else (20_000, 5)
     rows: list[list[Any]] = []
     for name, is_real in (IN_CORNER | {"bike_hour, in file order": True}).items():
@@ -201,17 +212,7 @@ def corner(data: DataFolder, report: Report, quick: bool) -> None:
             row = [name, len(samples), model, *(scored(v, is_real) for v in (learned, given))]
             both = (excess(learned, given, is_real), worst)
             rows.append([*row, *(written(v, is_real) for v in both)])
-    report.note(
-        "Streams that start in a corner, compared with models with given ranges. The first "
-        f"{SORTED} samples (at most a third) have the smallest values of one feature in ascending "
-        f"order. The other samples are in random order. There are at most {n} random rows, 10 "
-        f"trees (20 in the adaptive classifier) and {seeds} seeds. Each seed uses another feature "
-        "for sorting, starting with the feature whose values have the largest entropy. The table "
-        "has the accuracy or the mean absolute error over the last half. For the column `given`, "
-        "inputs are scaled by the range of the full stream, and the model has scale=False. The "
-        "excess is the increase of the error rate, or of the absolute error in percent, over the "
-        "column `given`. The last column has the largest excess of a seed."
-    )
+    report.about(corner, n=n, seeds=seeds)
     report.table(["stream", "n", "model", "learned", "given", "excess", "worst"], rows)
 
 
@@ -282,21 +283,22 @@ def _peers(is_real: bool) -> dict[str, Any]:
 
 
 def changes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare models on streams in which a feature changes its units, appears late or grows."""
+    """Compare models on streams in which a feature changes its units, appears late or grows.
+
+    Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then the
+    first feature changes: units change and late features appear in the middle of the stream.
+    There are {n} samples and 10 trees (20 in the adaptive classifier). The signal is 10 sin(pi
+    u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are the signal with
+    normal noise of standard deviation 0.5. The tables have the accuracy or the mean absolute
+    error over the second half. The model of the column `given` has scale=False and gets the
+    first feature without the change, so the feature's units never change. The model of the
+    column `restarted` is the same, but starts with the second half. The excess is the increase
+    of the error rate, or of the absolute error in percent, over the column `given`. The last
+    column has the excess in the last quarter. Figures are means of {seeds} seeds of data and
+    model, with one seed for River's AMF.
+    """
     n, seeds = (500, 1) if quick else (10_000, 3)
-    report.note(
-        "Streams whose features change. Five features u1, ..., u5 are uniform on [0, 1]. Then the "
-        "first feature changes: units change and late features appear in the middle of the "
-        f"stream. There are {n} samples and 10 trees (20 in the adaptive classifier). The signal "
-        "is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal; targets are "
-        "the signal with normal noise of standard deviation 0.5. The tables have the accuracy or "
-        "the mean absolute error over the second half. The model of the column `given` has "
-        "scale=False and gets the first feature without the change, so the feature's units never "
-        "change. The model of the column `restarted` is the same, but starts with the second "
-        "half. The excess is the increase of the error rate, or of the absolute error in percent, "
-        "over the column `given`. The last column has the excess in the last quarter. Figures are "
-        f"means of {seeds} seeds of data and model, with one seed for River's AMF."
-    )
+    report.about(changes, n=n, seeds=seeds)
     half = n // 2
     for is_real, title in ((False, "Classifiers"), (True, "Regressors")):
         rows = []

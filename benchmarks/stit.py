@@ -51,7 +51,14 @@ def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure a kernel's error by number of partitions (Theorem 4.3 of O'Reilly and Tran 2022)."""
+    """Measure a kernel's error by number of partitions (Theorem 4.3 of O'Reilly and Tran 2022).
+
+    Error of the kernel over a window against the number of partitions M (Theorem 4.3 of
+    O'Reilly and Tran 2022). A cell has the largest absolute difference from the limit kernel
+    over all pairs of 100 uniform points of the unit square. The lifetime is 3. Each cell shows
+    the median of {seeds} seeds (smallest, largest). The last row has the slope of log error
+    against log M; the expected slope is -1/2.
+    """
     sizes, seeds = ((10, 40, 160), 2) if quick else ((10, 20, 50, 100, 200, 500, 1000), 8)
     points = np.random.default_rng(0).random((100, 2))
     frame = pd.DataFrame(points, columns=["a", "b"])
@@ -75,18 +82,17 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             middle.append(float(np.median(errors)))
             table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
         slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
-    report.note(
-        "Error of the kernel over a window against the number of partitions M (Theorem 4.3 of "
-        "O'Reilly and Tran 2022). A cell has the largest absolute difference from the limit "
-        "kernel over all pairs of 100 uniform points of the unit square. The lifetime is 3. Each "
-        f"cell shows the median of {seeds} seeds (smallest, largest). The last row has the slope "
-        "of log error against log M; the expected slope is -1/2."
-    )
+    report.about(convergence, seeds=seeds)
     report.table(["M", *kinds], [*table, slopes])
 
 
 def figure1(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw contours of four kernels and of their limits (Figure 1 of O'Reilly and Tran 2022)."""
+    """Draw contours of four kernels and of their limits (Figure 1 of O'Reilly and Tran 2022).
+
+    Contours of the kernel k(0, x) as a function of x, at .1, .2, ..., .9 (Figure 1 of O'Reilly
+    and Tran 2022). The top row has the frequencies with which 0 and x share a cell, and the
+    bottom row has the limit kernels.
+    """
     n, ticks = (100, 21) if quick else (2000, 61)
     gaussian = [
         dict(zip("ab", row.values(), strict=True)) for row in _gaussian_directions(10, 2, 3)
@@ -100,11 +106,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     line = np.linspace(-2.0, 2.0, ticks)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
     origin = pd.DataFrame({"a": [0.0], "b": [0.0]})
-    report.note(
-        "Contours of the kernel k(0, x) as a function of x, at .1, .2, ..., .9 (Figure 1 of "
-        "O'Reilly and Tran 2022). The top row has the frequencies with which 0 and x share a "
-        "cell, and the bottom row has the limit kernels."
-    )
+    report.about(figure1)
     with report.drawing(2, 4, (15, 7.6), sharex=True, sharey=True) as axes:
         for column, (kind, (directions, lifetime)) in zip(axes.T, kinds.items(), strict=True):
             progress(kind)
@@ -123,17 +125,18 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """Draw a STIT process at four times (Figure 3 of O'Reilly and Tran 2022)."""
+    """Draw a STIT process at four times (Figure 3 of O'Reilly and Tran 2022).
+
+    A STIT process in time (Figure 3 of O'Reilly and Tran 2022). The picture shows a partition
+    of the unit square with the three directions of Example 2.1. The picture shows the times of
+    the first three cuts, and t = 9 with {n_cuts} cuts. All times are in the paper's units, in
+    which a time is three times as large as in the package.
+    """
     line = np.linspace(-0.5, 0.5, 20 if quick else 60)
     features = MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
     features.learn_many(pd.DataFrame(list(itertools.product(line, line)), columns=["a", "b"]))
     times = sorted(node.time for node in features.nodes(0) if not node.is_leaf)
-    report.note(
-        "A STIT process in time (Figure 3 of O'Reilly and Tran 2022). The picture shows a "
-        "partition of the unit square with the three directions of Example 2.1. The picture shows "
-        f"the times of the first three cuts, and t = 9 with {len(times)} cuts. All times are in "
-        "the paper's units, in which a time is three times as large as in the package."
-    )
+    report.about(figure3, n_cuts=len(times))
     with report.drawing(1, 4, (15, 4)) as axes:
         for axis, time in zip(axes, [*times[:3], FIGURE3_LIFETIME], strict=True):
             features.draw_partition(time=time, ax=axis)
@@ -155,7 +158,16 @@ def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time of forests that cut along axes, random and given directions."""
+    """Compare accuracy and time of forests that cut along axes, random and given directions.
+
+    Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} samples
+    in random order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive accuracy
+    (for kin8nm: the mean absolute error), as mean +- standard deviation over seeds. For the
+    checkerboard, the given directions are the normals of the edges. For the other sets, the
+    given directions are the principal directions of the first 1,000 samples. The last columns
+    have the times of learn_one and predict_one with 10 trees on the first 2,000 samples,
+    relative to cuts along the axes.
+    """
     n = 500 if quick else 5000
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
         "rotated checkerboard": _checkerboard(n)
@@ -205,15 +217,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             mean, spread = float(np.mean(errors[kind])), float(np.std(errors[kind]))
             found = f"{mean:.4f} +- {spread:.4f}"
             table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
-    report.note(
-        f"Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} "
-        "samples in random order, scaled to [0, 1]. The column `accuracy or MAE` has the "
-        "progressive accuracy (for kin8nm: the mean absolute error), as mean +- standard "
-        "deviation over seeds. For the checkerboard, the given directions are the normals of the "
-        "edges. For the other sets, the given directions are the principal directions of the "
-        "first 1,000 samples. The last columns have the times of learn_one and predict_one with "
-        "10 trees on the first 2,000 samples, relative to cuts along the axes."
-    )
+    report.about(forests, n=n)
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)
 
@@ -253,7 +257,13 @@ def _laplace(X: Array, x: Array, lifetime: float) -> Array:
 
 
 def figure2(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare densities with the Laplace kernel estimate (Figure 2 of O'Reilly and Tran 2022)."""
+    """Compare densities with the Laplace kernel estimate (Figure 2 of O'Reilly and Tran 2022).
+
+    Densities for 10 and 1,000 samples (Figure 2 of O'Reilly and Tran 2022). The samples are
+    standard Gaussian, the lifetime is n^(1/3), and there are {trees} trees. The methods
+    "laplace" and "kernel" have the estimate with the Laplace kernel as their limit; "forest"
+    has more weight near samples.
+    """
     trees = 100 if quick else 500
     grid = np.linspace(-4.0, 4.0, 801)[:, None]
     truth = stats.norm.pdf(grid[:, 0])
@@ -273,13 +283,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
             error = float(np.trapezoid(np.abs(curve - truth), grid[:, 0]))
             inner = float(curve[np.abs(grid[:, 0]) < 1.0].max())
             rows.append([n, name, f"{error:.3f}", f"{inner:.3f}"])
-    report.note(
-        "Densities for 10 and 1,000 samples (Figure 2 of O'Reilly and Tran 2022). The samples are "
-        "standard Gaussian, the "
-        f'lifetime is n^(1/3), and there are {trees} trees. The methods "laplace" and "kernel" '
-        'have the estimate with the Laplace kernel as their limit; "forest" has more weight near '
-        "samples."
-    )
+    report.about(figure2, trees=trees)
     report.table(["n", "estimate", "L1 error on [-4, 4]", "largest on [-1, 1]"], rows)
     colors = {"infinite forest": "C0", "Laplace kernel": "C4", "forest": "C9", "laplace": "C6"}
     with report.drawing(1, 2, (11, 4), sharey=True) as axes:
@@ -307,7 +311,14 @@ def _known_density(x: Array) -> Array:
 
 
 def consistency(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the L1 error by number of samples (Corollary 5.2 of O'Reilly and Tran 2022)."""
+    """Measure the L1 error by number of samples (Corollary 5.2 of O'Reilly and Tran 2022).
+
+    L1 error of densities against the number of samples n (Corollary 5.2 of O'Reilly and Tran
+    2022). The samples are from two Gaussians with weights .6 and .4 and standard deviations 1
+    and .5. One forest has 50 trees, which are extended as the lifetime grows. The table has the
+    median L1 error of {seeds} seeds on a grid. The slope is for the logarithm of the error
+    against log n.
+    """
     sizes = (100, 1000, 5000) if quick else (100, 1000, 10_000, 50_000)
     seeds = 2 if quick else 3
     rows: list[list[Any]] = []
@@ -329,18 +340,20 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         means = np.median(errors, axis=0)
         slope = np.polyfit(np.log(sizes), np.log(means), 1)[0]
         rows.append([d, *(f"{e:.3f}" for e in means), f"{slope:.2f}"])
-    report.note(
-        "L1 error of densities against the number of samples n (Corollary 5.2 of O'Reilly and "
-        "Tran 2022). The samples are from two Gaussians with weights .6 and .4 and standard "
-        "deviations 1 and .5. One forest has 50 trees, which are extended as the lifetime grows. "
-        f"The table has the median L1 error of {seeds} seeds on a grid. The slope is for the "
-        "logarithm of the error against log n."
-    )
+    report.about(consistency, seeds=seeds)
     report.table(["d", *(f"n = {n:,}" for n in sizes), "slope"], rows)
 
 
 def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare held-out log likelihoods on real sets with scikit-learn's KernelDensity."""
+    """Compare held-out log likelihoods on real sets with scikit-learn's KernelDensity.
+
+    Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A cell has
+    the mean log density of held-out rows, a third of at most {n:,} rows. The first columns of
+    each set are used, standardized. Brackets contain the lifetime, selected on a third of the
+    training rows, and the bandwidth, selected by 3-fold cross-validation. All densities except
+    the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is 0. Uniform noise is
+    added to the integers of letter.
+    """
     n = 1500 if quick else 6000
     rows = []
     for name, d in REAL.items():
@@ -385,14 +398,7 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         kde = mean_log(np.exp(search.best_estimator_.score_samples(test)), test)
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
         rows.append([f"{name}, {d}", *cells, f"{np.log(gaussian(test)).mean():.3f}"])
-    report.note(
-        "Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A cell "
-        f"has the mean log density of held-out rows, a third of at most {n:,} rows. The first "
-        "columns of each set are used, standardized. Brackets contain the lifetime, selected on a "
-        "third of the training rows, and the bandwidth, selected by 3-fold cross-validation. All "
-        f"densities except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is "
-        "0. Uniform noise is added to the integers of letter."
-    )
+    report.about(likelihood, n=n)
     headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
     headers += ["KernelDensity", "Gaussian"]
     report.table(headers, rows)

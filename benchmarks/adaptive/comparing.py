@@ -16,7 +16,7 @@ from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClass
 from ..costs import report_long_run, report_speed
 from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
-from ..scores import FLOOR, class_scores
+from ..scores import class_scores
 from ..timing import BLOCK, in_turns
 from .streams import CHOSEN_ON, FILES, MADE, PREFIX, WIDE, load
 
@@ -86,7 +86,16 @@ def _follow(
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy, log loss and Brier score with River's models on all streams."""
+    """Compare accuracy, log loss and Brier score with River's models on all streams.
+
+    Progressive accuracy / log loss (floored at .001) / Brier score of the adaptive forest and
+    of other models. Streams have at most {n} samples, or twice as many if they have one abrupt
+    drift. Each forest has 10 trees and gets raw features. Features for AMF are scaled by
+    River's StandardScaler, except in a column named raw. The models take turns, and times are
+    processor times. Scores are means over seeds ({repeats}; one on mnist). Streams marked *
+    were not used to select settings, except the share of recent trees and the way to draw
+    candidate splits.
+    """
     n, most = (600, 1) if quick else (PREFIX, 3)
     seeds = {model: 1 if model in ONCE else most for model in MODELS}
     if quick:
@@ -124,15 +133,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
             cells = [text(found[model]) if model in found else "-" for model in seeds]
             tables[what].append([name if name in CHOSEN_ON else f"{name} *", len(samples), *cells])
     repeats = ", ".join(f"{model} {k}" for model, k in seeds.items())
-    report.note(
-        f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score of the adaptive "
-        f"forest and of other models. Streams have at most {n} samples, or twice as many if they "
-        "have one abrupt drift. Each forest has 10 trees and gets raw features. Features for AMF "
-        "are scaled by River's StandardScaler, except in a column named raw. The models take "
-        f"turns, and times are processor times. Scores are means over seeds ({repeats}; one on "
-        "mnist). Streams marked * were not used to select settings, except the share of recent "
-        "trees and the way to draw candidate splits."
-    )
+    report.about(streams, n=n, repeats=repeats)
     for what, rows in tables.items():
         report.heading(what)
         report.table(["stream", "n", *seeds], rows)
@@ -157,7 +158,13 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def sizes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compute scores by number of trees, and times relative to 10 trees."""
+    """Compute scores by number of trees, and times relative to 10 trees.
+
+    Scores and times of the adaptive forest with {listed} trees. Progressive scores are means of
+    {seeds} seeds, on at most {n} samples (twice as many on streams with one abrupt drift).
+    Times are processor times to predict and learn, relative to 10 trees. Streams marked * were
+    not used to select other settings.
+    """
     n, seeds = (600, 1) if quick else (PREFIX, 3)
     numbers = (5, 10, 20, 30, 50)
     makes = {f"{k} trees": partial(AdaptiveMondrianForestClassifier, k) for k in numbers}
@@ -180,12 +187,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
         values[:, :, 2] /= values[numbers.index(10), :, 2]
         label = name if name in CHOSEN_ON else f"{name} *"
         found[label], lengths[label] = values.mean(axis=1), len(samples)
-    report.note(
-        f"Scores and times of the adaptive forest with {', '.join(map(str, numbers))} trees. "
-        f"Progressive scores are means of {seeds} seeds, on at most {n} samples (twice as many on "
-        "streams with one abrupt drift). Times are processor times to predict and learn, relative "
-        "to 10 trees. Streams marked * were not used to select other settings."
-    )
+    report.about(sizes, listed=", ".join(map(str, numbers)), seeds=seeds, n=n)
     if found:
         found["mean"] = np.mean(list(found.values()), axis=0)
     for column, (what, places) in enumerate(digits.items()):
@@ -206,15 +208,16 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure memory, speed and the longest call over a long stream."""
+    """Measure memory, speed and the longest call over a long stream.
+
+    Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 %
+    perturbation. The forest has {N_TREES} trees and window={most}. A row describes a tenth of
+    the stream: the memory, the samples per second, the accuracy, and the CPU time of the
+    longest learn_one. The samples per second include the generation of samples, prediction and
+    learning.
+    """
     n, most = (5000, 1000) if quick else (1_000_000, 20_000)
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     source = synth.Agrawal(seed=1, perturbation=0.05)
-    report.note(
-        "Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 % "
-        f"perturbation. The forest has {N_TREES} trees and window={most}. A row describes a tenth "
-        "of the stream: the memory, the samples per second, the accuracy, and the CPU time of the "
-        "longest learn_one. The samples per second include the generation of samples, prediction "
-        "and learning."
-    )
+    report.about(memory, most=most)
     report_long_run(report, model, source, n, "accuracy", lambda predicted, y: predicted == y)

@@ -31,7 +31,13 @@ def _named(stream: str) -> str:
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare errors, densities, coverage and times of regressors on all streams."""
+    """Compare errors, densities, coverage and times of regressors on all streams.
+
+    Errors, densities, coverage and times of all regressors on all streams. The design was
+    selected on the streams without a mark. Streams marked ** or *** are new, and streams marked
+    *** were held out until the estimator was final. Scores are means over seeds. Errors include
+    the first sample, for which the prediction is 0.
+    """
     results: Results = {}
     lengths: dict[str, int] = {}
     for name in ("TrumpApproval", "Friedman", "counts") if quick else SOURCES:
@@ -48,12 +54,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         }
         seeds = {model: 1 if quick or not MODELS[model].seeded else 3 for model in peers}
         lengths[name], results[name] = len(samples), in_turns(peers, seeds)
-    report.note(
-        "Errors, densities, coverage and times of all regressors on all streams. The design was "
-        "selected on the streams without a mark. Streams marked ** or *** are new, and streams "
-        "marked *** were held out until the estimator was final. Scores are means over seeds. "
-        "Errors include the first sample, for which the prediction is 0."
-    )
+    report.about(streams)
     failures = [
         f"{model} on {name} ({out['failure']})"
         for name, found in results.items()
@@ -145,14 +146,15 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure memory, speed, error and the longest call over a long stream."""
+    """Measure memory, speed, error and the longest call over a long stream.
+
+    Memory, speed, error and the longest call over a long stream. The stream is Friedman, with
+    window={most}. A row describes a tenth of the stream: the memory, the samples per second,
+    the mean absolute error, and the CPU time of the longest learn_one. The samples per second
+    include the generation of samples, prediction and learning.
+    """
     n, most = (3000, 1000) if quick else (1_000_000, 20_000)
     model = AdaptiveMondrianForestRegressor(window=most, seed=1)
-    report.note(
-        "Memory, speed, error and the longest call over a long stream. The stream is Friedman, "
-        f"with window={most}. A row describes a tenth of the stream: the memory, the samples per "
-        "second, the mean absolute error, and the CPU time of the longest learn_one. The samples "
-        "per second include the generation of samples, prediction and learning."
-    )
+    report.about(memory, most=most)
     source = synth.Friedman(seed=7)
     report_long_run(report, model, source, n, "MAE", lambda predicted, y: abs(predicted - y))

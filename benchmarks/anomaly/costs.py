@@ -63,7 +63,15 @@ def _least(call: Callable[[Any], Any], samples: Stream) -> float:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory by the number of features."""
+    """Measure time and memory by the number of features.
+
+    Time per sample of detectors and alarms, and memory of density forests. The models learn
+    {n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the other
+    models have default parameters. Learning is timed on the last 1,000 samples, and scoring on
+    1,000 other samples. `Alarms` scores each sample that it learns. A time is the smallest mean
+    processor time of five blocks of calls. The bytes of a `DensityForest` are per sample and
+    tree.
+    """
     n = 2000 if quick else 10_000
     rows = []
     for d in (2, 10, 50):
@@ -81,14 +89,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             is_forest = isinstance(model, DensityForest)
             size = f"{model._raw_memory_usage / n / N_TREES:.0f}" if is_forest else ""
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", size])
-    report.note(
-        "Time per sample of detectors and alarms, and memory of density forests. The models learn "
-        f"{n:,} normal samples. `DensityForest` and HalfSpaceTrees have {N_TREES} trees, and the "
-        "other models have default parameters. Learning is timed on the last 1,000 samples, and "
-        "scoring on 1,000 other samples. `Alarms` scores each sample that it learns. A time is "
-        "the smallest mean processor time of five blocks of calls. The bytes of a `DensityForest` "
-        "are per sample and tree."
-    )
+    report.about(cost, n=n)
     report.table(["features", "model", "learn, us", "score, us", "bytes"], rows)
 
 
@@ -107,7 +108,14 @@ if rrcf is not None:
 
 
 def cuts(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to score and learn a sample in a full window."""
+    """Compare the time to score and learn a sample in a full window.
+
+    The trees of RandomCutForest store at most {held} samples of the window by default. In rows
+    with `holds all`, the trees store all samples of the window. Normal samples are scored and
+    then learned in a full window. Times are processor times, medians of {rounds} rounds in
+    which the detectors take turns. A round has 300 samples (10 for `rrcf`). The last column has
+    the median, smallest and largest ratio to RandomCutForest over the rounds.
+    """
     rounds, rows = 2 if quick else 5, []
     sizes = ((50, 1024, 10), (40, 256, 10), (100, 256, 10), (50, 1024, 2))
     for n_trees, window, d in sizes[-1:] if quick else sizes:
@@ -128,14 +136,7 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
             ratio = f"{np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})"
             size = [str(n_trees), f"{window:,}", str(d)]
             rows.append([*size, name, f"{np.median(own):,.0f}", ratio])
-    report.note(
-        f"The trees of RandomCutForest store at most {RandomCutForest().max_samples} samples of "
-        "the window by default. In rows with `holds all`, the trees store all samples of the "
-        "window. Normal samples are scored and then learned in a full window. Times are processor "
-        f"times, medians of {rounds} rounds in which the detectors take turns. A round has 300 "
-        "samples (10 for `rrcf`). The last column has the median, smallest and largest ratio to "
-        "RandomCutForest over the rounds."
-    )
+    report.about(cuts, held=RandomCutForest().max_samples, rounds=rounds)
     report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)
 
 
@@ -175,7 +176,13 @@ def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure resident memory after 100,000, a million and ten million samples."""
+    """Measure resident memory after 100,000, a million and ten million samples.
+
+    Memory of a process in MiB by the number of learned samples. The samples have 3 features and
+    are learned by `learn_many` in blocks of {BLOCK:,} samples. The last two columns have
+    `memory_usage`, the model's own count of bytes, for the smallest and the largest number of
+    samples.
+    """
     numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
     rows = []
     for name, (kind, _) in HELD.items():
@@ -185,11 +192,6 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             found = pool.apply(held_after, (name, numbers))
         sizes = [f"{held / 2**20:.1f}" for held, _ in found]
         rows.append([name, kind, *sizes, f"{found[0][1]:,}", f"{found[-1][1]:,}"])
-    report.note(
-        "Memory of a process in MiB by the number of learned samples. The samples have 3 features "
-        f"and are learned by `learn_many` in blocks of {BLOCK:,} samples. The last two columns "
-        "have `memory_usage`, the model's own count of bytes, for the smallest and the largest "
-        "number of samples."
-    )
+    report.about(memory)
     headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at the end"]
     report.table(headers, rows)

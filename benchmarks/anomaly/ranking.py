@@ -12,7 +12,7 @@ from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress
 from .detectors import FITTED_EVERY, OURS, PEERS, WindowedForest, rrcf
 from .pictures import draw_dots
-from .streams import SHARE, STREAMS, UNSEEN
+from .streams import STREAMS, UNSEEN
 
 # Scores of the first samples are excluded, because HalfSpaceTrees do not compute them.
 WARM_UP = 250
@@ -37,7 +37,18 @@ def measures(labels: Array, scores: Array, first: int = WARM_UP) -> tuple[float,
 
 
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare ROC AUC, average precision and time of all detectors on ten streams."""
+    """Compare ROC AUC, average precision and time of all detectors on ten streams.
+
+    Ranking of anomalies on ten streams. Each sample is scored and then learned. Measures start
+    at the 251st sample and are means of {seeds} seeds. In streams from data sets, 2 % of the
+    samples are anomalies, from a single class; other streams are generated. River's detectors
+    and rrcf get scaled features (MinMaxScaler, or StandardScaler for LODA, OneClassSVM and
+    rrcf). The package's detectors and the isolation forest get unscaled features. The isolation
+    forest is refitted to the latest 2,048 rows every 256 rows. LocalOutlierFactor and rrcf get
+    1,000 samples and one seed. The best result of the package's detectors on these samples is
+    in brackets. LocalOutlierFactor gets at most 40 features. The last column has the processor
+    time to score and learn a sample.
+    """
     n, seeds = (1500, 1) if quick else (2500, 3)
     for make in OURS.values():  # Compile kernels before timing.
         scores_of(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
@@ -77,18 +88,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([name, f"**{who}**" if who in OURS else who, f"{len(part):,}", *cells, us])
     if rrcf is None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
-    report.note(
-        "Ranking of anomalies on ten streams. Each sample is scored and then learned. Measures "
-        f"start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. In streams from data "
-        f"sets, {SHARE:.0%} of the samples are anomalies, from a single class; other streams are "
-        "generated. River's detectors and rrcf get scaled features (MinMaxScaler, or "
-        "StandardScaler for LODA, OneClassSVM and rrcf). The package's detectors and the "
-        "isolation forest get unscaled features. The isolation forest is refitted to the latest "
-        "2,048 rows every 256 rows. LocalOutlierFactor and rrcf get 1,000 samples and one seed. "
-        "The best result of the package's detectors on these samples is in brackets. "
-        f"LocalOutlierFactor gets at most {PEERS['LocalOutlierFactor'].most_features} features. "
-        "The last column has the processor time to score and learn a sample."
-    )
+    report.about(ranking, seeds=seeds)
     headers = ["stream", "detector", "samples", "ROC AUC", "average precision", "us per sample"]
     report.table(headers, rows)
     draw_dots(report, areas, list(OURS), "ROC AUC")
@@ -100,7 +100,16 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def adbench(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare ROC AUC and average precision on 19 of ADBench's sets (Han et al. 2022)."""
+    """Compare ROC AUC and average precision on 19 of ADBench's sets (Han et al. 2022).
+
+    Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, means
+    over {n_seeds} random orders of the rows. Each row is scored and then learned. Scores are
+    evaluated from row {first} on. Features are unscaled, except for River's detectors.
+    MinMaxScaler scales features for HalfSpaceTrees, and StandardScaler for River's other
+    detectors. The isolation forest is refitted every 256 rows. `NearestNeighborDetector` was
+    designed on these sets. The column `nearest, skip_anomalies` is this detector with
+    `skip_anomalies=True`.
+    """
     found = data.load("adbench")
     if found is None:
         return
@@ -120,15 +129,7 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
                 make: Any = OURS[who] if who in OURS else PEERS[who].make
                 results[i, j] += measures(y[rows], scores_of(make(seed), samples), FITTED_EVERY)
     results /= n_seeds
-    report.note(
-        "Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, "
-        f"means over {n_seeds} random orders of the rows. Each row is scored and then learned. "
-        f"Scores are evaluated from row {FITTED_EVERY + 1} on. Features are unscaled, except for "
-        "River's detectors. MinMaxScaler scales features for HalfSpaceTrees, and StandardScaler "
-        "for River's other detectors. The isolation forest is refitted every 256 rows. "
-        "`NearestNeighborDetector` was designed on these sets. The column `nearest, "
-        "skip_anomalies` is this detector with `skip_anomalies=True`."
-    )
+    report.about(adbench, n_seeds=n_seeds, first=FITTED_EVERY + 1)
     table = [
         [name, *(f"{auc:.3f} / {ap:.3f}" for auc, ap in row)]
         for name, row in zip(names, results, strict=True)

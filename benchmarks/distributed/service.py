@@ -177,7 +177,15 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
 
 
 def service(data: DataFolder, report: Report, quick: bool) -> bool:
-    """Measure latencies during learning, on one core; kill the service under load."""
+    """Measure latencies during learning, on one core; kill the service under load.
+
+    Latencies of predictions during learning, and kills under load. The service has one core;
+    the clients and the Redis server share the other core. Over {CONNECTIONS} connections,
+    {PREDICTIONS:,} samples per second of {n_features} features are sent to be predicted.
+    Another connection sends {LEARNED} samples per second to be learned, {LEARNED_AT_ONCE} at a
+    time, for {seconds} s. The forest has 10 trees. A latency is the time from the scheduled
+    time of a request to its answer.
+    """
     broker = _broker()
     if broker.missing():
         report.note(f"skipped: {broker.missing()}")
@@ -186,14 +194,7 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
     with tempfile.TemporaryDirectory() as folder, broker.broker(folder) as (url, client):
         latencies = _latencies(broker, url, Path(folder) / "latencies", seconds)
         killed = _kills(broker, url, client, Path(folder) / "kills", n_kills)
-    report.note(
-        "Latencies of predictions during learning, and kills under load. The service has one "
-        f"core; the clients and the Redis server share the other core. Over {CONNECTIONS} "
-        f"connections, {PREDICTIONS:,} samples per second of {len(FEATURES)} features are sent to "
-        f"be predicted. Another connection sends {LEARNED} samples per second to be learned, "
-        f"{LEARNED_AT_ONCE} at a time, for {seconds} s. The forest has 10 trees. A latency is the "
-        "time from the scheduled time of a request to its answer."
-    )
+    report.about(service, n_features=len(FEATURES), seconds=seconds)
     report.table(
         [
             "predictions/s",

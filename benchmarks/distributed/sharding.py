@@ -85,7 +85,12 @@ def _rate(model: Any, blocks: list[Block]) -> float:
 
 
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare rates of two workers, one process and threads; measure the cost of a call."""
+    """Compare rates of two workers, one process and threads; measure the cost of a call.
+
+    Rows per second of two workers, one process and two threads. There are {N_TREES} trees, and
+    blocks of {BLOCK:,} rows after the first {WARM_UP} rows. Rates are by the wall clock, the
+    best of the repeats, in which the methods take turns.
+    """
     n, repeats = (4000, 1) if quick else (15_000, 3)
     rows = []
     with local_ray() as ray:
@@ -102,11 +107,7 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
                 for peer, make in PEERS.items():
                     best[peer] = max(best[peer], _rate(make(start), blocks))
             rows.append([name, *(f"{rate:.0f}" for rate in best.values())])
-        report.note(
-            "Rows per second of two workers, one process and two threads. There are "
-            f"{N_TREES} trees, and blocks of {BLOCK:,} rows after the first {WARM_UP} rows. Rates "
-            "are by the wall clock, the best of the repeats, in which the methods take turns."
-        )
+        report.about(sharding)
         report.table(["stream", *PEERS], rows)
         _call_cost(report, ray, quick)
 

@@ -14,18 +14,15 @@ from scipy import sparse
 from ..data import Array, DataFolder
 from ..report import Report, progress
 from .models import (
-    FOLDS,
     IK_A,
     IK_I,
     METHODS,
     NOGD,
     OGD,
     PEERS,
-    PSI,
     RATE,
     RFF,
     Primal,
-    T,
     accuracy_of,
     built,
     choose_psi,
@@ -66,7 +63,16 @@ def _draw(report: Report, curves: dict[tuple[str, str], tuple[Any, ...]], what: 
 
 
 def online(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time along a stream of blocks (Figure 3 of Ting et al. 2021)."""
+    """Compare accuracy and time along a stream of blocks (Figure 3 of Ting et al. 2021).
+
+    Accuracy and time along a stream (Figure 3 of Ting et al. 2021). The first {start} rows are
+    used to select psi (5-fold cross-validation), to build the maps and to train the first
+    models. Then blocks of {BLOCK} rows are predicted and learned. The isolation kernels have
+    100 partitions, NOGD has the budget 100, and random Fourier features have 100 features. All
+    models have the hinge loss and the learning rate {RATE}. The last column has the time of the
+    full stream relative to its first half. This ratio is 2 if the time per sample is constant,
+    and up to 4 if it grows with the number of support vectors.
+    """
     start, blocks = (500, 2) if quick else (5000, 30)
     rows, curves = [], {}
     for each in two_class_sets(data, quick, {name: ROWS[name] for name in ("a9a", "covtype")}):
@@ -92,23 +98,27 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
             share = seconds / course[len(course) // 2][2]
             row = (each.name, peer, psi, n, f"{right / n:.4f}", f"{seconds:.2f}", f"{share:.1f}")
             rows.append(row)
-    report.note(
-        f"Accuracy and time along a stream (Figure 3 of Ting et al. 2021). The first {start} rows "
-        f"are used to select psi ({FOLDS}-fold cross-validation), to build the maps and to train "
-        f"the first models. Then blocks of {BLOCK} rows are predicted and learned. The isolation "
-        f"kernels have {T} partitions, NOGD has the budget {T}, and random Fourier features have "
-        f"{T} features. All models have the hinge loss and the learning rate {RATE}. The last "
-        "column has the time of the full stream relative to its first half. This ratio is 2 if "
-        "the time per sample is constant, and up to 4 if it grows with the number of support "
-        "vectors."
-    )
+    report.about(online, start=start)
     headers = ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half")
     report.table(headers, rows)
     _draw(report, curves, "samples")
 
 
 def table5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare test accuracy and time after one pass (Table 5 of Ting et al. 2021)."""
+    """Compare test accuracy and time after one pass (Table 5 of Ting et al. 2021).
+
+    Test accuracy and time after one pass (Table 5 of Ting et al. 2021). The isolation kernels
+    have 100 partitions, NOGD has the budget 100, and random Fourier features have 100 features.
+    All models have the hinge loss and the constant learning rate {RATE}. The number of cells
+    per partition, psi, is selected from (4, 16, 64, 256, 1024, 4096) by 5-fold
+    cross-validation. The isolation kernels use 10,000 training rows for the selection (mnist:
+    5,000), and the others 2,000 rows. The column `build` has the time to build the map from the
+    training rows. The last column has the time to learn these rows and to predict the test
+    rows. OGD gets mappings one by one, the others get frames. The paper's accuracies are for
+    all rows, with psi selected on all rows. AdaRaker is not compared, because its authors' code
+    is no Python package. In the paper, AdaRaker is less accurate than OGD on each set that it
+    could finish.
+    """
     rows = []
     for each in two_class_sets(data, quick):
         paper = PAPER.get(each.name, (None,) * len(PEERS))
@@ -125,25 +135,20 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
             sizes = f"{len(each.X)} / {len(each.X_test)}"
             times = f"{built_at - began:.2f}", f"{spent:.2f}"
             rows.append((each.name, sizes, peer, psi, f"{accuracy:.4f}", of_paper, *times))
-    report.note(
-        "Test accuracy and time after one pass (Table 5 of Ting et al. 2021). The isolation "
-        f"kernels have {T} partitions, NOGD has the budget {T}, and random Fourier features have "
-        f"{T} features. All models have the hinge loss and the constant learning rate {RATE}. The "
-        f"number of cells per partition, psi, is selected from {PSI} by {FOLDS}-fold "
-        "cross-validation. The isolation kernels use 10,000 training rows for the selection "
-        "(mnist: 5,000), and the others 2,000 rows. The column `build` has the time to build the "
-        "map from the training rows. The last column has the time to learn these rows and to "
-        "predict the test rows. OGD gets mappings one by one, the others get frames. The paper's "
-        "accuracies are for all rows, with psi selected on all rows. AdaRaker is not compared, "
-        "because its authors' code is no Python package. In the paper, AdaRaker is less accurate "
-        "than OGD on each set that it could finish."
-    )
+    report.about(table5)
     headers = ("data", "rows", "model", "psi", "accuracy", "paper", "build, s", "learn and test, s")
     report.table(headers, rows)
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy by number of partitions and by budget (Figure 5 of Ting et al. 2021)."""
+    """Compare accuracy by number of partitions and by budget (Figure 5 of Ting et al. 2021).
+
+    Accuracy and time against the number of partitions t and the budget b (Figure 5 of Ting et
+    al. 2021). The isolation kernels have t partitions, NOGD has the budget b and the rank 0.2
+    b, and random Fourier features have t features. Models have the hinge loss and the constant
+    learning rate {RATE}. The number of cells per partition, psi, is selected by 5-fold
+    cross-validation at t = b = 100.
+    """
     grid = (10, 100) if quick else (10, 30, 100, 300, 1000)
     rows, curves = [], {}
     for each in two_class_sets(data, quick, {"covtype": (20_000, 10_000)}):
@@ -159,19 +164,20 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 times.append(time.perf_counter() - began)
                 rows.append((each.name, peer, psi, t, f"{accuracies[-1]:.4f}", f"{times[-1]:.2f}"))
             curves[each.name, peer] = grid, accuracies, times
-    report.note(
-        "Accuracy and time against the number of partitions t and the budget b (Figure 5 of Ting "
-        "et al. 2021). The isolation kernels have t partitions, NOGD has the budget b and the "
-        "rank 0.2 b, and random Fourier features have t features. Models have the hinge loss and "
-        f"the constant learning rate {RATE}. The number of cells per partition, psi, is selected "
-        f"by {FOLDS}-fold cross-validation at t = b = {T}."
-    )
+    report.about(figure5)
     report.table(("data", "model", "psi", "t or b", "accuracy", "learn and test, s"), rows)
     _draw(report, curves, "t or b")
 
 
 def one_pass(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the accuracy of IK-OGD on full sets with a given psi, AdaGrad and one pass."""
+    """Measure the accuracy of IK-OGD on full sets with a given psi, AdaGrad and one pass.
+
+    Test accuracy of IK-OGD on full sets with a fixed number of cells per partition (psi).
+    Models learn all training rows once, with t = 100 partitions and AdaGrad with rate {RATE}.
+    The loss is the hinge loss for two classes, and softmax for more classes. The map is built
+    from up to 25 psi training rows. The last column has the seconds to build the map and to
+    learn. The paper's accuracies are those of its Table 5.
+    """
     rows = []
     asked: list[tuple[Set, int]] = [
         (each, TWO_CLASSES[each.name])
@@ -195,13 +201,7 @@ def one_pass(data: DataFolder, report: Report, quick: bool) -> None:
             paper = f"{expected:.2f}" if n_classes == 2 and expected else "-"
             sizes = (each.name, n_classes, len(each.X))
             rows.append((*sizes, peer, psi, f"{accuracy:.4f}", paper, f"{spent:.1f}"))
-    report.note(
-        "Test accuracy of IK-OGD on full sets with a fixed number of cells per partition (psi). "
-        f"Models learn all training rows once, with t = {T} partitions and AdaGrad with rate "
-        f"{RATE}. The loss is the hinge loss for two classes, and softmax for more classes. The "
-        "map is built from up to 25 psi training rows. The last column has the seconds to build "
-        "the map and to learn. The paper's accuracies are those of its Table 5."
-    )
+    report.about(one_pass)
     report.table(("data", "classes", "rows", "model", "psi", "accuracy", "paper", "seconds"), rows)
 
 
@@ -227,7 +227,13 @@ def _fitted(model: Any, train: Any, test: Any, each: Set) -> tuple[str, str]:
 
 
 def table7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare a linear SVM on cells with a Laplace kernel SVM (Table 7 of Ting et al. 2021)."""
+    """Compare a linear SVM on cells with a Laplace kernel SVM (Table 7 of Ting et al. 2021).
+
+    IK-SVM, compared with the SVM with the Laplace kernel (Table 7 of Ting et al. 2021). IK-SVM
+    is scikit-learn's LinearSVC on CSR matrices of cells, and the other model is scikit-learn's
+    SVC. Models have C = 1 and t = 100 partitions, and learn the first training rows. The number
+    of cells per partition, psi, was selected for OGD by cross-validation.
+    """
     from sklearn.metrics.pairwise import laplacian_kernel
     from sklearn.svm import SVC, LinearSVC
 
@@ -243,19 +249,19 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
             accuracy, spent = _fitted(LinearSVC(C=1.0), train, test, each)
             model = name.replace("OGD", "SVM")
             rows.append((each.name, len(each.X), model, psi, accuracy, f"{mapped:.2f}", spent))
-    report.note(
-        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7 of Ting et al. 2021). "
-        "IK-SVM is scikit-learn's LinearSVC on CSR matrices of cells, and the other model is "
-        f"scikit-learn's SVC. Models have C = 1 and t = {T} partitions, and learn the first "
-        "training rows. The number of cells per partition, psi, was selected for OGD by "
-        "cross-validation."
-    )
+    report.about(table7)
     headers = ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s")
     report.table(headers, rows)
 
 
 def table8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare additive chi-squared kernel features with cells (Table 8 of Ting et al. 2021)."""
+    """Compare additive chi-squared kernel features with cells (Table 8 of Ting et al. 2021).
+
+    Features of the additive chi-squared kernel, compared with cells (Table 8 of Ting et al.
+    2021). Both kinds of features are the input of scikit-learn's LinearSVC with C = 1, on the
+    first training rows. AdditiveChi2Sampler has 2 sampling steps. The column `features` has the
+    number of features of a row that are not 0.
+    """
     from sklearn.kernel_approximation import AdditiveChi2Sampler
     from sklearn.svm import LinearSVC
 
@@ -274,10 +280,5 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
             width = round(nonzero / len(each.X))
             found = _fitted(LinearSVC(C=1.0), train, test, each)
             rows.append((each.name, len(each.X), name, width, *found))
-    report.note(
-        "Features of the additive chi-squared kernel, compared with cells (Table 8 of Ting et al. "
-        "2021). Both kinds of features are the input of scikit-learn's LinearSVC with C = 1, on "
-        "the first training rows. AdditiveChi2Sampler has 2 sampling steps. The column `features` "
-        "has the number of features of a row that are not 0."
-    )
+    report.about(table8)
     report.table(("data", "rows", "features of", "features", "accuracy", "train and test, s"), rows)

@@ -48,7 +48,14 @@ def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
 
 
 def figure4(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure times of map, prediction and update against psi (Figure 4 of Ting et al. 2021)."""
+    """Measure times of map, prediction and update against psi (Figure 4 of Ting et al. 2021).
+
+    Time against the number of cells per partition, psi (Figure 4 of Ting et al. 2021). Times
+    are microseconds per row, medians of {repeats} runs, with t = {T} partitions by isolation
+    trees. The data are {n} rows of 20 Gaussian blobs in 10 dimensions. The naive product sums t
+    psi products and makes no update. The last column has the time of the naive product relative
+    to predict and update.
+    """
     n, repeats = (300, 1) if quick else (2000, 5)
     grid = (16, 256) if quick else (4, 16, 64, 256, 1024, 4096, 16384)
     X, y = gaussian_blobs(max(4 * grid[-1], 4 * n), 10)
@@ -75,18 +82,18 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         runs = repeated(repeats, partial(_calls_of, calls))
         us = [1e6 * median(runs, name, "all") / n for name in calls]
         rows.append((psi, *(f"{one:.2f}" for one in us), f"{us[2] / us[1]:.1f}"))
-    report.note(
-        "Time against the number of cells per partition, psi (Figure 4 of Ting et al. 2021). "
-        f"Times are microseconds per row, medians of {repeats} runs, with t = {T} partitions by "
-        f"isolation trees. The data are {n} rows of 20 Gaussian blobs in 10 dimensions. The naive "
-        "product sums t psi products and makes no update. The last column has the time of the "
-        "naive product relative to predict and update."
-    )
+    report.about(figure4, repeats=repeats, n=n)
     report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
 
 
 def dual(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare times of primal and dual predictions (section 8.1.1 of Ting et al. 2021)."""
+    """Compare times of primal and dual predictions (section 8.1.1 of Ting et al. 2021).
+
+    Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). The
+    stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is wrong.
+    Samples are mappings. Times are mean microseconds per sample of the block that ends at the
+    row. At the end the dual models have {n_supports} support vectors.
+    """
     n = 2000 if quick else 20_000
     X, y = gaussian_blobs(n, 20)
     # One in five labels is wrong, so the number of support vectors grows steadily.
@@ -118,13 +125,8 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
         )
         for i in (0, 4, 9, 14, 19)
     ]
-    report.note(
-        "Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). "
-        f"The stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is "
-        "wrong. Samples are mappings. Times are mean microseconds per sample of the block that "
-        "ends at the row. At the end the dual models have "
-        f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support vectors."
-    )
+    supports = [str(model.n_supports) for model in list(models.values())[1:]]
+    report.about(dual, n=n, n_supports=" and ".join(supports))
     report.table(
         (
             "samples",
@@ -141,7 +143,13 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the rows per second of IK-OGD, and compare the map with ikpykit's transform."""
+    """Measure the rows per second of IK-OGD, and compare the map with ikpykit's transform.
+
+    Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per
+    partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time includes
+    building each map and learning the stored samples again. Rates are medians of {repeats} runs
+    by processor time.
+    """
     n, repeats = (300, 1) if quick else (20_000, 3)
     rows = []
     for each in two_class_sets(data, quick, {"a9a": ROWS["a9a"]}):
@@ -165,12 +173,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             for call, count in (("learn_many", len(frame)), ("learn_one", len(samples))):
                 rate = count / median(runs, call, "all")
                 rows.append((each.name, peer, call, count, f"{rate:.0f}"))
-    report.note(
-        "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per "
-        f"partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time "
-        "includes building each map and learning the stored samples again. Rates are medians of "
-        f"{repeats} runs by processor time."
-    )
+    report.about(speed, repeats=repeats)
     report.table(("data", "model", "call", "rows", "rows/s"), rows)
     if importlib.util.find_spec("ikpykit") is None:
         report.note("ikpykit is not installed.")
@@ -196,7 +199,14 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def crossover(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d."""
+    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d.
+
+    Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t =
+    {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are medians
+    of {repeats} runs in milliseconds per batch, including copies to and from the GPU. The
+    paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on a CPU (Table
+    6 of Ting et al. 2021).
+    """
     if importlib.util.find_spec("cupy") is None:
         print("crossover: skipped, because it needs CuPy and a GPU", flush=True)
         return
@@ -227,11 +237,5 @@ def crossover(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append(
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
-    report.note(
-        f"Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t "
-        f"= {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are "
-        f"medians of {repeats} runs in milliseconds per batch, including copies to and from the "
-        "GPU. The paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on "
-        "a CPU (Table 6 of Ting et al. 2021)."
-    )
+    report.about(crossover, name=name, repeats=repeats)
     report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)
