@@ -346,11 +346,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
     2014). The column `depth` has the mean and the standard deviation over {trees} trees. The
     first 3,104 rows of satimage are used, which may differ from the paper's rows.
     """
-    expected = {
-        "letter": (23.2, 1.8),
-        "satimage": (17.4, 1.6),
-        "dna, paper's rows": (12.0, 0.3),
-    }
+    expected = {"letter": (23.2, 1.8), "satimage": (17.4, 1.6), "dna, paper's rows": (12.0, 0.3)}
     trees = 10 if quick else 100
     rows = []
     for name, (mean, deviation) in expected.items():

@@ -92,7 +92,6 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     to -700. Seconds include learning and predictions, with a distribution if possible.
     """
     report.about(streams, most=500 if quick else MOST)
-    every: dict[str, dict[str, dict[str, Any]]] = {}
     for name, samples in load_streams(data, quick):
         progress(f"streams: {name}")
         peers = {peer: partial(run, model, samples, 0) for peer, model in PEERS.items()}
@@ -111,59 +110,6 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         for peer, out in found.items():
             if "failure" in out:
                 report.note(f"{peer} fails: {out['failure']}.")
-        every[name] = found
-    report.heading("Targets")
-    _report_errors(every, report)
-    _report_laws(every, report)
-
-
-def _report_errors(every: dict[str, dict[str, dict[str, Any]]], report: Report) -> None:
-    """Compare mean absolute errors with AMF, each with the better of raw and scaled features."""
-    rows, default = [], 0
-    for name, found in every.items():
-        amf = min(found["AMF, scaled"]["mae"], found["AMF, raw"]["mae"])
-        ours = [min(found[k]["mae"], found[f"{k}, raw"]["mae"]) for k in (MEAN, GAUSSIAN)]
-        rows.append((name, amf, *ours))
-        default += found[GAUSSIAN]["mae"] < amf
-    text = [(name, *(f"{value:.4g}" for value in values)) for name, *values in rows]
-    report.table(("stream", "AMF", "ours, mean", "ours, gaussian"), text)
-    report.note(
-        'The table has the MAE with the better of raw and scaled features. `posterior="mean"` '
-        f"has a smaller MAE than AMF on {sum(row[2] < row[1] for row in rows)} of {len(rows)} "
-        f"streams, and the Gaussian posterior on {sum(row[3] < row[1] for row in rows)}. The "
-        "default model (Gaussian, scaled) has a smaller MAE than AMF with the better features on "
-        f"{default} streams."
-    )
-
-
-def _report_laws(every: dict[str, dict[str, dict[str, Any]]], report: Report) -> None:
-    """Compare coverage with the levels, and log likelihoods with the linear model."""
-    rows, likeliest = [], 0
-    close, likelier = [0, 0], [0, 0]
-    for name, found in every.items():
-        logs = {peer: out["log"] for peer, out in found.items() if "log" in out}
-        likeliest += max(logs, key=logs.__getitem__) != LINEAR
-        row = [name]
-        for i, peer in enumerate((NORMAL, GAUSSIAN)):
-            inside = found[peer]["coverage"][0]
-            row += [", ".join(f"{c:.2f}" for c in inside), f"{logs[peer]:.3f}"]
-            limits = (0.05 if q > 0.9 else 0.1 for q in LEVELS)
-            gaps = (abs(c - q) for c, q in zip(inside, LEVELS, strict=True))
-            close[i] += all(gap <= most for gap, most in zip(gaps, limits, strict=True))
-            likelier[i] += logs[peer] > logs[LINEAR]
-        rows.append([*row, f"{logs[LINEAR]:.3f}"])
-    headers = ["stream", "normal tails: in 50, 80, 95%", "log likelihood"]
-    headers += ["learned tails: in 50, 80, 95%", "log likelihood", "linear"]
-    report.table(headers, rows)
-    n = len(rows)
-    report.note(
-        "Coverage is close if it is within 5 points at 95 %, and within 10 points at 50 and 80 "
-        f"%. The coverage of the default model (scaled) is close on {close[0]} of {n} streams "
-        f"with normal tails, and on {close[1]} with learned tails. A Mondrian forest has the "
-        f"highest log likelihood on {likeliest} of {n} streams. The default model has a higher "
-        f"log likelihood than the linear model on {likelier[0]} streams with normal tails, and on "
-        f"{likelier[1]} with learned tails."
-    )
 
 
 def holdout(data: DataFolder, report: Report, quick: bool) -> None:

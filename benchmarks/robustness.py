@@ -240,10 +240,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
     "time stamps": (lambda u: _place(len(u)), lambda u: 1.7e9 + 3600.0 * len(u) * u),
     "Cauchy": (lambda u: u, lambda u: np.tan(np.pi * (u - 0.5))),
     "shrinks": (lambda u: u, lambda u: u * 1e-3 ** _place(len(u))),
-    "months": (
-        lambda u: np.floor(24.0 * _place(len(u))) % 12.0 / 11.0,
-        lambda u: 1.0 + 11.0 * u,
-    ),
+    "months": (lambda u: np.floor(24.0 * _place(len(u))) % 12.0 / 11.0, lambda u: 1.0 + 11.0 * u),
     "code -9999": (
         lambda u: np.where(np.random.default_rng(9).random(len(u)) < 0.05, -0.5, u),
         lambda u: np.where(u < 0.0, -9999.0, u),

@@ -183,12 +183,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
         d = X.shape[1]
         real = y.dtype.kind == "f"
         samples = stream(X, y)
-        kinds: dict[str, Any] = {
-            "axes": None,
-            "given": given,
-            "random, d": d,
-            "random, 4 d": 4 * d,
-        }
+        kinds: dict[str, Any] = {"axes": None, "given": given, "random, d": d, "random, 4 d": 4 * d}
         errors: dict[str, list[float]] = {}
         make: Callable[..., Any] = MondrianForestRegressor if real else MondrianForestClassifier
         for kind, directions in kinds.items():

@@ -33,9 +33,7 @@ def no_gc() -> Iterator[None]:
 
 
 def alternate(
-    peers: Mapping[str, Iterator[str]],
-    steps: int,
-    clock: Callable[[], float] = time.perf_counter,
+    peers: Mapping[str, Iterator[str]], steps: int, clock: Callable[[], float] = time.perf_counter
 ) -> Seconds:
     """Run iterators in turns of `steps` steps; each round reverses their order.
 

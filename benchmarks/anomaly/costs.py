@@ -144,10 +144,7 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
 BLOCK = 10_000
 HELD: dict[str, tuple[str, Callable[[], Any]]] = {
     "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
-    "RandomCutForest": (
-        "2 trees, 32 samples of 128",
-        lambda: RandomCutForest(2, 128, 32, seed=1),
-    ),
+    "RandomCutForest": ("2 trees, 32 samples of 128", lambda: RandomCutForest(2, 128, 32, seed=1)),
     "Alarms": (
         "one detector, 32 samples of 128",
         lambda: Alarms(NearestNeighborDetector(window=128, max_samples=32, seed=1)),

@@ -149,12 +149,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
     peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)
     _compare(
-        report,
-        streams,
-        lambda seed: AdaptiveMondrianForestRegressor(seed=seed),
-        peers,
-        True,
-        seeds,
+        report, streams, lambda seed: AdaptiveMondrianForestRegressor(seed=seed), peers, True, seeds
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..data import Array, DataFolder
 from ..report import Report, progress
 from . import snapshots
-from .configurations import CONFIGURATIONS, TIMED
+from .configurations import CONFIGURATIONS, FUNCTIONS, TIMED
 
 # Number of samples of a configuration; with fewer, some kernels are not called.
 SAMPLES, QUICK_SAMPLES = 1500, 300
@@ -122,7 +122,7 @@ def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: i
     """Compare the predictions of many configurations, which should be equal bit for bit."""
     rows, counts = [], dict.fromkeys(("yes", "nearly", "NO"), 0)
     with Peers(base) as peers:
-        for name in CONFIGURATIONS:
+        for name in (*CONFIGURATIONS, *FUNCTIONS):
             progress(f"digests: {name}")
             old, new = peers.both("outputs", name, QUICK_SAMPLES if quick else SAMPLES)
             if isinstance(old, Failed) or isinstance(new, Failed):

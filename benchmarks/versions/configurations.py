@@ -186,6 +186,29 @@ CONFIGURATIONS: dict[str, tuple[Make, Callable[[int], Stream]]] = {
     "dual": (_of("DualOGDClassifier", lifetime=2.0), lambda n: s.unit(n, 4)),
     "dual, words": (_of("DualOGDClassifier", lifetime=0.1), s.text),
 }
+
+
+def _densities(n: int) -> Iterable[Any]:
+    rng = np.random.default_rng(1)
+    X, x = rng.random((n, 3)), rng.random((n // 4, 3))
+    return (rm.exact_density(X, x, lifetime) for lifetime in (0.5, 3.0, 40.0))
+
+
+def _path(n: int) -> Iterable[Any]:
+    rng, half = np.random.default_rng(1), n // 4
+    X = rng.random((2 * half, 2))
+    y = np.sin(6.0 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
+    parts = X[:half], y[:half], 8.0, X[half:], y[half:]
+    path = rm.lifetime_path(*parts, n_partitions=8, l2=0.1, progress=False, seed=1)
+    yield from (path.lifetimes, path.n_cells, path.log_marginal_likelihood, path.errors)
+    yield path.weights
+
+
+# Functions without a model, from a number of samples to results.
+FUNCTIONS: dict[str, Callable[[int], Iterable[Any]]] = {
+    "exact density": _densities,
+    "lifetime path": _path,
+}
 # Configurations whose calls are timed.
 TIMED = ("exact, 16 features, 26 classes", "exact, missing", "regressor", "regressor, mean")
 TIMED += ("adaptive, 16 features, 26 classes", "adaptive targets", "density", "random cuts")
@@ -243,6 +266,8 @@ def outputs(name: str, n: int) -> Array:
     it is an exact forest, resampled. At the end, batches and distant samples are predicted, and the
     nodes of the first tree are read.
     """
+    if name in FUNCTIONS:
+        return np.array([number for one in FUNCTIONS[name](n) for number in flat(one)])
     make, of_length = CONFIGURATIONS[name]
     model, samples = make(), of_length(n)
     found: list[float] = []

@@ -19,12 +19,12 @@ import river_mondrian
 
 from ..data import Array
 from ..timing import BLOCK, no_gc
-from .configurations import CALLS, CONFIGURATIONS, learner, outputs
+from .configurations import CALLS, CONFIGURATIONS, FUNCTIONS, learner, outputs
 
 
 def compile_all(n: int) -> None:
     """Compile all kernels into numba's cache; errors show later, in the comparison."""
-    for name in CONFIGURATIONS:
+    for name in (*CONFIGURATIONS, *FUNCTIONS):
         with suppress(Exception):
             outputs(name, n)
 
