@@ -18,7 +18,7 @@ from river_mondrian import (
     MondrianForestRegressor,
 )
 
-from .adaptive import streams
+from .adaptive.streams import FILES, MADE, WIDE, load
 from .data import Array, DataFolder, Stream, min_max_stream, stream
 from .regressor import load_streams
 from .report import Report, progress
@@ -65,8 +65,8 @@ LARGE = {False: 0.003, True: 2.0}
 
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
     """Yield the name and the samples of each stream, and whether it has targets."""
-    for name in ("Bananas",) if quick else (*streams.MADE, *streams.FILES):
-        samples = streams.load(data, name, n)
+    for name in ("Bananas",) if quick else (*MADE, *FILES):
+        samples = load(data, name, n)
         if samples is not None:
             yield name, samples, False
     for name, samples in load_streams(data, False):
@@ -119,7 +119,7 @@ def outliers(data: DataFolder, report: Report, quick: bool) -> None:
     rows: list[list[Any]] = []
     for name, samples, is_real in _streams(data, n, quick):
         for model, make in MODELS[is_real].items():
-            own = range(1 if name in streams.WIDE else seeds)
+            own = range(1 if name in WIDE else seeds)
             clean = [losses_of(make(seed=seed), samples, is_real) for seed in own]
             kinds = (False, True) if is_real else (False,)
             found = {kind: np.empty((placements, len(own))) for kind in kinds}
