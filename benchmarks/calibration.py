@@ -225,8 +225,6 @@ def _compare(
                 relative = ", ".join(f"{r:.3f}" for r in ratios)
                 cells.append(shown if method == BEFORE else f"{shown} / {relative}")
             rows.append([name, len(samples), delay, *cells])
-    if not rows:
-        return
     report.about(_compare, what=what)
     methods = [method for asked, method in totals if asked == delays[0]]
     report.table(["stream", "n", "delay", *methods], rows)

@@ -139,8 +139,6 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"holdout: {name}, {model}")
             rmse = math.sqrt(np.mean((mean - y[half : 2 * half]) ** 2))
             rows.append((name, model, f"{rmse:.4g}", f"{density:.3f}", f"{spent:.1f}"))
-    if not rows:
-        return
     report.about(holdout, half=most // 2, trees=trees)
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 

@@ -73,7 +73,8 @@ class Report:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if sys.stderr.isatty():
             progress("")
-        if len(self.lines) == 1:  # The part was skipped.
+        if not any(line.startswith(("|", "!")) for line in self.lines):
+            print("skipped, without data\n", flush=True)
             return
         spent = time.perf_counter() - self.started
         how = "the run was broken off after" if kind else "the run took"

@@ -204,8 +204,6 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"classes: {name}, {model}")
             rows.append([name, model, *_stream_row(make, found)])
         rows.extend([name, *row] for row in _batch_rows(found))
-    if not rows:
-        return
     report.note(
         "Accuracy and time on text of few and of many classes. "
         + ". ".join(sizes)
@@ -268,7 +266,11 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def words(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory of forests on bags of up to 10,000 words."""
+    """Measure time and memory of forests on bags of up to 10,000 words.
+
+    Processor time and memory on bags that have 50 of up to 10,000 words. The forests have 10
+    trees. Times are means over all samples after the first sample.
+    """
     rows, n = [], 100 if quick else 400
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)
@@ -290,10 +292,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
                 seconds += between - start, time.process_time() - between
             times = [f"{1e3 * one / n:.2f}" for one in seconds]
             rows.append([f"{n_words:,}", name, *times, f"{model._raw_memory_usage / 2**20:.0f}"])
-    report.note(
-        "Processor time and memory on bags that have 50 of up to 10,000 words. The forests have 10 "
-        "trees. Times are means over all samples after the first sample."
-    )
+    report.about(words)
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 
 

@@ -117,11 +117,12 @@ def _latencies(broker: Any, url: str, folder: Path, seconds: float) -> list[Any]
 def service(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure latencies of the example service during learning, on one core.
 
-    Latencies of predictions during learning. The service has one core; the clients and the Redis
-    server share the other core. Over {CONNECTIONS} connections, {PREDICTIONS:,} samples per second
-    of {n_features} features are sent to be predicted. Another connection sends {LEARNED} samples
-    per second to be learned, {LEARNED_AT_ONCE} at a time, for {seconds} s. The forest has 10 trees.
-    A latency is the time from the scheduled time of a request to its answer.
+    Latencies of predictions during learning. The service has one core; the clients and the
+    Redis server share the other core. Over {CONNECTIONS} connections, {PREDICTIONS:,} samples
+    per second of {n_features} features are sent to be predicted. Another connection sends
+    {LEARNED} samples per second to be learned, {LEARNED_AT_ONCE} at a time, for {seconds} s.
+    The forest has 10 trees. A latency is the time from the scheduled time of a request to its
+    answer.
     """
     broker = _broker()
     if broker.missing():

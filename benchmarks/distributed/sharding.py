@@ -120,7 +120,11 @@ class _Nothing:
 
 
 def _call_cost(report: Report, ray: Any, quick: bool) -> None:
-    """Report the time of calls without learning, by the size of the block."""
+    """Report the time of calls without learning, by the size of the block.
+
+    The next table has the median time of a call without learning. The call reads a frame of 16
+    columns, puts it into the object store, and calls two workers that ignore it.
+    """
     from river_mondrian.distributed.shard import Known
 
     known, rng, rows = Known.of(MondrianForestClassifier(2, seed=1)), np.random.default_rng(1), []
@@ -140,9 +144,6 @@ def _call_cost(report: Report, ray: Any, quick: bool) -> None:
         here, whole = np.median(times, axis=0)
         rows.append([f"{size:,}", f"{1e3 * here:.2f}", f"{1e3 * whole:.2f}"])
         rows[-1].append(f"{1e6 * whole / size:.1f}")
-    report.note(
-        "The next table has the median time of a call without learning. The call reads a frame "
-        "of 16 columns, puts it into the object store, and calls two workers that ignore it."
-    )
+    report.about(_call_cost)
     headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
     report.table(headers, rows)
