@@ -368,8 +368,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         found = statistics.mean(depths)
         depth = f"{found:.1f} +- {statistics.stdev(depths):.1f}"
         rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, f"{mean} +- {deviation}"))
-    if rows:
-        report.about(table1, trees=trees)
+    report.about(table1, trees=trees)
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)
 
 
