@@ -6,7 +6,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from river_mondrian import DriftMonitor
 
 from .data import DataFolder
 from .report import Report, progress
+from .timing import call_seconds
 
 Rows = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -343,16 +343,9 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         samples = list(_samples(X[p], y[p]))
         times, longest = [], []
         for _ in range(3):
-            monitor, calls = DriftMonitor(10**9, seed=1), []
-            for x, label in samples[:300]:
-                begun = time.process_time()
-                monitor.learn_one(x, label)
-                calls.append(1e3 * (time.process_time() - begun))
-            longest.append(max(calls))
-            begun = time.process_time()
-            for x, label in samples[300:]:
-                monitor.learn_one(x, label)
-            times.append(1e6 * (time.process_time() - begun) / len(samples[300:]))
+            monitor = DriftMonitor(10**9, seed=1)
+            longest.append(1e3 * call_seconds(monitor.learn_one, samples[:300]).max())
+            times.append(1e6 * call_seconds(monitor.learn_one, samples[300:]).mean())
         size = monitor.memory_usage / 1024
         row = (name, X.shape[1], len(np.unique(y)), f"{min(times):.0f}", f"{min(longest):.0f}")
         rows.append((*row, f"{size:.0f}"))

@@ -26,7 +26,17 @@ from river_mondrian import MondrianForestClassifier
 from .data import Array, DataFolder, Stream, min_max, pair, stream
 from .report import Report, progress
 from .scores import class_scores
-from .timing import BLOCK, TURN, WARM_START, median, no_gc, ratio, repeated, test_then_learn
+from .timing import (
+    BLOCK,
+    TURN,
+    WARM_START,
+    call_seconds,
+    median,
+    no_gc,
+    ratio,
+    repeated,
+    test_then_learn,
+)
 
 OURS, AMF = "MondrianForest", "AMF"
 WARM_UP = 256  # In the warm-up, the forest is rebuilt when the number of samples doubles.
@@ -135,9 +145,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
 def latency(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the longest learn_one with 100 trees and 16 features.
 
-    Milliseconds of single calls of learn_one, with 100 trees and 16 features: the CPU time of
-    the thread. The stream of one class has uniform features and one label, and then 1,000
-    samples with 25 other labels.
+    Milliseconds of single calls of learn_one, with 100 trees and 16 features, in CPU time. The
+    stream of one class has uniform features and one label, and then 1,000 samples with 25 other
+    labels.
     """
     MondrianForestClassifier.warmup()
     letter, n = data.load("letter"), 10_000 if quick else 100_000
@@ -151,12 +161,7 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     rows = []
     for name, samples in streams.items():
         progress(f"latency: {name}")
-        model, times = make_ours(1, 100), np.empty(len(samples))
-        with no_gc():
-            for i, (x, y) in enumerate(samples):
-                start = time.thread_time()
-                model.learn_one(x, y)
-                times[i] = 1e3 * (time.thread_time() - start)
+        times = 1e3 * call_seconds(make_ours(1, 100).learn_one, samples)
         parts = {"warm-up": times[:WARM_UP], "after it": times[WARM_UP:]}
         if name == "one class":
             parts |= {"after it": times[WARM_UP:n], "other classes after it": times[n:]}

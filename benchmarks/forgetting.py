@@ -6,7 +6,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +26,7 @@ from river_mondrian import (
 
 from .data import DataFolder, Stream, stream
 from .report import Report, progress
+from .timing import call_seconds
 
 KINDS: dict[str, Any] = {
     "classifier": MondrianForestClassifier,
@@ -70,14 +70,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                         model = KINDS[kind](n_trees, seed=1, window=own)
                         for x, y in samples[:-n_timed]:
                             model.learn_one(x, y)
-                        calls = []
-                        for x, y in samples[-n_timed:]:
-                            begun = time.process_time()
-                            model.learn_one(x, y)
-                            calls.append(time.process_time() - begun)
-                        times[own].append(1e6 * float(np.mean(calls)))
+                        calls = call_seconds(model.learn_one, samples[-n_timed:])
+                        times[own].append(1e6 * calls.mean())
                         if own is not None:
-                            worst.append(1e3 * max(calls))
+                            worst.append(1e3 * calls.max())
                 plain, own_time = min(times[None]), min(times[window])
                 ratio = own_time / plain
                 figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
@@ -92,11 +88,11 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
 
     Time to learn by ridge regression in a full window, compared with a model that has no
     window. Times are CPU times of learn_one in microseconds, the fastest means of runs in which
-    both models take turns on each sample. The column `longest` has the longest call in
-    milliseconds (minimum over runs). The column `refit` has the time to remove a sample with a
-    large weight, after which the model learns all samples of the window again. The error is the
-    largest difference between a prediction and the prediction of a model refitted to the
-    window, in predicted standard deviations.
+    both models take turns. The column `longest` has the longest call in milliseconds (minimum
+    over runs). The column `refit` has the time to remove a sample with a large weight, after
+    which the model learns all samples of the window again. The error is the largest difference
+    between a prediction and the prediction of a model refitted to the window, in predicted
+    standard deviations.
     """
     n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
     maps: dict[str, Any] = {
@@ -115,18 +111,10 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             longest = math.inf
             for _ in range(repeats):
                 models = {own: RidgeRegressor(make(), window=own) for own in (None, window)}
-                times = dict.fromkeys(models, 0.0)
-                worst = 0.0
-                for i, (x, y) in enumerate(samples):
-                    for own, model in models.items():
-                        begun = time.process_time()
-                        model.learn_one(x, y)
-                        took = time.process_time() - begun
-                        if i >= n_before:
-                            times[own] += took
-                            worst = max(worst, took) if own is not None else worst
-                fastest = {own: min(t, fastest.get(own, t)) for own, t in times.items()}
-                longest = min(longest, worst)
+                for own, model in models.items():
+                    calls = call_seconds(model.learn_one, samples)[n_before:]
+                    fastest[own] = min(calls.mean(), fastest.get(own, math.inf))
+                longest = min(longest, calls.max())
             model = models[window]
             again = RidgeRegressor(model._features)
             for x, y in samples[-window:]:
@@ -140,10 +128,8 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             # Subtracting such a large weight would leave only rounding errors, so the model is
             # refitted.
             model.learn_one(*samples[0], 1e20)
-            begun = time.process_time()
-            model.forget_one(*samples[0], 1e20)
-            refit = 1e3 * (time.process_time() - begun)
-            plain, own_time = (1e6 * fastest[own] / n_timed for own in (None, window))
+            refit = 1e3 * call_seconds(model.forget_one, [(*samples[0], 1e20)])[0]
+            plain, own_time = (1e6 * fastest[own] for own in (None, window))
             ratio = own_time / plain
             figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
             figures += [f"{refit:.0f}", f"{error:.1e}"]

@@ -6,7 +6,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from river_mondrian import (
 
 from .data import DataFolder, Stream, stream, take
 from .report import Report, progress
+from .timing import call_seconds
 
 FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
@@ -166,16 +166,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             model: Any = make(1)
             for x, y in samples:
                 model.learn_one(x, float(y) if kind in REGRESSORS else y)
-            times: dict[str, list[float]] = {"importances": [], "explain": []}
-            for x, _ in samples[:20]:
-                begun = time.process_time()
-                model.explain_one(x)
-                times["explain"].append(1e3 * (time.process_time() - begun))
-            for _ in range(5):
-                begun = time.process_time()
-                _ = model.feature_importances
-                times["importances"].append(time.process_time() - begun)
-            medians = [f"{np.median(found):.2f}" for found in times.values()]
+            whole = call_seconds(lambda: model.feature_importances, [()] * 5)
+            each = 1e3 * call_seconds(model.explain_one, [(x,) for x, _ in samples[:20]])
+            medians = (f"{np.median(found):.2f}" for found in (whole, each))
             rows.append((name, len(samples), kind, *medians))
     report.about(speed)
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)

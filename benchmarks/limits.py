@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from river_mondrian.__main__ import estimators
 
 from .data import Array, DataFolder, Stream, stream
 from .report import Report, progress
-from .timing import no_gc
+from .timing import call_seconds
 
 # Number of test samples, and number of timed samples at the end of training.
 N_PREDICTED, N_TIMED = 200, 1000
@@ -44,17 +43,6 @@ RIVERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def _seconds(call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> Array:
-    """Return the processor seconds of each call."""
-    spent = np.empty(len(arguments))
-    with no_gc():
-        for i, one in enumerate(arguments):
-            start = time.process_time()
-            call(*one)
-            spent[i] = time.process_time() - start
-    return spent
-
-
 def _us(spent: Array) -> str:
     return f"{1e6 * np.median(spent):,.0f}"
 
@@ -62,9 +50,9 @@ def _us(spent: Array) -> str:
 def _width_row(what: str, name: str, model: Any, samples: Stream) -> list[Any]:
     """Train a model on all samples except the last ones; return its costs."""
     learned, fresh = samples[:-N_PREDICTED], samples[-N_PREDICTED:]
-    spent = _seconds(model.learn_one, list(learned))
+    spent = call_seconds(model.learn_one, list(learned))
     model.predict_one(fresh[0][0])  # The first call compiles kernels.
-    predicted = _seconds(model.predict_one, [(x,) for x, _ in fresh])
+    predicted = call_seconds(model.predict_one, [(x,) for x, _ in fresh])
     longest = 1e3 * spent[min(N_FIRST, len(spent) // 2) :].max()
     n, n_trees = len(learned), 10 if name in RIVERS else model.n_estimators
     size = model._raw_memory_usage
@@ -148,12 +136,12 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             for name, make in makes.items():
                 progress(f"classes: {n_classes}, {name}, {n_learned} samples")
                 model = make()
-                spent = _seconds(model.learn_one, list(samples))[-N_TIMED:]
+                spent = call_seconds(model.learn_one, list(samples))[-N_TIMED:]
                 # The first call compiles kernels.
                 calls = [model.predict_one, model.predict_proba_one]
                 for call in calls:
                     call(*fresh[0])
-                times = [spent, *(_seconds(call, fresh) for call in calls)]
+                times = [spent, *(call_seconds(call, fresh) for call in calls)]
                 right = [model.predict_one(x) == y for x, y in found[n_learned:]]
                 size = f"{model._raw_memory_usage / n_learned / 10:,.0f}"
                 us = (f"{1e6 * one.mean():,.0f}" for one in times)

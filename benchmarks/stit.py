@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from river_mondrian import (
 
 from .data import Array, DataFolder, min_max, stream
 from .report import Report, progress
-from .timing import median, repeated, test_then_learn
+from .scores import deviations, misses
 
 ROOT_HALF = math.sqrt(0.5)
 THREE = [{"a": 1.0}, {"b": 1.0}, {"a": ROOT_HALF, "b": ROOT_HALF}]
@@ -158,15 +158,13 @@ def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time of forests that cut along axes, random and given directions.
+    """Compare the accuracy of forests that cut along axes, random and given directions.
 
-    Accuracy and time of forests with oblique cuts. The forests have 25 trees, and {n} samples
-    in random order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive accuracy
-    (for kin8nm: the mean absolute error), as mean +- standard deviation over seeds. For the
+    Accuracy of forests with oblique cuts. The forests have 25 trees, and {n} samples in random
+    order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive accuracy (for
+    kin8nm: the mean absolute error), as mean +- standard deviation over seeds. For the
     checkerboard, the given directions are the normals of the edges. For the other sets, the
-    given directions are the principal directions of the first 1,000 samples. The last columns
-    have the times of learn_one and predict_one with 10 trees on the first 2,000 samples,
-    relative to cuts along the axes.
+    given directions are the principal directions of the first 1,000 samples.
     """
     n = 500 if quick else 5000
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
@@ -180,50 +178,20 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
     table = []
     for name, (X, y, given) in sets.items():
-        d = X.shape[1]
-        real = y.dtype.kind == "f"
-        samples = stream(X, y)
+        d, is_real, samples = X.shape[1], y.dtype.kind == "f", stream(X, y)
+        make: Any = MondrianForestRegressor if is_real else MondrianForestClassifier
         kinds: dict[str, Any] = {"axes": None, "given": given, "random, d": d, "random, 4 d": 4 * d}
-        errors: dict[str, list[float]] = {}
-        make: Callable[..., Any] = MondrianForestRegressor if real else MondrianForestClassifier
         for kind, directions in kinds.items():
-            errors[kind] = []
+            progress(f"{name}, {kind}")
+            found = []
             for seed in range(1 if quick else 3):
-                progress(f"{name}, {kind}, seed {seed}")
                 model = make(n_estimators=25, directions=directions, seed=seed)
-                errors[kind].append(_error(model, samples, real))
-
-        def peers(
-            seed: int, kinds: Any = kinds, make: Any = make, part: Any = samples[:2000]
-        ) -> Any:
-            return {
-                kind: test_then_learn(make(directions=directions, seed=seed), part, "predict_one")
-                for kind, directions in kinds.items()
-            }
-
-        runs = repeated(1 if quick else 3, peers)
-        base = [median(runs, "axes", phase) for phase in ("learn", "predict")]
-        for kind, directions in kinds.items():
-            cost = [
-                median(runs, kind, p) / b for p, b in zip(("learn", "predict"), base, strict=True)
-            ]
-            size = d if directions is None else directions
-            size = len(size) if isinstance(size, Sequence) else size
-            mean, spread = float(np.mean(errors[kind])), float(np.std(errors[kind]))
-            found = f"{mean:.4f} +- {spread:.4f}"
-            table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
+                run = deviations if is_real else misses
+                found.append(abs(run(model, samples).mean() - (not is_real)))
+            size = d if kind in ("axes", "given") else directions
+            table.append([name, d, kind, size, f"{np.mean(found):.4f} +- {np.std(found):.4f}"])
     report.about(forests, n=n)
-    headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
-    report.table(headers, table)
-
-
-def _error(model: Any, samples: Any, real: bool) -> float:
-    total = 0.0
-    for x, y in samples:
-        outputs = model.predict_one(x)
-        total += abs(outputs - y) if real else float(outputs == y)
-        model.learn_one(x, y)
-    return total / len(samples)
+    report.table(["set", "d", "directions", "n", "accuracy or MAE"], table)
 
 
 # Densities.

@@ -6,11 +6,13 @@ import gc
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .data import Stream
+import numpy as np
+
+from .data import Array, Stream
 
 Seconds = dict[str, dict[str, float]]  # By model and phase.
 
@@ -69,6 +71,17 @@ def test_then_learn(
         for x, y in block:
             learn(x, y)
         yield "learn, first" if start < WARM_START else "learn, later"
+
+
+def call_seconds(call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Array:
+    """Return the processor seconds of each call."""
+    spent = np.empty(len(arguments))
+    with no_gc():
+        for i, given in enumerate(arguments):
+            start = time.process_time()
+            call(*given)
+            spent[i] = time.process_time() - start
+    return spent
 
 
 def progressive(model: Any, samples: Stream, *methods: str) -> Iterator[str]:
