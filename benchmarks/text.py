@@ -187,7 +187,18 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and time on text of few and of many classes."""
+    """Compare accuracy and time on text of few and of many classes.
+
+    Accuracy and time on text of few and of many classes. {sizes}. Models learn the training
+    documents once. All sets have tf-idf of length 1, except the last set, which has counts. The
+    documents of packages are the docstrings of modules, made by `python -m
+    benchmarks.docstrings`, and the classes are the packages. The column `accuracy` is on test
+    documents. The next column is the accuracy on training documents, each predicted before it
+    is learned. Times are processor times for all documents. The models of scikit-learn get
+    matrices, the others get mappings. Learning rates and weights of words were selected on
+    reuters_acq and on the first half of the packages, as tf-idf and as counts. The second half
+    of the packages was held out.
+    """
     rows: list[list[Any]] = []
     sizes = []
     for name, found in _sets(data).items():
@@ -204,19 +215,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"classes: {name}, {model}")
             rows.append([name, model, *_stream_row(make, found)])
         rows.extend([name, *row] for row in _batch_rows(found))
-    report.note(
-        "Accuracy and time on text of few and of many classes. "
-        + ". ".join(sizes)
-        + ". Models learn the training documents once. All sets have tf-idf of length 1, "
-        "except the last set, which has counts. The documents of packages are the docstrings "
-        "of modules, made by `python -m benchmarks.docstrings`, and the classes are the "
-        "packages. The column `accuracy` is on test documents. The next column is the "
-        "accuracy on training documents, each predicted before it is learned. Times are "
-        "processor times for all documents. The models of scikit-learn get matrices, the "
-        "others get mappings. Learning rates and weights of words were selected on "
-        "reuters_acq and on the first half of the packages, as tf-idf and as counts. The "
-        "second half of the packages was held out."
-    )
+    report.about(classes, sizes=". ".join(sizes))
     report.table(
         ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows
     )

@@ -119,7 +119,14 @@ def gap(old: Array, new: Array) -> tuple[int, float]:
 
 
 def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> bool:
-    """Compare the predictions of many configurations, which should be equal bit for bit."""
+    """Compare the predictions of many configurations, which should be equal bit for bit.
+
+    Old: {base}; new: the working tree. All outputs of a model (predictions before each sample,
+    batches, nodes) are compared as float64. The columns have the first different place and the
+    largest relative difference. A difference of at most {TOLERANCE:g} counts as nearly the
+    same. Values below {SMALL:g} of a configuration's median size are treated as having this
+    size.
+    """
     rows, counts = [], dict.fromkeys(("yes", "nearly", "NO"), 0)
     with Peers(base) as peers:
         for name in (*CONFIGURATIONS, *FUNCTIONS):
@@ -137,20 +144,21 @@ def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: i
                 same = "nearly" if largest <= TOLERANCE else "NO"
                 rows.append((name, len(new), same, first, f"{largest:.2g}"))
             counts[same] += 1
-    report.note(
-        f"Old: {base}; new: the working tree. All outputs of a model (predictions before each "
-        "sample, batches, nodes) are compared as float64. The columns have the first different "
-        f"place and the largest relative difference. A difference of at most {TOLERANCE:g} counts "
-        f"as nearly the same. Values below {SMALL:g} of a configuration's median size are treated "
-        "as having this size."
-    )
+    report.about(digests, base=base)
     report.table(("configuration", "values", "same bits", "from", "difference"), rows)
     report.note(", ".join(f"{same}: {count}" for same, count in counts.items()))
     return counts["NO"] == 0
 
 
 def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
-    """Compare the time of calls, with the old and the new version in turns."""
+    """Compare the time of calls, with the old and the new version in turns.
+
+    Old: {base}; new: the working tree. Times are processor microseconds per sample, as medians
+    of {repeats} repeats in which the versions take turns. The column `fastest` has the ratio of
+    the fastest repeats of all blocks. SLOWER means that the median ratio and the fastest ratio
+    are above {LIMIT}. The word `unsure` means that one of them is above {LIMIT}. All kernels
+    are compiled in advance.
+    """
     n, repeats = (QUICK_SAMPLES, 1) if quick else (2 * SAMPLES, repeats)
     rows = []
     with Peers(base) as peers:
@@ -171,12 +179,6 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
                 mark = ("", "unsure", "SLOWER")[(middle > LIMIT) + (fastest > LIMIT)]
                 us = (f"{statistics.median(side):.2f}" for side in zip(*pairs, strict=True))
                 rows.append((name, call, *us, f"{middle:.3f}", f"{fastest:.3f}", mark))
-    report.note(
-        f"Old: {base}; new: the working tree. Times are processor microseconds per sample, as "
-        f"medians of {repeats} repeats in which the versions take turns. The column `fastest` has "
-        "the ratio of the fastest repeats of all blocks. SLOWER means that the median ratio and "
-        f"the fastest ratio are above {LIMIT}. The word `unsure` means that one of them is above "
-        f"{LIMIT}. All kernels are compiled in advance."
-    )
+    report.about(speed, base=base, repeats=repeats)
     headers = ("configuration", "call", "old, us", "new, us", "new / old", "fastest", "")
     report.table(headers, rows)
