@@ -141,18 +141,11 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
             moments += target * x
         other = time.perf_counter() - began
         gaps = [float(np.abs(f - expected).max()) for f in (found, Phi @ (inverse @ moments))]
-        rows.append(
-            (
-                l2,
-                *(f"{gap:.1e}" for gap in gaps),
-                f"{1e6 * seconds / n:.0f}",
-                f"{1e6 * other / n:.0f}",
-            )
-        )
+        us = (f"{1e6 * spent / n:.0f}" for spent in (seconds, other))
+        rows.append((l2, *(f"{gap:.1e}" for gap in gaps), *us))
     report.about(accuracy, n=n, C=C)
-    report.table(
-        ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
-    )
+    headers = ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy")
+    report.table(headers, rows)
 
 
 def figure6(data: DataFolder, report: Report, quick: bool) -> None:
@@ -190,27 +183,18 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"figure6: {kind}, M = {M}")
             for seed in range(seeds if M < 1000 else 1):
                 Phi = _mapped(kind, rows, n, M, LIFETIME, seed)
-                for label, predicted in zip(
-                    ridges, _ridge(Phi, y - mean, *ridges.values()), strict=True
-                ):
+                fits = _ridge(Phi, y - mean, *ridges.values())
+                for label, predicted in zip(ridges, fits, strict=True):
                     errors[label][i].append(_percent(predicted[n:] + mean, y_test))
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.about(figure6, n=n, n_test=len(X_test), seeds=seeds, exact=exact)
-    report.table(
-        ("M", "columns", *errors),
-        [
-            (
-                M,
-                columns[i],
-                *(
-                    f"{statistics.median(e[i]):.2f} ({min(e[i]):.2f} - {max(e[i]):.2f})"
-                    for e in errors.values()
-                ),
-            )
-            for i, M in enumerate(grid)
-        ],
-    )
+    table = []
+    for i, M in enumerate(grid):
+        at = [e[i] for e in errors.values()]
+        cells = (f"{statistics.median(e):.2f} ({min(e):.2f} - {max(e):.2f})" for e in at)
+        table.append((M, columns[i], *cells))
+    report.table(("M", "columns", *errors), table)
     with report.drawing() as axes:
         for kind, found in errors.items():
             axes.plot(grid, [statistics.median(e) for e in found], "o-", label=kind)
@@ -247,18 +231,8 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         def sweep(
             m: int, last: float, X: Array = X, y: Array = y, seed: int = seed
         ) -> LifetimePath:
-            return lifetime_path(
-                X[:n],
-                y[:n],
-                last,
-                X[n:],
-                y[n:],
-                n_partitions=m,
-                l2=noise,
-                learners=["ridge"],
-                cuts_per_step=20,
-                seed=seed,
-            )
+            given = {"l2": noise, "learners": ["ridge"], "cuts_per_step": 20, "seed": seed}
+            return lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
 
         path = sweep(M, 10.0 * truth)
         drawn = drawn or path
@@ -269,9 +243,8 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
     report.about(figure7, n=n, M=M, seeds=seeds, reached=reached, more=more)
-    report.table(
-        ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
-    )
+    headers = ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}")
+    report.table(headers, rows)
     assert drawn is not None
     with report.drawing() as axes:
         drawn.plot(axes)
@@ -321,18 +294,8 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
     lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
     curves: dict[str, tuple[list[float], list[float]]] = {}
     progress("figure8: the sweep")
-    path = lifetime_path(
-        X,
-        y,
-        last,
-        X_val,
-        y_val,
-        n_partitions=M,
-        l2=DELTA2,
-        learners=["sgd"],
-        cuts_per_step=every,
-        seed=1,
-    )
+    given = {"l2": DELTA2, "learners": ["sgd"], "cuts_per_step": every, "seed": 1}
+    path = lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
     factor = 100.0 * math.sqrt(len(y_val)) / float(np.linalg.norm(y_val))
     ours = (factor * path.errors["sgd"]["validation"]).tolist()
     curves["Mondrian, one sweep"] = (path.seconds.tolist(), ours)
@@ -355,27 +318,12 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.about(figure8, n=n, n_val=len(X_val), M=M, every=every, n_cuts=len(path.cuts), last=last)
-    report.table(
-        (
-            "scheme",
-            "widths",
-            "best, %",
-            "s to within 10 % of the best",
-            "relative to the sweep",
-            "s in total",
-        ),
-        [
-            (
-                kind,
-                len(errors),
-                f"{min(errors):.2f}",
-                f"{reach(kind):.2f}",
-                f"{reach(kind) / own:.1f}",
-                f"{times[-1]:.1f}",
-            )
-            for kind, (times, errors) in curves.items()
-        ],
-    )
+    table = []
+    for kind, (times, errors) in curves.items():
+        spent = f"{reach(kind):.2f}", f"{reach(kind) / own:.1f}", f"{times[-1]:.1f}"
+        table.append((kind, len(errors), f"{min(errors):.2f}", *spent))
+    headers = ("scheme", "widths", "best, %", "s to within 10 % of the best")
+    report.table((*headers, "relative to the sweep", "s in total"), table)
     with report.drawing() as axes:
         for kind, (times, errors) in curves.items():
             axes.plot(times, np.minimum.accumulate(errors), label=kind)
@@ -453,9 +401,8 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
     with report.drawing() as axes:
         reach = float(np.quantile(np.abs(terms["forest"]), 0.95))
         for name, weights in terms.items():
-            axes.hist(
-                weights, np.linspace(-reach, reach, 81), histtype="step", density=True, label=name
-            )
+            bins = np.linspace(-reach, reach, 81)
+            axes.hist(weights, bins, histtype="step", density=True, label=name)
         axes.set(xlabel="weight (kernel: summed, forest: averaged)", ylabel="density of cells")
         axes.legend()
 
