@@ -3,7 +3,7 @@
 The paper is Ting et al. (2021).
 
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-Without a data folder, the sets are from River and scikit-learn.
+Without a data folder, the set is scikit-learn's digits.
 """
 
 from __future__ import annotations
