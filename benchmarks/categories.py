@@ -30,23 +30,10 @@ Samples = list[tuple[dict[str, Any], Any]]
 
 # The features of a9a are one-hot encoded. The mapping has the first column of each feature, and the
 # number of columns.
-A9A = {
-    "age": 0,
-    "workclass": 5,
-    "fnlwgt": 13,
-    "education": 18,
-    "education_num": 34,
-    "marital_status": 39,
-    "occupation": 46,
-    "relationship": 60,
-    "race": 66,
-    "sex": 71,
-    "capital_gain": 73,
-    "capital_loss": 75,
-    "hours": 77,
-    "country": 82,
-    "": 123,
-}
+A9A_NAMES = "age workclass fnlwgt education education_num marital_status occupation relationship "
+A9A_NAMES += "race sex capital_gain capital_loss hours country"
+A9A_STARTS = (0, 5, 13, 18, 34, 39, 46, 60, 66, 71, 73, 75, 77, 82)
+A9A = dict(zip(A9A_NAMES.split(), A9A_STARTS, strict=True)) | {"": 123}
 
 
 def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
