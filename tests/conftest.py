@@ -3,8 +3,11 @@
 import os
 from collections import Counter
 
+import pytest
+
 # This import must precede the kernels, so that their allocations can fail.
 from attack import allocations
+from core import ALGORITHMS, PROMISES
 from hypothesis import HealthCheck, settings
 from inline_workers import engine
 from small_package import installed, processes
@@ -29,11 +32,25 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seed", range(3))
 
 
+def mark_core(config, items):
+    """Mark the core tests. If no paths were passed to pytest, each core test must exist."""
+    names = {
+        item.nodeid.removeprefix("tests/test_").replace(".py::test_", "::"): item for item in items
+    }
+    for start in (*PROMISES.values(), *ALGORITHMS.values()):
+        item = next((item for name, item in names.items() if name.startswith(start)), None)
+        if item is not None:
+            item.add_marker(pytest.mark.core)
+        elif not config.option.file_or_dir:
+            raise pytest.UsageError(f"tests/core.py names a test that does not exist: {start}")
+
+
 def pytest_collection_modifyitems(config, items):
     """Keep the first seed of each test, unless `TEST_SEEDS=all` is set, as in the nightly workflow.
 
     Slow files with few tests come first, then files by their number of tests.
     """
+    mark_core(config, items)
     n_tests = Counter(item.path for item in items)
     order = {f"{name}.py": number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: (order.get(item.path.name, len(LONG)), -n_tests[item.path]))

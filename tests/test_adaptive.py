@@ -17,7 +17,7 @@ from scipy import stats
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.adaptive import adaptive_trees, nodes, prediction
 from river_mondrian.posteriors.adaptive.nodes import BLOCK, N_POSTERIORS, StatisticsEntry
 from river_mondrian.posteriors.rebuilt import forest as paths
@@ -58,8 +58,8 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
 
 def begin_building(trees):
     """Start to build a tree of all samples, and stop any other build."""
-    trees._follow(trees.schedule._replace(role=IDLE, jobs=(LONG,)))
-    trees._follow(trees.schedule.next_job(trees.n_samples))
+    trees._set_schedule(trees.schedule._replace(role=IDLE, jobs=(LONG,)))
+    trees._set_schedule(trees.schedule.next_job(trees.n_samples))
     trees._begin(trees.schedule.slot)
 
 

@@ -180,7 +180,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     assert not trees._build(trees.schedule.slot, 50)
     starts = list(trees.schedule.starts)
     starts[long_slots(trees)[0]] = -1
-    trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))
+    trees._set_schedule(trees.schedule._replace(starts=tuple(starts)).without(-1))
     trees.forest.build.budget = 1 << 40
     trees._complete()
     assert [trees.reader.read(t)[0].n_samples for t in range(2)] == [300, 300]

@@ -16,7 +16,7 @@ from test_adaptive import LEVEL, shape_of
 from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.learners.regression import lags
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.adaptive_targets import adaptive_target_trees, means
 from river_mondrian.posteriors.adaptive_targets.targets_forest import next_renewal, renewal
 from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, RECENT, PathEntry, path_to

@@ -15,7 +15,7 @@ from test_kernels import as_twin
 
 from river_mondrian import MondrianFeatures, MondrianForestClassifier
 from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_directions
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
 # Level for each test of a distribution; each test divides it by the number of its comparisons.

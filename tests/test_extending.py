@@ -12,6 +12,7 @@ from common import restored, run
 from naive.adaptive import route
 
 from river_mondrian import ModelFormatError
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.partitions.mondrian.walks import LEAST_WEIGHT
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
@@ -86,16 +87,23 @@ def expected_range(nodes, ends, x, number=0, weight=1.0):
     return found
 
 
-@pytest.mark.parametrize(("lifetime", "scale"), [(1.0, False), (4.0, False), (4.0, True)])
-def test_ranges_are_those_of_the_samples_at_the_nodes(modules, lifetime, scale):
+# Lifetime, whether inputs are scaled, and the factor by which they grow: then trees are redrawn.
+CASES = [(1.0, False, 1.0), (4.0, False, 1.0), (4.0, True, 1.0), (4.0, True, 32.0)]
+
+
+@pytest.mark.parametrize(("lifetime", "scale", "growth"), CASES)
+def test_ranges_are_those_of_the_samples_at_the_nodes(modules, lifetime, scale, growth):
     """Ranges are expectations over the nodes where a sample may branch off."""
     rng = np.random.default_rng(3)
-    X = rng.random((300, 3)).astype(np.float32).astype(float)
+    X = rng.random((300 if growth == 1.0 else 700, 3)).astype(np.float32).astype(float)
+    X[200:] *= growth
     y = np.sin(5.0 * X[:, 0]) + X[:, 1]
-    model = modules["ranges"].RangeForestRegressor(3, lifetime, scale, seed=1)
+    model = modules["ranges"].RangeForestRegressor(3, lifetime, scale, rescale=True, seed=1)
     for x, target in zip(X.tolist(), y.tolist(), strict=True):
         model.learn_one(dict(enumerate(x)), target)
-    queries = 1.2 * rng.random((40, 3)) - 0.1
+    if growth > 1.0:
+        assert min(model.tree_widths(2).values()) > 0.5 * growth
+    queries = growth * (1.2 * rng.random((40, 3)) - 0.1)
     queries[rng.random(queries.shape) < 0.3] = np.nan
     reader = model._trees.reader
 
@@ -130,6 +138,11 @@ def test_a_restored_range_is_in_its_bounds(modules):
     model._trees.trees[1].nodes.row(0).below_left.high = math.nan
     with pytest.raises(ModelFormatError, match=r"below_left\.high"):
         restored(model)
+
+
+def test_a_posterior_without_forgetting_refuses_a_window(modules):
+    with pytest.raises(ValueError, match="window must be None"):
+        modules["ranges"].RangeTrees(Partitions(2, 1.0, window=35))
 
 
 def test_features_are_those_of_a_plain_product(modules):

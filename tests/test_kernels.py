@@ -12,7 +12,7 @@ from scipy import stats
 
 from river_mondrian.partitions.mondrian import boxes, sampling, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
 from river_mondrian.records import Float32s, Float64s, Memory
 

@@ -89,7 +89,6 @@ def test_kernels_run_with_every_access_checked():
     compare(checked, compiled(), 1e-9)
 
 
-@pytest.mark.quick
 @pytest.mark.blas
 def test_kernels_run_as_python():
     plain = run(CASES, NUMBA_DISABLE_JIT="1")

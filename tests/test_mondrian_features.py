@@ -15,7 +15,7 @@ from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.maps.record import Sample
-from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.cells import MondrianMap
 from river_mondrian.records import Float64s, Memory
 

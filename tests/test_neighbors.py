@@ -107,3 +107,17 @@ def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
     held = model._trees.neighbors
     assert held.nbytes >= 4 * n_inputs * most
     assert model._raw_memory_usage > held.nbytes
+
+
+def test_the_limit_in_bytes_counts_the_samples_that_neighbors_will_hold():
+    """The growth that is checked against `max_bytes` is the growth of the memory."""
+    model = Adaptive(1, seed=1)
+    for x, y, w in stream(600):
+        model.learn_one(x, y, w)
+    trees = model._trees
+    before, of_neighbors = trees.nbytes, trees.neighbors.nbytes
+    expected = trees._growth_for(1280)
+    trees._reserve_points(1280)
+    assert trees.neighbors.nbytes - of_neighbors > 0.2 * expected
+    # Each chunk of samples also has an address and an object.
+    assert trees.nbytes - before == pytest.approx(expected, abs=2000)

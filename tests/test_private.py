@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is com
 
 SCRIPT = Path(__file__).with_name("broken_numba.py")
 PACKAGE = Path(private.__file__).parents[1]
-OPTIONAL = sorted({*private.PASSES, *private.CACHE})
+OPTIONAL = sorted({*private.PASSES, *private.CACHING})
 
 # Modules of numba, and names in them, that its documentation of extending and caching names.
 DOCUMENTED = {

@@ -51,9 +51,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     levels may share a row.
 
     `feature_importances` covers the trees of all samples, not the other experts. `explain_one`
-    returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
-    features' contributions to the posteriors, to the logits of the linear models, and to the votes
-    of the neighbours.
+    estimates Shapley values[^4] of the pool's prediction, with all experts.
 
     Parameters
     ----------
@@ -146,8 +144,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     Method: Basic Properties. IEEE Transactions on Information Theory 41.
     [^3]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
-    [^4]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
-    International Conference on Machine Learning 34.
+    [^4]: Strumbelj, E. and Kononenko, I. (2014). Explaining Prediction Models and Individual
+    Predictions with Feature Contributions. Knowledge and Information Systems 41.
 
     """
 
@@ -259,11 +257,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in `trees.inputs`."""
-        found = 0
+        n_to_keep = 0
         # The first label of the stream cannot be predicted, so the detector gets no error for it.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
-            found = self._feed(trees, trees.error(label, is_new))
-        self._check_input(trees, trees.learn(label, weight, is_new, found))
+            n_to_keep = self._feed(trees, trees.error(label, is_new))
+        self._check_input(trees, trees.learn(label, weight, is_new, n_to_keep))
 
     # Many samples.
 

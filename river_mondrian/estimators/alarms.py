@@ -375,7 +375,7 @@ class Alarms(Model, base.AnomalyDetector):
                 table = table.widened(new)
             table.features.write(values, table.inputs)
         for name in self.calendar or ():
-            place = table.features.places.get(name)
+            place = table.features.index_of.get(name)
             if place is None:
                 # Only the first sample can lack the feature, since known features stay known.
                 raise ValueError(

@@ -211,8 +211,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         """
         _, names, columns = self._read_frame(X)
-        for part in pieces(len(columns), progress):
-            self._learn_rows(names, columns[part])
+        for piece in pieces(len(columns), progress):
+            self._learn_rows(names, columns[piece])
 
     def _read_frame(self, X: Any) -> Any:
         with self._lock:
@@ -256,7 +256,7 @@ class NearestNeighborDetector(ScoringDetector):
         with self._lock:
             table = self._known()
             values = table.features.read(x, levels=True)
-            is_known = values.keys() <= table.features.places.keys()
+            is_known = values.keys() <= table.features.index_of.keys()
             table.features.write(values, table.vector)
             table.score()
             row, samples = table.row, table.samples
@@ -355,11 +355,11 @@ class NearestNeighborDetector(ScoringDetector):
             rows = table.features.arrange(names, columns, len(table.features))
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
-            for part in pieces(len(rows), progress):
+            for piece in pieces(len(rows), progress):
                 # The shingle of a row includes earlier rows, which may belong to the previous
                 # piece.
-                block = every[part.start : part.stop + self.shingle - 1]
-                scores[part] = table.score_rows(block, n_jobs)[:, RANK]
+                block = every[piece.start : piece.stop + self.shingle - 1]
+                scores[piece] = table.score_rows(block, n_jobs)[:, RANK]
         return native_series(scores, name="score", like=frame)
 
     @locked

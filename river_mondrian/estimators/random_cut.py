@@ -14,7 +14,7 @@ from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Floats, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..partitions.mondrian.tree_memory import WARM_UP
+from ..partitions.mondrian.tree_store import WARM_UP
 from ..posteriors import displacement
 from ..progress import in_pieces, pieces
 from . import forgetting, inspection

@@ -27,7 +27,7 @@ from ..limits import LARGEST, LARGEST_WEIGHT, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import Bounds, Float32s, Float64s, Floats, Int32s, Int64, Int64s, Record
 from ..records.record import derived, sized, stored, transient
 from . import columns
-from .discriminants import VARIES, LinearDiscriminantsRecord
+from .discriminants import LinearDiscriminantsRecord
 from .learned import Learned
 
 # Windows of the experts, and number of neighbours of each expert.
@@ -44,8 +44,6 @@ PRIOR = 0.5
 TINY = 1e-30
 # Number of distances that are compared at once with the distance of the farthest neighbour.
 BLOCK = 32
-# Number of random orders of inputs for contributions; each order is also used in reverse.
-N_ORDERS = 8
 # No new inputs.
 NONE: Floats = np.empty(0)
 
@@ -76,18 +74,17 @@ class NeighborsRecord(Record):
     # Predictions for the last sample: a row of `width` probabilities for each expert.
     predicted: Float64s = transient(N_WINDOWS, "width")
     # The last sample in the form of a held sample. The rate of each input, which is 1 / standard
-    # deviation, 1 for a category, and 0 if the input is missing or does not vary. For each held
-    # sample: the squared distance, and the number of used inputs that are missing.
+    # deviation, 1 for a category, and 0 if the input is missing or does not vary. The used
+    # numerical inputs without missing values. For each held sample: the squared distance, and the
+    # number of used inputs that are missing.
     row: Float32s = transient("n_inputs")
     rates: Float32s = transient("n_inputs")
+    plain: Int64s = transient("n_inputs")
     squares: Float32s = transient("capacity")
     missing: Int32s = transient("capacity")
-    # The nearest samples so far: squared distances in ascending order, and places. Places of each
-    # expert's neighbours, and their number.
+    # The nearest samples so far: squared distances in ascending order, and places.
     best: Float32s = transient(N_NEAREST)
     places: Int64s = transient(N_NEAREST)
-    nearest: Int64s = transient(N_WINDOWS, N_NEAREST)
-    n_nearest: Int64s = transient(N_WINDOWS)
 
 
 @always_inline
@@ -102,46 +99,62 @@ def _convert(neighbors: NeighborsRecord, inputs: Float64s) -> None:
 def _set_rates(neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRecord) -> int:
     """Write the rate of each input, 0 for unused inputs, and return the number of used inputs."""
     row, rates, are_levels = neighbors.row, neighbors.rates, neighbors.are_levels
-    counts, squares = discriminants.counts, discriminants.squares
     n_used = 0
     for j in range(neighbors.n_inputs):
-        n, square = counts[1 + j], squares[1 + j]
-        rate = math.sqrt(n / square) if square > VARIES else 0.0
-        rate = 1.0 if are_levels[j] == 1 else rate
-        rates[j] = rate if row[j] == row[j] else 0.0
-        n_used += 1 if rates[j] > 0.0 else 0
+        rate = 1.0 if are_levels[j] == 1 and row[j] == row[j] else discriminants.rates[1 + j]
+        rates[j] = rate
+        n_used += 1 if rate > 0.0 else 0
     return n_used
 
 
-@always_inline
-def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> None:
-    """Write the squared distances from the sample in `row` to the samples in a range."""
-    squares, missing, rates = neighbors.squares, neighbors.missing, neighbors.rates
-    row, held, capacity = neighbors.row, neighbors.held, neighbors.capacity
-    gaps, are_levels = neighbors.gaps, neighbors.are_levels
+@link_by_name
+def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> None:
+    """Write the squared distances from the sample in `row` to `n` samples, the first at `first`."""
+    rates, row, capacity = neighbors.rates, neighbors.row, neighbors.capacity
+    gaps, are_levels, plain, n_plain = neighbors.gaps, neighbors.are_levels, neighbors.plain, 0
+    squares, missing = neighbors.squares.part(first, n), neighbors.missing.part(first, n)
+    held = neighbors.held.part(first, capacity * neighbors.n_inputs - first)
     # Missing values are only counted if there may be some, since counting takes time.
     counts = False
     for j in range(neighbors.n_inputs):
-        counts = counts or (rates[j] > 0.0 and gaps[j] + are_levels[j] > 0)
-    for i in range(first, last):
+        if rates[j] > 0.0:
+            has_gaps = gaps[j] + are_levels[j] > 0
+            counts = counts or has_gaps
+            plain[n_plain] = j
+            n_plain += 0 if has_gaps else 1
+    for i in range(n):
         squares[i] = 0.0
-    for i in range(first, last if counts else first):
+    for q in range(0, n_plain - 3, 4):
+        a, b, c, d = plain[q], plain[q + 1], plain[q + 2], plain[q + 3]
+        own = (
+            held.part(capacity * a, n),
+            held.part(capacity * b, n),
+            held.part(capacity * c, n),
+            held.part(capacity * d, n),
+        )
+        values = np.float32(row[a]), np.float32(row[b]), np.float32(row[c]), np.float32(row[d])
+        factors = (
+            np.float32(rates[a]),
+            np.float32(rates[b]),
+            np.float32(rates[c]),
+            np.float32(rates[d]),
+        )
+        columns.add_four_squares(squares, own, n, values, factors)
+    for q in range(n_plain - n_plain % 4, n_plain):
+        j = plain[q]
+        value, rate = np.float32(row[j]), np.float32(rates[j])
+        columns.add_squares(squares, held.part(capacity * j, n), n, value, rate)
+    if not counts:
+        return
+    for i in range(n):
         missing[i] = 0
     for j in range(neighbors.n_inputs):
-        if rates[j] == 0.0:
-            continue
-        own, value, rate = (
-            held.part(capacity * j, capacity),
-            np.float32(row[j]),
-            np.float32(rates[j]),
-        )
-        if are_levels[j] == 1:
-            columns.add_levels(squares, missing, own, first, last, value, 1.0)
-        elif gaps[j] > 0:
-            columns.add_numbers(squares, missing, own, first, last, value, rate, True)
-        else:
-            columns.add_squares(squares, own, first, last, value, rate)
-    for i in range(first, last if counts else first):
+        own, value, rate = held.part(capacity * j, n), np.float32(row[j]), np.float32(rates[j])
+        if rate > 0.0 and are_levels[j] == 1:
+            columns.add_levels(squares, missing, own, 0, n, value, 1.0)
+        elif rate > 0.0 and gaps[j] > 0:
+            columns.add_numbers(squares, missing, own, 0, n, value, rate, True)
+    for i in range(n):
         # Without a shared input, the distance is NaN, and the sample is no neighbour.
         squares[i] = squares[i] * n_used / (n_used - missing[i])
 
@@ -196,8 +209,6 @@ def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
         near = math.sqrt(best[i]) + SOFTENED * farthest + TINY
         vote = n * (neighbors.weights[places[i]] / near) / total
         out[labels[places[i]]] += vote
-        neighbors.nearest[N_NEAREST * e + i] = places[i]
-    neighbors.n_nearest[e] = n
     for k in range(n_classes):
         out[k] = out[k] / (n + PRIOR)
 
@@ -213,9 +224,10 @@ def predict(
     capacity, end = neighbors.capacity, neighbors.next_place
     # The newest samples are before `next_place`, and the others are at the end of the buffer.
     n_late = min(n_held, end)
-    _measure(neighbors, n_used, end - n_late, end)
-    if n_late < n_held:
-        _measure(neighbors, n_used, capacity - (n_held - n_late), capacity)
+    if n_late == n_held:
+        _measure(neighbors, n_used, end - n_late, n_late)
+    else:
+        _measure(neighbors, n_used, 0, capacity)
     n, done = 0, 0
     for e in range(N_WINDOWS):
         size = min(WINDOWS[e], n_held)
@@ -291,6 +303,18 @@ class Neighbors(Learned[NeighborsRecord]):
         if np.isinf(self.learned["held"]).any():
             refuse(self, "held", self.learned["held"], "but values should be finite or missing")
 
+    def _most(self, n_inputs: int) -> int:
+        """Return the largest number of samples with this number of inputs."""
+        record = self.record
+        return min(int(record.most_samples), int(record.most_values) // max(n_inputs, 1))
+
+    def growth_for(self, n: int) -> int:
+        """Return the bytes by which memory grows to have room for `n` samples (`fitting`)."""
+        n_inputs, size = int(self.record.n_inputs), np.dtype(np.float32).itemsize
+        new = max(min(self._most(n_inputs), n) - int(self.record.capacity), 0)
+        # A sample has inputs, a label, a weight, a squared distance, and a count of missing values.
+        return new * size * (n_inputs + 4)
+
     def fitting(self, n: int, first_values: Floats = NONE, gaps: Floats = NONE) -> Self:
         """Return an object with room for the latest `n` samples, as far as the bounds allow.
 
@@ -298,8 +322,7 @@ class Neighbors(Learned[NeighborsRecord]):
         """
         record, new = self.record, first_values
         n_inputs, old = int(record.n_inputs) + len(new), int(record.capacity)
-        most = min(int(record.most_samples), int(record.most_values) // max(n_inputs, 1))
-        capacity = min(most, max(old, n if n <= old else max(n, 2 * old)))
+        capacity = min(self._most(n_inputs), max(old, n))
         if capacity == old and not len(new):
             return self
         are_levels = new >= LEAST_LEVEL
@@ -325,45 +348,6 @@ class Neighbors(Learned[NeighborsRecord]):
         made.record.n_held, made.record.next_place = n_held, n_held % max(capacity, 1)
         made.show()
         return made
-
-    def parts(self) -> list[tuple[Floats, Floats]]:
-        """Return each expert's prediction for the last sample, split into contributions of inputs.
-
-        The neighbours are fixed. Inputs are added one after the other in several random orders, and
-        each input contributes the mean change that it causes (Strumbelj and Kononenko 2014).
-
-        Returns
-        -------
-        For each expert: the prediction without any input, shape (classes,), and the contributions
-        of the inputs, shape (inputs, classes).
-
-        """
-        arrays, n_classes = self.memory.arrays, int(self.record.n_classes)
-        row, rates, is_level = arrays["row"], arrays["rates"], self.learned["are_levels"] == 1
-        used = np.flatnonzero(rates > 0.0)
-        orders = np.random.default_rng(0).permuted(
-            np.tile(np.arange(len(used)), (N_ORDERS, 1)), axis=1
-        )
-        found = []
-        for e, n in enumerate(arrays["n_nearest"].tolist()):
-            places = arrays["nearest"][N_NEAREST * e :][:n]
-            gaps = row[used] - self.learned["held"][used][:, places].T.astype(np.float64)
-            terms = np.where(is_level[used], gaps != 0.0, (gaps * rates[used]) ** 2)
-            is_shared = ~np.isnan(gaps)
-            terms = np.where(is_shared, terms, 0.0)
-            terms *= len(used) / is_shared.sum(axis=1, keepdims=True)
-            classes = np.zeros((n, n_classes))
-            classes[np.arange(n), self.learned["labels"][places]] = self.learned["weights"][places]
-            start = np.full(n_classes, 1.0 / n_classes)
-            parts = np.zeros((len(row), n_classes))
-            for order in [*orders, *orders[:, ::-1]] if n else []:
-                far = np.sqrt(terms[:, order].cumsum(axis=1))
-                votes = (1.0 / (far + SOFTENED * far.max(axis=0) + TINY)).T @ classes
-                votes *= n / votes.sum(axis=1, keepdims=True)
-                shares = (votes + PRIOR / n_classes) / (n + PRIOR)
-                parts[used[order]] += np.diff(shares, axis=0, prepend=start[np.newaxis])
-            found.append((start, parts / (2 * N_ORDERS)))
-        return found
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples."""

@@ -26,7 +26,7 @@ from ..checks import check_array, check_equal, check_number, check_types, refuse
 from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
-from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_memory
+from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_store
 from ..partitions.mondrian.readers import TreeReader
 from ..partitions.mondrian.records import INNER, Forest, Node, Tree
 from ..partitions.mondrian.sampling import SampledForest
@@ -142,7 +142,7 @@ class CellTrees(MondrianTrees[CellForest]):
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
+        Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     lifetimes
         Lifetimes whose cells are numbered, in ascending order. Trees are cut up to the last
         lifetime. None means that the cells of each tree are numbered at the lifetime of the tree.
@@ -155,7 +155,7 @@ class CellTrees(MondrianTrees[CellForest]):
     _READER = CellReader
 
     def __init__(
-        self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
+        self, partitions: tree_store.Partitions, lifetimes: Sequence[float] | None = None
     ) -> None:
         # Ascending lifetimes of each tree.
         self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
@@ -199,8 +199,8 @@ class CellTrees(MondrianTrees[CellForest]):
         self.forest.lifetimes = rec.Float64s.of(self.lifetimes)
         self._reserve_columns()
 
-    def _show(self) -> None:
-        super()._show()
+    def _refresh(self) -> None:
+        super()._refresh()
         self._reserve_columns()
 
     def _reserve_columns(self) -> None:
@@ -406,7 +406,7 @@ class MondrianMap(CompiledMap):
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
 
     def __init__(
-        self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
+        self, partitions: tree_store.Partitions, lifetimes: Sequence[float] | None = None
     ) -> None:
         n_partitions = partitions.n_trees
         self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)

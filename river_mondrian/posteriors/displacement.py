@@ -21,7 +21,7 @@ from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_nam
 from ..elementary import mixed, state_after, uniform_of
 from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
-from ..partitions.mondrian import extension, forgetting, tree_memory, trees, widths
+from ..partitions.mondrian import extension, forgetting, tree_store, trees, widths
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.readers import TreeReader
 from ..partitions.mondrian.reading import Path, gaps_from, traced
@@ -403,7 +403,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
+        Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     entering
         Probability with which a sample enters full trees.
 
@@ -416,7 +416,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         *("out", "memory", "noted", "version_now", "_own"),
     }
 
-    def __init__(self, partitions: tree_memory.Partitions, entering: float) -> None:
+    def __init__(self, partitions: tree_store.Partitions, entering: float) -> None:
         # The scores of recently learned samples.
         self.scores = RecentScores()
         super().__init__(partitions)
@@ -440,8 +440,8 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         # A direct reference is faster for each sample than the look-up `memory[0]`.
         self._own = self.memory[0]
 
-    def _show(self) -> None:
-        super()._show()
+    def _refresh(self) -> None:
+        super()._refresh()
         # The trees may be rebuilt next, which would change the score.
         self.forest.noted_at = NOTHING_NOTED
 

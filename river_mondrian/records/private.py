@@ -4,10 +4,10 @@ The other modules use numba's documentation of extending and caching only. A new
 may change the names in this module.
 
 - Without the names in `PASSES`, functions are compiled by numba's own passes.
-- Without the names in `CACHE`, every process compiles.
+- Without the names in `CACHING`, every process compiles.
 - The names in `REQUIRED` have no fallback. They are few and old.
 
-The names of `PASSES` and `CACHE` are looked up by `look_up` when they are used, so that the package
+The names of `PASSES` and `CACHING` are looked up by `look_up` when they are used, so the package
 can be imported without them. If one of them is missing or fails, `give_up` logs one message.
 """
 
@@ -97,7 +97,7 @@ PASSES = {
     "_replace": "the compiled function with this key",
 }
 
-CACHE = {
+CACHING = {
     "_cache": "numba asks this object for code before it compiles, and passes new code to it",
     "targetoptions": "options such as `fastmath` are part of the key of code",
     "core.compiler.CompileResult": "the class of compiled functions",
@@ -306,19 +306,19 @@ def pipeline(kind: str, after_parsing: Any) -> Any:
     class Manager(manager):
         """A manager that runs passes without numba's timers, events and analyses."""
 
-        def _runPass(self, index: int, one: Any, state: Any) -> None:
-            one.analysis = look_up("_analysis", self)
-            one.run_pass(state)
+        def _runPass(self, index: int, step: Any, state: Any) -> None:
+            step.analysis = look_up("_analysis", self)
+            step.run_pass(state)
 
-    found = Manager(kind)
+    passes = Manager(kind)
     for name in PASSES_BEFORE_LOWERING:
-        found.add_pass(look_up(name))
+        passes.add_pass(look_up(name))
         if name == "core.compiler.IRProcessing":
-            found.add_pass(after_parsing)
-    for one in (_lowerings()[kind], look_up(LAST_PASS)):
-        found.add_pass(one)
-    found.finalize()
-    return found
+            passes.add_pass(after_parsing)
+    for step in (_lowerings()[kind], look_up(LAST_PASS)):
+        passes.add_pass(step)
+    passes.finalize()
+    return passes
 
 
 # The cache.
@@ -347,11 +347,11 @@ def called_by_name(compiled: Any) -> list[str]:
     return [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
 
 
-def pickled(compiled: Any, *more: Any) -> bytes | None:
+def pickled(compiled: Any, *others: Any) -> bytes | None:
     """Pickle a compiled function and other objects; None if code has this process's addresses."""
     if look_up("has_dynamic_globals", look_up("library", compiled)):
         return None
-    return bytes(look_up("core.serialize.dumps")((*more, look_up("_reduce", compiled)())))
+    return bytes(look_up("core.serialize.dumps")((*others, look_up("_reduce", compiled)())))
 
 
 def rebuilt(reduced: Any, context: Any) -> Any:

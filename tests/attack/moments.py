@@ -216,13 +216,13 @@ MOMENTS = {
     "regressor": OF_EXACT
     | {
         "weight": (20, {}, weight),
-        "first choice": (63, {}, usual),
+        "first change": (63, {}, usual),
         "end of the warm-up, means": (255, MEANS, usual),
         "follows": (511, {}, usual),
-        "third choice": (1023, {}, usual),
+        "third change": (1023, {}, usual),
         "given": (255, {"prior_variance": 0.5, "prior_rate": 1.0, "noise_variance": 0.1}, usual),
-        "last choice": (4095, {}, usual),
-        "choice, new features": (63, {}, features),
+        "last change": (4095, {}, usual),
+        "change, new features": (63, {}, features),
         "follows, new features": (511, {}, features),
         "lifetime": (20, GROWING, usual),
         "lifetime, doubling": (127, GROWING, usual),

@@ -325,7 +325,7 @@ class Tree(rec.Record):
     scaling: rec.Int64
     first_value: rec.Int64
     # Index of the tree's link in a point's row, and of the tree's rows in the tables of
-    # `TreeMemory`.
+    # `TreeStore`.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
     # and the time of the parent's cut. The last fields are the walk's point, the end of the points
@@ -340,8 +340,8 @@ class Tree(rec.Record):
     # The values of the walk's point.
     walk_values: rec.Float32s = rec.transient()
     # Buffers for the box of a light node or a point, and for the values of a point.
-    room: rec.Float32s = rec.derived()
-    value_room: rec.Float32s = rec.derived()
+    buffer: rec.Float32s = rec.derived()
+    value_buffer: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Set the fields that the subclass adds, before this redrawn tree replaces `old`."""
@@ -505,20 +505,24 @@ class Forest(rec.Record):
         """Return the factors of a scaling, which multiply the inputs minus the offsets."""
         return self.scalings.part((2 * scaling + 1) * self.input_capacity, self.input_capacity)
 
-    def turn(self) -> int:
+    def redrawn_tree(self) -> int:
         """Return the redrawn tree's index in this part.
 
         For a tree of another part, the index is out of range.
         """
         return self.renewal.tree - self.first_tree
 
-    def draws(self) -> bool:
-        """Return whether a tree of this part is being redrawn."""
-        return self.renewal.is_running == 1 and 0 <= self.turn() < self.n_trees
+    def spare(self) -> Tree:
+        """Return the spare tree, which is redrawn during a renewal."""
+        return self.trees[self.n_trees]
 
-    def n_drawn(self) -> int:
+    def is_redrawing(self) -> bool:
+        """Return whether a tree of this part is being redrawn."""
+        return self.renewal.is_running == 1 and 0 <= self.redrawn_tree() < self.n_trees
+
+    def n_with_nodes(self) -> int:
         """Return the number of trees with nodes, including the spare tree during a redraw."""
-        return self.n_slots if self.draws() else self.n_trees
+        return self.n_slots if self.is_redrawing() else self.n_trees
 
     def update_drawn(self) -> None:
         """Update the subclass's fields of the spare tree after points have extended the tree."""
@@ -538,7 +542,7 @@ class Forest(rec.Record):
 
     def n_holding(self, p: int) -> int:
         """Return the number of trees that contain a point, including the spare tree."""
-        return self.n_trees + (1 if self.draws() and p < self.renewal.n_spare_points else 0)
+        return self.n_trees + (1 if self.is_redrawing() and p < self.renewal.n_spare_points else 0)
 
     def lists_points(self) -> bool:
         """Return whether leaves have lists of their points. A subclass may override this method."""

@@ -9,33 +9,19 @@ to compute. Such values are computed once and stored in *columns* of the point's
 each scaling if all trees share given directions, otherwise one column for each tree. The kernels of
 columns are called through addresses in the forest's record.
 
-`GrowingTrees` adds features, and widens the rows of nodes and points accordingly.
+`TreeStore.add_inputs` adds features, and widens the rows of nodes and points accordingly.
 """
 
-import copy
 import math
-from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...compiling.kernels import (
-    always_inline,
-    batch_kernel,
-    cold,
-    helper,
-    kernel,
-    link_by_name,
-    set_entries,
-)
-from ...limits import DONE, FAR, LARGEST, LEAST_LEVEL
-from ...records import Float32s, Float64s, Floats, Int64s, Ints
+from ...compiling.kernels import always_inline, batch_kernel, cold, helper, kernel, link_by_name
+from ...limits import DONE, LARGEST
+from ...records import Float32s, Float64s, Floats, Int64s
 from ..ranges import scaling_of
-from .boxes import light_size_for
-from .constants import FREE, NONE
 from .records import F, Forest, Point, Tree
-from .transforms import Categories, scaled
-from .tree_memory import AnyForest, TreeMemory
+from .transforms import scaled
 
 NAN_BITS = 0x7FC00000
 
@@ -70,15 +56,15 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, scaling: int) -
 @link_by_name
 def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
     """Write the columns of a sample's values: projections, or places of levels. Return DONE."""
-    capacity, oblique, own = forest.dim_capacity, forest.oblique, forest.scaling
+    capacity, oblique, current = forest.dim_capacity, forest.oblique, forest.scaling
     if oblique:
-        oblique.prepare(oblique, inputs, own, 0)
+        oblique.prepare(oblique, inputs, current, 0)
         if forest.renewal.is_running == 1:
-            oblique.prepare(oblique, inputs, 1 - own, 0)
+            oblique.prepare(oblique, inputs, 1 - current, 0)
     if forest.has_own_columns == 0:
-        oblique.project(oblique, target.part(capacity * own, capacity), inputs, 0, own)
+        oblique.project(oblique, target.part(capacity * current, capacity), inputs, 0, current)
         if forest.renewal.is_running == 1:
-            other = 1 - own
+            other = 1 - current
             oblique.project(oblique, target.part(capacity * other, capacity), inputs, 0, other)
         return DONE
     for t in range(forest.n_trees):
@@ -137,18 +123,18 @@ def write_spare_column(forest: F, p: int) -> int:
             column = forest.columns_in(point).part(capacity * other, capacity)
             oblique.prepare(oblique, inputs, other, 1)
             oblique.project(oblique, column, inputs, 0, other)
-    elif forest.draws():
-        write_column(forest, forest.trees[forest.n_trees], forest.turn(), forest.points.row(p))
+    elif forest.is_redrawing():
+        write_column(forest, forest.spare(), forest.redrawn_tree(), forest.points.row(p))
     return DONE
 
 
 @always_inline
 def write_scaled(forest: Forest, row: Float32s, inputs: Float64s) -> None:
     """Write the values of a sample in each scaling that is in use."""
-    capacity, own = forest.dim_capacity, forest.scaling
-    scale_to(forest, row.part(capacity * own, capacity), inputs, own)
+    capacity, current = forest.dim_capacity, forest.scaling
+    scale_to(forest, row.part(capacity * current, capacity), inputs, current)
     if forest.renewal.is_running == 1:
-        scale_to(forest, row.part(capacity * (1 - own), capacity), inputs, 1 - own)
+        scale_to(forest, row.part(capacity * (1 - current), capacity), inputs, 1 - current)
 
 
 @always_inline
@@ -225,9 +211,9 @@ def read_inputs(forest: F, points: Int64s, n_points: int, out: Float64s) -> None
     """Write the `n_inputs` inputs of each point whose number is in `points`; levels become NaN."""
     n = forest.n_inputs
     for i in range(n_points):
-        kept, own = forest.inputs_in(forest.points.row(points[i])), out.part(n * i, n)
+        inputs, row = forest.inputs_in(forest.points.row(points[i])), out.part(n * i, n)
         for d in range(n):
-            own[d] = kept[d] if abs(kept[d]) <= LARGEST else math.nan
+            row[d] = inputs[d] if abs(inputs[d]) <= LARGEST else math.nan
 
 
 @batch_kernel
@@ -247,175 +233,7 @@ def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
         scale(forest, target, rows.part(capacity * i, capacity))
 
 
-class GrowingTrees(TreeMemory[AnyForest]):
-    """The memory of trees to which features can be added."""
-
-    def _show_scaling(self) -> None:
-        if self._has_columns:
-            set_entries(self.forest, write_columns, write_spare_column)
-        super()._show_scaling()
-
-    def add_inputs(
-        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
-    ) -> None:
-        """Add features.
-
-        Parameters
-        ----------
-        names
-            Names of the features.
-        first_values
-            The first value of each feature; for categories, the code of a level.
-        gaps
-            Value of each feature in past samples: NaN, or 0 if `absent` is 0.
-
-        """
-        forest = self.forest
-        old = int(forest.input_capacity)
-        n_inputs = self.n_inputs
-        wanted = n_inputs + len(names)
-        are_zero = np.broadcast_to(np.isfinite(gaps), len(names))
-        unknown = np.zeros(0, dtype=np.int64)
-        if not self._absent_is_unknown and self.n_samples > 0:
-            unknown = n_inputs + np.flatnonzero(~are_zero)
-        # The capacity is exact for the features of the first sample. Later the capacity grows by at
-        # least an eighth.
-        spare = 0 if n_inputs == 0 else old // 8
-        capacity = old if wanted <= old else max(wanted, old + spare)
-        if self.directions is not None:
-            self.directions = copy.deepcopy(self.directions)
-            self.directions.add_inputs(names, capacity)
-        else:
-            self._note_categories(first_values >= LEAST_LEVEL)
-        is_resized = self._resize_rows(capacity, unknown)
-        if capacity > old:
-            self._add_input_capacity(old, capacity)
-        else:
-            # The old scalings are kept, so that the change can be undone.
-            self.scalings = self.scalings.copy()
-        ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
-        self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
-        if self.scale or self.directions is not None:
-            # With directions, the first value replaces missing values of a new feature.
-            self.scalings[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
-        else:
-            are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
-            are_far &= ~are_zero | (n_inputs == 0)
-            self.scalings[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
-        forest.n_inputs = wanted
-        if self.directions is None:
-            forest.n_dims = wanted
-            if self.n_samples > 0 and not are_zero.all():
-                forest.has_missing = 1
-        self._finish()
-        if self.scale:
-            fitted = self._scaling_by(first_values, first_values, n_inputs)
-            if self.n_samples > 0:
-                fitted[0, are_zero] = 0.0
-            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
-            self.scalings[:, :, n_inputs:wanted] = fitted
-        if is_resized and self.categories is not None:
-            write_all_columns.of(self._FOREST)(self.forest)
-
-    def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
-        """Return the scaling of inputs from `first` on: by given ranges, or by `low` and `high`."""
-        given = self.given[:, first:]
-        is_given = ~np.isnan(given[0])
-        return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
-
-    def _add_input_capacity(self, old: int, new: int) -> None:
-        """Increase the scalings' capacity for inputs from `old` to `new`."""
-        scalings = np.zeros((2, 2, new))
-        scalings[:, 1] = 1.0
-        scalings[:, :, :old] = self.scalings
-        self.scalings = scalings
-
-    def _note_categories(self, are_categories: NDArray[np.bool_]) -> None:
-        """Store which new inputs are categories. With the first, each tree gets a column."""
-        if self.categories is not None:
-            self.categories = self.categories.with_inputs(are_categories)
-        elif are_categories.any():
-            words = self.trees.words
-            made = Categories(words["random_state"][: self.n_trees])
-            known = np.zeros(self.n_inputs, dtype=np.bool_)
-            self.categories = made.with_inputs(known).with_inputs(are_categories)
-            words["first_value"] = int(self.forest.dim_capacity) * np.arange(len(self.trees))
-
-    def _resize_rows(self, capacity: int, unknown: Ints) -> bool:
-        """Reserve room for `capacity` inputs in rows; return whether rows were copied.
-
-        In past samples, the new inputs in `unknown` are NaN, and other new inputs have the value
-        `absent`. Columns of trees with categories must then be computed again.
-        """
-        forest, n_slots = self.forest, len(self.trees)
-        old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
-        is_same = capacity == n_old and self._has_columns == bool(forest.has_columns)
-        if is_same and len(unknown) == 0:
-            return False
-        box, columns = int(forest.box_word), int(forest.columns_word)
-        inputs, links = int(forest.inputs_word), int(forest.links_word)
-        new = capacity if self.directions is None else old
-        forest.dim_capacity, forest.input_capacity = new, capacity
-        self._set_words()
-        # Past samples get this value for new features.
-        fill = NAN_BITS if self._absent_is_unknown else 0
-        dims = unknown if self.directions is None else unknown[:0]
-        # Boxes are in separate rows, or in the rows of nodes.
-        if (new > old or len(dims)) and forest.light_size > 0:
-            moves = [(0, 0, old), (old, new, old)]
-            self.boxes = self.boxes.resized(self._layouts()["boxes"].words, moves, fill)
-            self.boxes.fill([0, new], dims, NAN_BITS)
-        elif new > old or len(dims):
-            moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.resized(self._node_layout().words, moves, fill)
-            self.nodes.fill([box, box + new], dims, NAN_BITS)
-            if self._may_have_light and light_size_for(new) > 0:
-                self._part_boxes(light_size_for(new))
-        # Move the projections, the inputs and the links of points.
-        n_fixed = columns if self.directions is None else inputs
-        moves = [(0, 0, n_fixed), (inputs, int(forest.inputs_word), 2 * n_old)]
-        moves.append((links, int(forest.links_word), n_slots))
-        points = self.points.resized(self._point_layout().words, moves, 0)
-        # An interrupted call may have reserved room for more points, which is freed here.
-        points.trim(0, self.n_points)
-        self.points = points
-        self._put_absent(n_old, unknown)
-        words = self.trees.words
-        words["first_value"] = words["first_value"] // old * new
-        return True
-
-    def _part_boxes(self, light_size: int) -> None:
-        """Move boxes to separate rows, and remove the boxes of light nodes."""
-        forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
-        rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
-        columns = {column.name: column for column in self._node_layout().columns}
-        box, width = int(forest.box_word), self.nodes.row_bytes
-        forest.light_size = light_size
-        self._set_words()
-        self._new_rows_of_nodes()
-        slots = words["slot"].tolist()
-        for slot, old in enumerate(rows):
-            dims = columns["dim"].over(old, len(old), width)
-            n_samples = columns["n_samples"].over(old, len(old), width)
-            has_box = (dims != FREE) & (n_samples > light_size)
-            new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
-            new[:, :box] = old[:, :box]
-            new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)
-            self.nodes.extend(slot, 0, new)
-            self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
-            words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
-
-    def _put_absent(self, first: int, unknown: Ints) -> None:
-        """Set points' inputs from `first` on to `absent`, and the inputs in `unknown` to NaN."""
-        column = next(c for c in self._point_layout().columns if c.name == "inputs")
-        for chunk in self.points.chunks[0]:
-            own = column.over(chunk, len(chunk), self.points.row_bytes)
-            own[:, first:] = self.forest.absent
-            own[:, unknown] = math.nan
-
-    def _inputs_at(self, points: Ints, n_rows: int) -> Floats:
-        """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
-        rows = np.full((n_rows, self.n_inputs), math.nan)
-        given = Int64s.of(points), len(points), Float64s.of(rows.reshape(-1))
-        read_inputs.of(self._FOREST)(self.forest, *given)
-        return rows
+def scaling_by(given: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the scaling of inputs, by given ranges, or by `low` and `high` where these are NaN."""
+    is_given = ~np.isnan(given[0])
+    return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))

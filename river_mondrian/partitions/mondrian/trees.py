@@ -15,11 +15,14 @@ import numpy as np
 
 from ... import threads
 from ...arguments import n_threads_of
+from ...compiling.kernels import set_entries
 from ...limits import DONE, TOO_LARGE, WAITS
-from ...records import Float32s, Float64s, Floats, Memory, Record
+from ...records import Float32s, Float64s, Floats, Ints, Memory, Record
+from ...values import quiet
+from ..ranges import robust_ranges
 from . import constants, extension, forgetting, sampling, scaling, widths
 from .readers import TreeReader
-from .tree_memory import TABLES, WARM_UP, AnyForest
+from .tree_store import TABLES, WARM_UP, AnyForest, TreeStore
 
 # Largest number of rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -44,7 +47,7 @@ PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
 
 
-class MondrianTrees(widths.FollowingTrees[AnyForest]):
+class MondrianTrees(TreeStore[AnyForest]):
     """Mondrian trees over shared points.
 
     Each subclass sets the classes of its records and of its reader.
@@ -60,6 +63,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
     def _finish(self) -> None:
         super()._finish()
         self._learn_one = self._predict_one = None
+        if self.forest.renewal.is_running == 1:
+            self._compile_renewal()
 
     # Learning.
 
@@ -79,7 +84,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         are unchanged.
 
         """
-        if self.doubles:
+        if self.fits_ranges:
             bad = scaling.find_too_large(self.forest, self.forest.inputs)
             if bad < 0:
                 self._learn_by_rebuilding(put)
@@ -131,7 +136,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         return WARM_UP
 
     @property
-    def doubles(self) -> bool:
+    def fits_ranges(self) -> bool:
         """Whether the ranges of features are refreshed when the next sample is learned."""
         return self.n_points + 1 == self.forest.next_fit
 
@@ -148,7 +153,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
             self.directions.redraw()
             # The kernel that rescales all samples computes the moments again.
             self.directions.moments[:] = 0.0
-            self._show_scaling()
+            self._refresh_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
         # points, unless values are missing. So a tree has fewer rows than points.
@@ -186,6 +191,120 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         self._reserve_all(0)
         more = math.ceil((widths.CHECK_RATIO - 1.0) * self.n_points)
         extension.end_warm_up(forest, self.n_samples + more if self.renews else constants.NEVER)
+
+    # Widths.
+
+    def check_widths(self) -> None:
+        """Begin to redraw the trees if their widths differ from the widths of past samples.
+
+        The decision depends only on inputs and numbers of samples. So the distribution of trees
+        that are not redrawn is unchanged.
+        """
+        forest, n = self.forest, self.n_samples
+        if n < forest.renewal.next_check:
+            return
+        if forest.renewal.is_running == 0:
+            self._clear_spare()
+        if forest.is_full:
+            # A full forest stores no samples, so widths are not checked again.
+            forest.renewal.next_check = constants.NEVER
+            return
+        renewed = self.current_scaling
+        if self._measured(widths.N_CHECKED).are_over.any():
+            measured, renewed = self._measured(widths.N_MEASURED), renewed.copy()
+            # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
+            # are renewed, too.
+            are_wider = widths.FACTOR * measured.scaling[1] < renewed[1, : self.n_inputs]
+            inputs = np.flatnonzero(measured.are_over | (measured.are_known & are_wider))
+            renewed[:, inputs] = measured.scaling[:, inputs]
+        if (renewed != self.current_scaling).any():
+            self._begin_renewal(renewed)
+        else:
+            more = math.ceil((widths.CHECK_RATIO - 1.0) * self._n_held())
+            forest.renewal.next_check = n + more
+
+    def _n_held(self) -> int:
+        """Return the number of samples in the trees."""
+        return self.forest.n_held()
+
+    def _measured(self, n_rows: int) -> widths.Measured:
+        """Return the widths measured on `n_rows` stored samples."""
+        points, points_then = self._points_to_check(n_rows)
+        rows, rows_then = (self._inputs_at(chosen, n_rows) for chosen in (points, points_then))
+        factors = self.current_scaling[1, : self.n_inputs]
+        return widths.measure(rows, rows_then, len(points), self.given, factors)
+
+    def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
+        """Return indices of mostly recent samples, and of samples before the last renewal.
+
+        If samples have been forgotten, stored samples are not in order of arrival. The first array
+        then has evenly spaced, distinct indices, and the second array is empty.
+        """
+        n, forest = self.n_points, self.forest
+        if forest.n_forgotten > 0:
+            return n * np.arange(min(n_rows, n)) // max(n, 1), np.zeros(0, np.int64)
+        then = int(forest.renewal.began_at) or WARM_UP
+        return widths.mostly_recent(n, n_rows), widths.mostly_recent(then, n_rows)
+
+    def _begin_renewal(self, scaling: Floats) -> None:
+        """Begin to redraw all trees with another scaling."""
+        self._compile_renewal()
+        begin = widths.begin_renewal.of(self._FOREST)
+        begin(self.forest, Float64s.of(scaling.reshape(-1)))
+
+    def _compile_renewal(self) -> None:
+        """Compile the kernel that learning calls while trees are redrawn."""
+        set_entries(self.forest, widths.continue_renewal)
+
+    def _clear_spare(self) -> None:
+        """Free the memory that redraws of trees use."""
+        for t in range(self.n_trees, len(self.trees)):
+            spare = self.trees[t]
+            spare.free_row = spare.free_box = spare.free_side_row = constants.NONE
+            for name in TABLES:
+                table, record = self.__dict__[name], getattr(spare, name)
+                record.n_rows = 0
+                table.clear(spare.slot)
+                table.show(spare.slot, record)
+
+    def _continue_renewal(self) -> None:
+        """Proceed with the renewal for `Renewal.n_owed` samples, and reserve room if necessary."""
+        if self.forest.renewal.n_owed == 0:
+            return
+        continue_owed = widths.continue_owed.of(self._FOREST)
+        while (needy := continue_owed(self.forest)) >= 0:
+            self._reserve_rows(needy, self.trees[needy].rows_needed)
+
+    def _samples_to_event(self) -> int:
+        """Return the number of samples until a tree is redrawn or widths are checked."""
+        forest, n = self.forest, self.n_samples
+        if forest.renewal.is_running == 0:
+            return int(forest.renewal.next_check) - n
+        pace = widths.POINTS_PER_SAMPLE_AND_TREE * forest.n_all_trees
+        return max(1, -(-(self.n_points - int(forest.renewal.n_spare_points)) // (pace - 1)))
+
+    def _scalings_of_trees(self) -> list[list[int]]:
+        """Return the indices of the scalings that each tree with nodes may use."""
+        forest = self.shared[0]
+        current, n_renewed = int(forest.scaling), 0
+        if forest.renewal.is_running == 1:
+            n_renewed = min(max(int(forest.redrawn_tree()), 0), self.n_trees)
+        scalings = [[1 - current]] * n_renewed + [[current]] * (self.n_trees - n_renewed)
+        return scalings + [[1 - current]] * (self.n_with_nodes - self.n_trees)
+
+    @quiet
+    def _fitted_scaling(self) -> Float64s:
+        """Return the scaling from the robust ranges of the stored samples and of `inputs`."""
+        n = self.n_points
+        rows = self._inputs_at(np.arange(n), n + 1)
+        rows[n] = self.vector[: self.n_inputs]
+        rows[n, self.category_indices] = math.nan
+        fitted = self.current_scaling.copy()
+        ranges = robust_ranges(rows, widths.FENCE)
+        fitted[:, : self.n_inputs] = scaling.scaling_by(self.given, *ranges)
+        # Places of levels are in (0, 1), so they need no scaling.
+        fitted[:, self.category_indices] = [[0.0], [1.0]]
+        return Float64s.of(fitted)
 
     # Forgetting.
 
@@ -228,7 +347,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
-        self._show()
+        self._refresh()
         widths.restart_redraw.of(self._FOREST)(self.forest)
         build = sampling.build.of(self._FOREST)
         n_points = self.n_points
@@ -371,9 +490,11 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
             scaling.scale_rows(self.forest, rows, Float64s.of(block), n)
             results = Float64s.of(out[first : first + n])
 
-            def part(start: int, stop: int, rows: Float32s = rows, own: Float64s = results) -> None:
+            def part(
+                start: int, stop: int, rows: Float32s = rows, part_results: Float64s = results
+            ) -> None:
                 n, prediction = stop - start, Memory(kind)
-                setattr(prediction[0], field, own.part(width * start, width * n))
+                setattr(prediction[0], field, part_results.part(width * start, width * n))
                 predict(self.forest, rows.part(n_values * start, n_values * n), n, prediction[0])
 
             self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
@@ -388,8 +509,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest]):
 
     def scaling_of(self, slot: int) -> Floats:
         """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
-        found: Floats = self.scalings[self.trees[slot].scaling]
-        return found[:, : self.n_inputs]
+        scaling: Floats = self.scalings[self.trees[slot].scaling]
+        return scaling[:, : self.n_inputs]
 
 
 class ClassTrees(MondrianTrees[AnyForest]):

@@ -4,14 +4,14 @@
    (`extension.must_wait`). `MondrianTrees.learn_closed` then calls `check_widths`, which compares
    the trees' widths with the widths of recent samples.
 2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
-3. For each learned sample, the kernel calls `continue_renewal`, which redraws the trees with this
-   scaling: `_begin_redraw` clears the spare tree, `_extend_spare` extends it, and `_replace_tree`
-   puts it in place of the old tree.
+3. `extension.count_walked` adds each learned sample to `Renewal.n_owed`. `learn_next` then calls
+   `continue_renewal`, which redraws the trees with this scaling: `_begin_redraw` clears the spare
+   tree, `_extend_spare` extends it, and `_replace_tree` puts it in place of the old tree.
 4. When all trees are redrawn, the other scaling becomes the current one (`_end_renewal`).
 
-Points store inputs, so a renewal changes no input. Adaptive forests have the same steps, but check
-widths and rebuild trees in the calls that continue to build (`RebuiltTrees._continue_builds` and
-`_continue_renewal` in `posteriors/rebuilt/rebuilt_trees.py`).
+Points store inputs, so a renewal changes no input. Adaptive forests share steps 1, 2 and 4. In
+place of step 3, `RebuiltTrees._continue_renewal` (`posteriors/rebuilt/rebuilt_trees.py`) schedules
+a rebuild of all trees, in the calls that continue to build.
 
 Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
@@ -24,31 +24,21 @@ A part of a forest (`parts`) follows the whole forest's schedule. While another 
 redrawn, points are counted, but extend no tree.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import (
-    always_inline,
-    batch_kernel,
-    cold,
-    helper,
-    kernel,
-    link_by_name,
-    set_entries,
-)
+from ...compiling.kernels import always_inline, batch_kernel, cold, helper, kernel, link_by_name
 from ...elementary import mixed, state_after
 from ...limits import DONE
 from ...records import Float64s, Floats, Int32s, Ints
 from ...values import quiet
-from ..ranges import known_ranges, robust_ranges
+from ..ranges import known_ranges
 from . import extension, sampling
-from .constants import CLOSED, NEVER, NONE, START
+from .constants import CLOSED, NEVER, START
 from .records import F, Forest, Tree
-from .scaling import GrowingTrees
-from .tree_memory import TABLES, WARM_UP, AnyForest
+from .scaling import scaling_by
 
 # Values up to this many interquartile ranges beyond the quartiles determine the range of a feature.
 # The number is large: long tails are common, and trees are less accurate if tails are outside the
@@ -104,9 +94,9 @@ def _begin_redraw(forest: Forest) -> None:
     """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
     forest.renewal.n_spare_points = 0
     # Adaptive forests rebuild all trees on a schedule, without an additional spare tree.
-    if forest.n_slots == forest.n_trees or not forest.draws():
+    if forest.n_slots == forest.n_trees or not forest.is_redrawing():
         return
-    old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
+    old, spare = forest.trees[forest.redrawn_tree()], forest.spare()
     sampling.clear_tree(spare)
     spare.lifetime = old.lifetime
     # The spare tree has a separate random stream, independent of the old tree's draws.
@@ -131,7 +121,7 @@ def continue_renewal(forest: F) -> int:
     """Do the renewal's work for `Renewal.n_owed` samples; return `_extend_spare`'s result."""
     status = _extend_spare(forest)
     if status == DONE:
-        if forest.draws():
+        if forest.is_redrawing():
             forest.update_drawn()
         _count_extended(forest)
     return status
@@ -156,7 +146,7 @@ def _extend_spare(forest: F) -> int:
         if forest.has_columns == 1:
             for p in range(start, stop):
                 forest.write_spare_column(forest, p)
-        spare.walk_point = start if forest.draws() else stop
+        spare.walk_point = start if forest.is_redrawing() else stop
         spare.walk_end = stop
         spare.walk_ref = START
         renewal.is_extending = 1
@@ -173,9 +163,9 @@ def _count_extended(forest: F) -> None:
     """
     renewal = forest.renewal
     if renewal.is_running == 1:
-        renewal.n_spare_points = forest.trees[forest.n_trees].walk_end
+        renewal.n_spare_points = forest.spare().walk_end
         if renewal.n_spare_points == forest.n_points:
-            if forest.draws():
+            if forest.is_redrawing():
                 _replace_tree(forest)
             renewal.tree = renewal.tree + 1
             if renewal.tree < forest.n_all_trees:
@@ -193,8 +183,8 @@ def _count_extended(forest: F) -> None:
 def _replace_tree(forest: Forest) -> None:
     """Swap the records of the redrawn tree and of the spare tree."""
     n_words = forest.tree_words
-    words = Int32s(forest.trees[forest.turn()], 0, n_words)
-    others = Int32s(forest.trees[forest.n_trees], 0, n_words)
+    words = Int32s(forest.trees[forest.redrawn_tree()], 0, n_words)
+    others = Int32s(forest.spare(), 0, n_words)
     for i in range(n_words):
         word = words[i]
         words[i] = others[i]
@@ -268,7 +258,7 @@ def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
     return (one > factor * other) | (other > factor * one)
 
 
-class _Measured(NamedTuple):
+class Measured(NamedTuple):
     """Scaling measured on samples, and two masks: inputs with enough values, and invalid widths."""
 
     scaling: Floats
@@ -276,140 +266,43 @@ class _Measured(NamedTuple):
     are_over: NDArray[np.bool_]
 
 
-class FollowingTrees(GrowingTrees[AnyForest]):
-    """The memory of trees that are redrawn if widths become invalid."""
+@quiet
+def measure(rows: Floats, rows_then: Floats, n: int, given: Floats, factors: Floats) -> Measured:
+    """Measure widths on samples, and compare them with the widths of the trees.
 
-    def _finish(self) -> None:
-        super()._finish()
-        if self.forest.renewal.is_running == 1:
-            self._compile_renewal()
+    Parameters
+    ----------
+    rows
+        Recent samples, shape (samples, inputs).
+    rows_then
+        Samples before the last renewal, of the same shape. Rows of NaN if there are fewer samples.
+    n
+        Number of rows of `rows` that are samples.
+    given
+        Known ranges, shape (2, inputs); NaN if a range is not known.
+    factors
+        Factors of the trees' current scaling, shape (inputs,).
 
-    def _compile_renewal(self) -> None:
-        """Compile the kernel that learning calls while trees are redrawn."""
-        set_entries(self.forest, continue_renewal)
+    """
+    # One call is faster than a call for each set of samples.
+    both = np.hstack([rows, rows_then])
+    (low, _), (high, _), (known, known_then), (spread, spread_then) = (
+        values.reshape(2, -1) for values in known_ranges(both, FENCE)
+    )
+    least = EVIDENCE * max(n, N_CHECKED)
+    # Two interquartile ranges of 0 cannot be compared.
+    is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
+    has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
+    if has_shrunk.any():
+        near_low, near_high, *_ = known_ranges(rows, NEAR_FENCE)
+        low = np.where(has_shrunk, near_low, low)
+        high = np.where(has_shrunk, near_high, high)
+    by_ranges, are_known = scaling_by(given, low, high), known >= least
+    are_over = are_known & _differ(factors, by_ranges[1], FACTOR)
+    are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
+    return Measured(by_ranges, are_known, are_over)
 
-    def check_widths(self) -> None:
-        """Begin to redraw the trees if their widths differ from the widths of past samples.
 
-        The decision depends only on inputs and numbers of samples. So the distribution of trees
-        that are not redrawn is unchanged.
-        """
-        forest, n = self.forest, self.n_samples
-        if n < forest.renewal.next_check:
-            return
-        if forest.renewal.is_running == 0:
-            self._clear_spare()
-        if forest.is_full:
-            # A full forest stores no samples, so widths are not checked again.
-            forest.renewal.next_check = NEVER
-            return
-        scaling = self.current_scaling
-        if self._measured(N_CHECKED).are_over.any():
-            found, scaling = self._measured(N_MEASURED), scaling.copy()
-            # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
-            # are renewed, too.
-            are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
-            inputs = np.flatnonzero(found.are_over | are_wider)
-            scaling[:, inputs] = found.scaling[:, inputs]
-        if (scaling != self.current_scaling).any():
-            self._begin_renewal(scaling)
-        else:
-            forest.renewal.next_check = n + math.ceil((CHECK_RATIO - 1.0) * self._n_held())
-
-    def _n_held(self) -> int:
-        """Return the number of samples in the trees."""
-        return self.forest.n_held()
-
-    @quiet
-    def _measured(self, n_rows: int) -> _Measured:
-        """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
-        points, points_then = self._points_to_check(n_rows)
-        # One call is faster than a call for each set of samples.
-        both = np.hstack([self._inputs_at(own, n_rows) for own in (points, points_then)])
-        found = known_ranges(both, FENCE)
-        (low, _), (high, _), (known, known_then), (spread, spread_then) = (
-            values.reshape(2, -1) for values in found
-        )
-        least = EVIDENCE * max(len(points), N_CHECKED)
-        # Two interquartile ranges of 0 cannot be compared.
-        is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
-        has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
-        if has_shrunk.any():
-            near = known_ranges(both, NEAR_FENCE)
-            low = np.where(has_shrunk, near.low[: self.n_inputs], low)
-            high = np.where(has_shrunk, near.high[: self.n_inputs], high)
-        by_ranges, are_known = self._scaling_by(low, high), known >= least
-        own = self.current_scaling[1, : self.n_inputs]
-        are_over = are_known & _differ(own, by_ranges[1], FACTOR)
-        are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
-        return _Measured(by_ranges, are_known, are_over)
-
-    def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
-        """Return indices of mostly recent samples, and of samples before the last renewal.
-
-        If samples have been forgotten, stored samples are not in order of arrival. The first array
-        then has evenly spaced, distinct indices, and the second array is empty.
-        """
-        n, forest = self.n_points, self.forest
-        if forest.n_forgotten > 0:
-            return n * np.arange(min(n_rows, n)) // max(n, 1), np.zeros(0, np.int64)
-        then = int(forest.renewal.began_at) or WARM_UP
-        return self._mostly_recent(n, n_rows), self._mostly_recent(then, n_rows)
-
-    @staticmethod
-    def _mostly_recent(n: int, n_rows: int) -> Ints:
-        """Return `n_rows` indices below `n`, half of them in the last 30 %."""
-        return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
-
-    def _begin_renewal(self, scaling: Floats) -> None:
-        """Begin to redraw all trees with another scaling."""
-        self._compile_renewal()
-        begin_renewal.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
-
-    def _clear_spare(self) -> None:
-        """Free the memory that redraws of trees use."""
-        for t in range(self.n_trees, len(self.trees)):
-            spare = self.trees[t]
-            spare.free_row = spare.free_box = spare.free_side_row = NONE
-            for name in TABLES:
-                table, record = self.__dict__[name], getattr(spare, name)
-                record.n_rows = 0
-                table.clear(spare.slot)
-                table.show(spare.slot, record)
-
-    def _continue_renewal(self) -> None:
-        """Proceed with the renewal for `Renewal.n_owed` samples, and reserve room if necessary."""
-        if self.forest.renewal.n_owed == 0:
-            return
-        while (needy := continue_owed.of(self._FOREST)(self.forest)) >= 0:
-            self._reserve_rows(needy, self.trees[needy].rows_needed)
-
-    def _samples_to_event(self) -> int:
-        """Return the number of samples until a tree is redrawn or widths are checked."""
-        forest, n = self.forest, self.n_samples
-        if forest.renewal.is_running == 0:
-            return int(forest.renewal.next_check) - n
-        pace = POINTS_PER_SAMPLE_AND_TREE * forest.n_all_trees
-        return max(1, -(-(self.n_points - int(forest.renewal.n_spare_points)) // (pace - 1)))
-
-    def _scalings_of_trees(self) -> list[list[int]]:
-        """Return the indices of the scalings that each tree with nodes may use."""
-        forest = self.shared[0]
-        own, n_renewed = int(forest.scaling), 0
-        if forest.renewal.is_running == 1:
-            n_renewed = min(max(int(forest.turn()), 0), self.n_trees)
-        found = [[1 - own]] * n_renewed + [[own]] * (self.n_trees - n_renewed)
-        return found + [[1 - own]] * (self.n_drawn - self.n_trees)
-
-    @quiet
-    def _fitted_scaling(self) -> Float64s:
-        """Return the scaling from the robust ranges of the stored samples and of `inputs`."""
-        n = self.n_points
-        rows = self._inputs_at(np.arange(n), n + 1)
-        rows[n] = self.vector[: self.n_inputs]
-        rows[n, self.category_places] = math.nan
-        found = self.current_scaling.copy()
-        found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
-        # Places of levels are in (0, 1), so they need no scaling.
-        found[:, self.category_places] = [[0.0], [1.0]]
-        return Float64s.of(found)
+def mostly_recent(n: int, n_rows: int) -> Ints:
+    """Return `n_rows` indices below `n`, half of them in the last 30 %."""
+    return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)

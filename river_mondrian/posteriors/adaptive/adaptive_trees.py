@@ -12,9 +12,9 @@ from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Floats, Memory, Part, RowLayout
+from ...records import INT32, Floats, Memory, RowLayout, Section
 from ..rebuilt.forest import DEEPEST, PATH_LENGTH
 from ..rebuilt.rebuilt_trees import RebuiltTrees
 from . import nodes, prediction, seen, weighting
@@ -28,7 +28,7 @@ MOST_DENSE = 128
 
 # With many classes, these parts follow the statistics in a node's row. Linked rows have further
 # classes in place of the statistics (see `seen`).
-SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
+SEEN_SECTIONS = (Section("seen", SeenClass, nodes.N_FIRST), Section("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
     "hierarchical posterior",
@@ -130,10 +130,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     def _side_layout(self) -> RowLayout:
         if self.forest.is_sparse:
-            return RowLayout(Statistics, SEEN_PARTS)
+            return RowLayout(Statistics, SEEN_SECTIONS)
         capacity = self.forest.class_capacity
-        blocks = Part("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
-        sides = Part("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
+        blocks = Section("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
+        sides = Section("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
         return RowLayout(Statistics, (blocks, sides))
 
     @property
@@ -160,19 +160,19 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         discriminants.record.n_inputs = self.n_inputs
         predicted, categories = (
             mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS],
-            self.category_places,
+            self.category_indices,
         )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
-        self._show_neighbors()
+        self._refresh_neighbors()
         if forest.is_sparse:
             of_many = seen.find, seen.list_many, weighting.add_seen, prediction.average_many
             set_entries(forest, *of_many)
         if forest.is_weighted:
-            self._show_weighted()
-        self._show_classes()
+            self._refresh_weighted()
+        self._refresh_classes()
 
-    def _show_weighted(self) -> None:
+    def _refresh_weighted(self) -> None:
         """Compile the kernels for weights other than 1, and store the kernels' addresses."""
         of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
         set_entries(self.forest, *of_weights)
@@ -187,18 +187,18 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         own("posterior.node_c", np.zeros(capacity, dtype=np.float32))
         own("posterior.below", np.zeros(capacity, dtype=np.float32))
 
-    def _reader(self) -> list[Memory[Any]]:
+    def _records_for_thread(self) -> list[Memory[Any]]:
         mixture = self.mixture.reader()
         of_trees = N_TREE_EXPERTS * int(mixture[0].width)
         discriminants = self.discriminants.reader(mixture.arrays["predicted"][of_trees:])
         of_models = N_MODEL_EXPERTS * int(mixture[0].width)
         neighbors = self.neighbors.reader(mixture.arrays["predicted"][of_models:])
-        shared, *rest = super()._reader()
+        shared, *rest = super()._records_for_thread()
         shared[0].experts, shared[0].discriminants = mixture[0], discriminants[0]
         shared[0].neighbors = neighbors[0]
         return [shared, *rest, mixture, discriminants, neighbors]
 
-    def _show_neighbors(self) -> None:
+    def _refresh_neighbors(self) -> None:
         """Set the forest's reference to the neighbors, which predict in rows of the mixture."""
         self.neighbors.record.width = self.forest.class_capacity
         self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
@@ -214,10 +214,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
         # The neighbors have room whenever there is room for a point, up to their bounds.
         self.neighbors = self.neighbors.fitting(capacity)
-        self._show_neighbors()
+        self._refresh_neighbors()
         super()._reserve_points(n)
 
-    def _show_classes(self) -> None:
+    def _refresh_classes(self) -> None:
         """Set the number of classes of the mixture and the discriminants."""
         n_classes = int(self.forest.n_classes)
         self.mixture.record.n_classes = self.discriminants.record.n_classes = n_classes
@@ -225,21 +225,21 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.out = self.mixture.memory.arrays["mixed"][:n_classes]
         self._forget_predicted()
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["leaf.ages"]
-        return of_each + ages.itemsize, of_all + ages.nbytes
+    def _growth_for(self, n: int) -> int:
+        ages = self.shared.arrays["leaf.ages"]
+        own = n * ages.itemsize - ages.nbytes + self.neighbors.growth_for(n)
+        return super()._growth_for(n) + own
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `GrowingTrees.add_inputs`)."""
+        """Add features (see `TreeStore.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
-        self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
+        self.discriminants.begin_at_zero([i for i in new if i not in self.category_indices])
         values = np.broadcast_to(gaps, len(names))
         self.neighbors = self.neighbors.fitting(0, first_values, values)
-        self._show_neighbors()
+        self._refresh_neighbors()
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -252,15 +252,15 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
+            known, n_sides = forest.statistics_words, self._side_layout().sections[-1].length
             forest.class_capacity = -(-5 * old // (4 * nodes.BLOCK)) * nodes.BLOCK
             if not forest.is_sparse:
                 self._set_words()
-                words, new = forest.statistics_words, self._side_layout().parts[-1].length
+                words, new = forest.statistics_words, self._side_layout().sections[-1].length
                 moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
                 self.side_rows = self.side_rows.resized(words, moves)
             self._finish()
-        self._show_classes()
+        self._refresh_classes()
         return label
 
     def _keep_seen(self) -> None:
@@ -285,11 +285,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     # Learning.
 
-    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, n_to_keep: int = 0) -> int:
         """Learn a sample (see `RebuiltTrees.learn`)."""
         if weight != 1.0 and not self.forest.is_weighted:
-            self._show_weighted()
-        return super().learn(y, weight, is_new, found)
+            self._refresh_weighted()
+        return super().learn(y, weight, is_new, n_to_keep)
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""

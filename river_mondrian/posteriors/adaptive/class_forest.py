@@ -163,7 +163,7 @@ class ClassForest(AdaptiveForest):
             experts.learn(self.experts, label, weight)
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
-    def begin_walk(self, t: int, p: int) -> None:
+    def learn_stops(self, t: int) -> None:
         """Update the path's `stops` and `shares` (see `Statistics`) with the sample's class."""
         tree = self.trees[t]
         if tree.path_length > 0:
@@ -184,7 +184,7 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         if tree.role != REPLAYING:
             return
-        x = values_of(self, tree, p, tree.value_room)
+        x = values_of(self, tree, p, tree.value_buffer)
         for i in range(path_to(self, tree, x, path)):
             ref = path[i].ref
             if ref >= 0:
@@ -302,7 +302,7 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):
             p = i % self.window_capacity
-            n = path_to(self, tree, values_of(self, tree, p, tree.value_room), path)
+            n = path_to(self, tree, values_of(self, tree, p, tree.value_buffer), path)
             if tree.side_rows.n_rows + n > tree.side_rows.capacity:
                 return i
             label, weight = self.label_of(p), self.weight_of(p)

@@ -15,7 +15,7 @@ from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tree_memory import Partitions
+from ...partitions.mondrian.tree_store import Partitions
 from ...records import Float64s, Floats, Memory
 from ..rebuilt import rebuilt_trees
 from ..rebuilt.forest import LONG, RECENT
@@ -153,7 +153,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
         self.shared.own_records("leaf.sides", self.n_candidates)
         capacity, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
-        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_places)
+        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_indices)
         forest.ridges = self.ridges.record
         forest.error_distribution = self.error_distribution.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
@@ -168,10 +168,10 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         shared.own("groups.readings", np.zeros((N_GROUPS + 1) * N_READINGS))
         shared.own("groups.sizes", np.zeros(N_GROUPS, dtype=np.int64))
 
-    def _reader(self) -> list[Memory[Any]]:
+    def _records_for_thread(self) -> list[Memory[Any]]:
         first, second = self.first_mixture.reader(), self.mixture.reader()
         ridges = self.ridges.reader(first.arrays["predicted"][:N_RIDGES])
-        shared, *rest = super()._reader()
+        shared, *rest = super()._records_for_thread()
         forest = shared[0]
         forest.first, forest.second, forest.ridges = first[0], second[0], ridges[0]
         rest += [first, second, ridges]
@@ -184,7 +184,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `GrowingTrees.add_inputs`)."""
+        """Add features (see `TreeStore.add_inputs`)."""
         # Change a copy, in case the call is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
@@ -215,10 +215,10 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         rest = self.forest.prediction.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
 
-    def _show_quiet(self) -> None:
-        super()._show_quiet()
+    def _write_plan_from(self) -> None:
+        super()._write_plan_from()
         forest = self.forest
-        forest.pending.quiet_until = min(forest.pending.quiet_until, next_renewal(self.n_samples))
+        forest.pending.plan_from = min(forest.pending.plan_from, next_renewal(self.n_samples))
 
     def _plan_kind(self, n: int) -> None:
         if n >= LEAST_FENCED and renewal(n) > n - 4:
@@ -227,7 +227,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
             read_targets(self.forest, n_read, step, Float64s.of(targets))
             fences = self.forest.fences
             fences.low, fences.high = fences_of(targets)
-        self._show_quiet()
+        self._write_plan_from()
 
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
@@ -256,12 +256,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
             predict_one = self._predict_one = means.predict.of(self._FOREST)
         status: int = predict_one(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
-
-    def predict(self, inputs: bytes) -> float:
-        """Predict a sample of packed inputs, and return the point prediction."""
-        call: Any = means.predict_one.of(self._FOREST)
-        call(self.forest, self.forest.version, inputs)
-        return float(self.forest.prediction.point)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, N_SAID).

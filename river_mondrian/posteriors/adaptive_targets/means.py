@@ -9,7 +9,7 @@ from ...learners.regression import ridges as regressions
 from ...learners.regression.error_distribution import ErrorDistributionRecord
 from ...learners.regression.lags import LaggedTargetsRecord
 from ...learners.regression.records import ADDITIVE, N_RIDGES, RidgeExpertsRecord
-from ...limits import DONE, TOO_LARGE, WAITS
+from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
@@ -318,19 +318,6 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
 def predict(forest: T) -> int:
     """Predict the sample in `inputs`; return DONE, or `TOO_LARGE - i` if input i is too large."""
     bad = rebuilt.ensure_predicted(forest, forest.inputs)
-    return TOO_LARGE - bad if bad >= 0 else DONE
-
-
-@kernel
-def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
-    """Predict a sample; return the result of `predict`, or WAITS if the trees' version differs.
-
-    The function does not write to the forest's `inputs`, since another thread may store a sample
-    there.
-    """
-    if version != forest.version:
-        return WAITS
-    bad = rebuilt.ensure_predicted(forest, rec.Float64s(inputs, 0, forest.n_inputs))
     return TOO_LARGE - bad if bad >= 0 else DONE
 
 

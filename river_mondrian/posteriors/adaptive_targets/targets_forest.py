@@ -265,7 +265,7 @@ class TargetsForest(AdaptiveTargetForest):
         tree, path = self.trees[t], self.path_of(t)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
             return
-        n, x = tree.path_length, values_of(self, tree, p, tree.value_room)
+        n, x = tree.path_length, values_of(self, tree, p, tree.value_buffer)
         if n == 0:
             n = path_to(self, tree, x, path)
         tree.walk_parent = NONE
@@ -294,7 +294,7 @@ class TargetsForest(AdaptiveTargetForest):
     def catch_up(self, t: int, p: int, backlog: int) -> None:
         """Add a point to the means on the point's path in a tree that is being split."""
         tree = self.trees[t]
-        x, ref = values_of(self, tree, p, tree.value_room), tree.root
+        x, ref = values_of(self, tree, p, tree.value_buffer), tree.root
         while ref >= 0:
             node = tree.nodes.row(ref)
             add_to_node(self, t, ref, p)

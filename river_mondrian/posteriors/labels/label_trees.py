@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number, refuse
-from ...partitions.mondrian import constants, tree_memory, trees
+from ...partitions.mondrian import constants, tree_store, trees
 from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
 from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
-from ...records.layout import Part, RowLayout, words_of
+from ...records.layout import RowLayout, Section, words_of
 from ...restored import Edges, Followed, Rows
 from . import hnsp
 from .label_reader import LabelReader
@@ -33,7 +33,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
     Parameters
     ----------
     partitions
-        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
+        Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     gamma
         Rate of the discount. None means ten times the number of features known at the end of the
         warm-up.
@@ -53,7 +53,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
 
     def __init__(
         self,
-        partitions: tree_memory.Partitions,
+        partitions: tree_store.Partitions,
         gamma: float | None = None,
         split_pure: bool = False,
     ) -> None:
@@ -69,17 +69,17 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         forest.n_set_words = 1
         forest.count_width = FIRST_COUNTS
 
-    def _kept_parts(self) -> tuple[Part, ...]:
+    def _kept_sections(self) -> tuple[Section, ...]:
         # The classes below each child, and the weights of these classes.
         n_words, n_weights = self.forest.n_set_words, self.forest.weight_capacity
-        sets = Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
+        sets = Section("classes_left", INT32, n_words), Section("classes_right", INT32, n_words)
         if n_weights == 0:
             return sets
-        left, right = (Part(f"weights_{side}", FLOAT64, n_weights) for side in ("left", "right"))
+        left, right = (Section(f"weights_{side}", FLOAT64, n_weights) for side in ("left", "right"))
         return *sets, left, right
 
     def _side_layout(self) -> RowLayout:
-        return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
+        return RowLayout(CountRow, (Section("counts", INT32, self.forest.count_width),))
 
     def _check_kind(self) -> None:
         forest, n = self.forest, int(self.forest.n_classes)
@@ -120,12 +120,12 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
 
     def _relay_sides(self, n_words: int, n_weights: int) -> None:
         """Copy all rows to rows with `n_words` words per set and `n_weights` weights per side."""
-        forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
+        forest, known, box = self.forest, self._kept_sections(), int(self.forest.box_word)
         forest.n_set_words, forest.weight_capacity = n_words, n_weights
         self._set_words()
         source = target = self._NODE.WORDS
         moves = [(0, 0, source)]
-        for old, new in zip(known, self._kept_parts(), strict=False):
+        for old, new in zip(known, self._kept_sections(), strict=False):
             moves.append((source, target, words_of([old])))
             source, target = source + words_of([old]), target + words_of([new])
         moves.append((box, forest.box_word, forest.node_words - forest.box_word))
@@ -143,7 +143,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         if self.has_weights:
             return
         self._relay_sides(int(forest.n_set_words), max(FIRST_WEIGHTS, int(forest.n_classes)))
-        for t in range(self.n_drawn):
+        for t in range(self.n_with_nodes):
             order = Int32s.of(np.empty(self.trees[t].nodes.n_rows, dtype=np.int32))
             hnsp.fill_weights(forest, t, order)
         self.trees.words["side_rows.n_rows"] = 0
@@ -154,9 +154,9 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `GrowingTrees.add_inputs`)."""
+        """Add features (see `TreeStore.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
-        if self.n_samples < tree_memory.WARM_UP and self.gamma is None:
+        if self.n_samples < tree_store.WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
 
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
@@ -171,7 +171,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
 
     def reserve_next(self) -> bool:
         """Reserve memory for the next sample's point; return False if more steps are needed."""
-        if self.is_changing or self.doubles:
+        if self.is_changing or self.fits_ranges:
             return False
         self.close()
         if self.forest.n_walking > 0:

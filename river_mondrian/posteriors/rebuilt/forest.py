@@ -30,12 +30,12 @@ BUILT = 6
 # Stages of the accepted sample, which is the sample that is being learned. LEARNED: the sample has
 # been learned. ACCEPTED: the sample waits to be learned. If ranges are fitted at the sample (see
 # `sample`), the sample has two more stages. MIXED_IN: the mixture has learned the sample, but the
-# sample is not stored and the ranges are not fitted. RESCALED: the sample's point is stored, and
+# sample is not stored and the ranges are not fitted. REBUILD_DUE: the sample's point is stored, and
 # the trees must be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
-RESCALED = 3
+REBUILD_DUE = 3
 
 # `next_waiting` of the last leaf in a tree's queue.
 LAST = -2
@@ -125,10 +125,10 @@ class Pending(rec.Record):
     # memory must still be allocated.
     stage: rec.Int64 = rec.transient()
     # Number of samples to keep if the last error has shown a drift, otherwise 0.
-    kept: rec.Int64 = rec.transient()
+    n_to_keep: rec.Int64 = rec.transient()
     # Whether planning is due, and the number of samples before which there is nothing to plan.
     is_planning_due: rec.Int64 = rec.transient()
-    quiet_until: rec.Int64 = rec.derived()
+    plan_from: rec.Int64 = rec.derived()
 
 
 class Build(rec.Record):
@@ -220,11 +220,11 @@ class RebuiltForest(Forest):
     def keep_sample(self, p: int) -> None:
         """Store the label or the target, and the weight, of the accepted sample in point `p`."""
 
-    def begin_walk(self, t: int, p: int) -> None:
-        """Update the nodes on a tree's path before point `p` extends the tree.
+    def learn_stops(self, t: int) -> None:
+        """Update the weights of the nodes on a tree's path, before the sample extends the tree."""
 
-        The method may change where the walk that extends the tree begins. The default is the root.
-        """
+    def begin_walk(self, t: int, p: int) -> None:
+        """Change where the walk by which point `p` extends a tree begins, if not at the root."""
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a new point of a tree to the statistics of the `n` nodes on the point's path."""

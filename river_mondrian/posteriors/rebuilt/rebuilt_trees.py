@@ -1,5 +1,6 @@
 """The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -8,9 +9,10 @@ import numpy as np
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import tree_memory, widths
+from ...partitions.mondrian import tree_store, widths
 from ...partitions.mondrian.constants import CLOSED, NONE
 from ...partitions.mondrian.readers import Explainer
+from ...partitions.mondrian.scaling import find_too_large
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Float64s, Floats, Ints, Memory
 from ...records.arrays import CHUNK_ROWS
@@ -48,8 +50,17 @@ LEAST_TELLING = 64
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
+def orders_of(n: int, n_orders: int) -> Ints:
+    """Return random orders of `n` features and the reversed orders, shape (2 `n_orders`, n)."""
+    orders = np.random.default_rng(n).permuted(np.tile(np.arange(n), (n_orders, 1)), axis=1)
+    return np.concatenate([orders, orders[:, ::-1]])
+
+
 class RebuiltReader(Explainer):
     """A reader of `RebuiltTrees`: the trees of all samples have the numbers 0, 1, ..."""
+
+    # Number of random orders of the features for explanations.
+    N_ORDERS: ClassVar[int]
 
     def slot_of(self, t: int) -> int:
         """Return the slot of the tree of all samples with the number `t`."""
@@ -59,6 +70,44 @@ class RebuiltReader(Explainer):
         """Return the slots of the trees of all samples."""
         slots: list[int] = self.store.schedule.of_role(LONG)
         return slots
+
+    @abc.abstractmethod
+    def predictions_of(self, rows: Floats) -> Floats:
+        """Return the predictions of rows of inputs, shape (rows, outputs)."""
+
+    def _rows(self, n: int) -> Floats:
+        """Return `n` rows of inputs without values."""
+        return np.full((n, self.store.inputs.shape[1]), np.nan)
+
+    def root_prediction(self) -> Floats:
+        """Return the prediction of a sample without values."""
+        found: Floats = self.predictions_of(self._rows(1))[0]
+        return found
+
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
+        """Return DONE and each feature's contribution to the prediction of a sample.
+
+        At first, all features are missing. Features then become known one at a time, in random
+        orders and in the reversed orders. A feature's contribution is the mean change in the
+        prediction when the feature becomes known (Strumbelj and Kononenko 2014). If an input is too
+        large, the first result is the index of this input.
+        """
+        bad: int = find_too_large.of(self.store._FOREST)(self.forest, Float64s.of(inputs))
+        if bad >= 0:
+            return bad, np.empty((0, 0))
+        used = np.flatnonzero(~np.isnan(inputs))
+        orders = used[orders_of(len(used), self.N_ORDERS)]
+        ends = self._rows(2)
+        ends[1, : len(inputs)] = inputs
+        none, every = self.predictions_of(ends)
+        found = np.zeros((len(inputs), len(every)))
+        for order in orders:
+            rows = self._rows(max(len(order) - 1, 0))
+            for i, place in enumerate(order[:-1].tolist()):
+                rows[i:, place] = inputs[place]
+            steps = self.predictions_of(rows)
+            found[order] += np.diff(steps, axis=0, prepend=[none], append=[every])
+        return DONE, found / len(orders)
 
 
 class RebuiltTrees(MondrianTrees[R]):
@@ -94,7 +143,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
     def __init__(
         self,
-        partitions: tree_memory.Partitions,
+        partitions: tree_store.Partitions,
         n_long: int,
         n_candidates: int,
         max_samples: int,
@@ -135,7 +184,7 @@ class RebuiltTrees(MondrianTrees[R]):
         own("cuts.dim_weights", self.dim_weights)
         forest.build.side_rows_of_call, forest.build.side_rows_of_split = self._side_rows_needed
         forest.build.budget_of_call = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
-        self._show_schedule()
+        self._write_schedule()
 
     @property
     def _side_rows_needed(self) -> tuple[int, int]:
@@ -162,7 +211,7 @@ class RebuiltTrees(MondrianTrees[R]):
             self.__dict__.pop(name, None)
         roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
-        super()._restore({name: own for name, own in state.items() if name not in stored})
+        super()._restore({name: value for name, value in state.items() if name not in stored})
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
         role = int(self.trees[t].role)
@@ -211,24 +260,24 @@ class RebuiltTrees(MondrianTrees[R]):
         self.forest.take(y, 1.0, is_new)
         return sample.error_of.of(self._FOREST)(self.forest)
 
-    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, n_to_keep: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.
 
-        If an external detector has detected a drift, `found` is the number of samples that the
+        If an external detector has detected a drift, `n_to_keep` is the number of samples that the
         detector would keep, otherwise 0. Returns DONE, or the index of an input that is too large.
         If an input is too large, nothing changes.
         """
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = sample.learn.of(self._FOREST)
-        status: int = learn_one(self.forest, y, weight, is_new, found)
+        status: int = learn_one(self.forest, y, weight, is_new, n_to_keep)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:
             self._finish_sample()
             if self.forest.pending.is_planning_due:
                 self._continue_builds()
-            self._follow_drift()
+            self._adapt_to_drift()
             self.open()
         return DONE
 
@@ -236,45 +285,45 @@ class RebuiltTrees(MondrianTrees[R]):
     # assignment, which also marks the step as done. So an interrupted step can be repeated.
 
     def _complete(self) -> None:
-        self._show_schedule()
+        self._write_schedule()
         self._finish_sample()
         self._continue_builds()
-        self._follow_drift()
+        self._adapt_to_drift()
 
-    def _follow_drift(self) -> None:
+    def _adapt_to_drift(self) -> None:
         """Schedule a rebuild of the trees from the samples since a drift, if there was a drift."""
         forest, n = self.forest, self.n_samples
-        kept = int(forest.pending.kept)
-        if kept > 0:
-            if (n, kept) not in self.drifts[-1:]:
-                self.drifts = (*self.drifts, (n, kept))
-            self.forget_before(kept)
-            forest.pending.kept = 0
+        n_to_keep = int(forest.pending.n_to_keep)
+        if n_to_keep > 0:
+            if (n, n_to_keep) not in self.drifts[-1:]:
+                self.drifts = (*self.drifts, (n, n_to_keep))
+            self.forget_before(n_to_keep)
+            forest.pending.n_to_keep = 0
 
     def _finish_sample(self) -> None:
         """Finish learning the accepted sample, and build the trees in `schedule.at_once`."""
         forest = self.forest
         while forest.pending.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
-            if forest.pending.stage == rebuilt.RESCALED:
-                self._follow(schedule.rebuilding_all(n))
+            if forest.pending.stage == rebuilt.REBUILD_DUE:
+                self._set_schedule(schedule.rebuilding_long_now(n))
                 forest.pending.stage = rebuilt.LEARNED
             elif schedule.at_once:
                 while not self._build(schedule.at_once[0], PART):
                     pass
-                self._follow(schedule._replace(at_once=schedule.at_once[1:]))
+                self._set_schedule(schedule._replace(at_once=schedule.at_once[1:]))
             elif forest.pending.stage == rebuilt.MIXED_IN:
                 self._reserve_points(n + 1)
                 sample.fit(forest, self._fitted_scaling(), self._following_fit(n + 1))
             elif n - schedule.capacity >= forest.oldest:
                 # The next sample overwrites a point that trees contain.
-                self._follow(schedule.without(n - schedule.capacity))
+                self._set_schedule(schedule.without(n - schedule.capacity))
             else:
                 assert forest.pending.stage == rebuilt.ACCEPTED
                 self._learn_accepted()
         if self.is_warming_up:
             self._end_warm_up()
-            self._show_quiet()
+            self._write_plan_from()
 
     def _learn_accepted(self) -> None:
         """Learn the accepted sample, and allocate the memory that it needs."""
@@ -294,12 +343,12 @@ class RebuiltTrees(MondrianTrees[R]):
                     needy, GROWTH, max(GROWTH, int(self.forest.build.side_rows_of_call))
                 )
 
-    def _follow(self, schedule: Schedule) -> None:
+    def _set_schedule(self, schedule: Schedule) -> None:
         """Replace the schedule."""
         self.schedule = schedule
-        self._show_schedule()
+        self._write_schedule()
 
-    def _show_schedule(self) -> None:
+    def _write_schedule(self) -> None:
         """Write the schedule to the records that kernels read."""
         schedule, forest = self.schedule, self.forest
         forest.window_capacity = schedule.capacity
@@ -309,14 +358,14 @@ class RebuiltTrees(MondrianTrees[R]):
             if t != being_built or tree.role not in UNFINISHED:
                 tree.role = role
         self._forget_predicted()
-        self._show_quiet()
+        self._write_plan_from()
 
-    def _show_quiet(self) -> None:
+    def _write_plan_from(self) -> None:
         """Set the number of samples from which kernels request planning."""
         forest, n = self.forest, self.n_samples
         is_busy = bool(self.max_bytes) or forest.renewal.is_running == 1
-        quiet_until = n if is_busy else self.schedule.quiet_until(n)
-        forest.pending.quiet_until = min(quiet_until, forest.renewal.next_check)
+        plan_from = n if is_busy else self.schedule.plan_from(n)
+        forest.pending.plan_from = min(plan_from, forest.renewal.next_check)
 
     # Rebuilding.
 
@@ -324,7 +373,7 @@ class RebuiltTrees(MondrianTrees[R]):
         """Rebuild the trees of all samples before the call returns."""
         self.settle()
         self.close()
-        self.forest.pending.stage = rebuilt.RESCALED
+        self.forest.pending.stage = rebuilt.REBUILD_DUE
         self.settle()
 
     def forget_before(self, n: int) -> None:
@@ -332,7 +381,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
         The forest's version must be CLOSED. Recent trees that contain earlier samples are dropped.
         """
-        self._follow(self.schedule.forgetting(self.n_samples, n))
+        self._set_schedule(self.schedule.forgetting(self.n_samples, n))
 
     def _continue_builds(self) -> None:
         """Plan the builds of trees if planning is due, and continue to build."""
@@ -341,7 +390,7 @@ class RebuiltTrees(MondrianTrees[R]):
             fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
             planned = fitted.planned(n)
             if planned is not self.schedule:
-                self._follow(planned)
+                self._set_schedule(planned)
             self._plan_kind(n)
             if not self.is_warming_up:
                 self.check_widths()
@@ -352,14 +401,14 @@ class RebuiltTrees(MondrianTrees[R]):
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
                     break
-                self._follow(self.schedule.next_job(n))
+                self._set_schedule(self.schedule.next_job(n))
             if not self._build(self.schedule.slot, int(forest.build.budget)):
                 break
             self._put_in_place()
         # The next call has its own budget.
         forest.build.budget = 0
         if self.schedule.role == IDLE:
-            self._show_quiet()
+            self._write_plan_from()
 
     # Widths.
 
@@ -369,10 +418,10 @@ class RebuiltTrees(MondrianTrees[R]):
     def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
-        n = (int(self.forest.renewal.began_at) or tree_memory.WARM_UP) - first
+        n = (int(self.forest.renewal.began_at) or tree_store.WARM_UP) - first
         # Skip the comparison if too few samples of the last fit are still stored.
-        then = np.empty(0, np.int64) if n < LEAST_TELLING else self._mostly_recent(n, n_rows)
-        points = self._mostly_recent(held, n_rows)
+        then = np.empty(0, np.int64) if n < LEAST_TELLING else widths.mostly_recent(n, n_rows)
+        points = widths.mostly_recent(held, n_rows)
         capacity = self.schedule.capacity
         return (first + points) % capacity, (first + then) % capacity
 
@@ -390,7 +439,7 @@ class RebuiltTrees(MondrianTrees[R]):
         """
         forest = self.forest
         if forest.renewal.is_scheduled == 0:
-            self._follow(self.schedule.rebuilding_each(self.n_samples))
+            self._set_schedule(self.schedule.rebuilding_in_turn(self.n_samples))
             forest.renewal.is_scheduled = 1
             return
         words = self.trees.words
@@ -403,8 +452,8 @@ class RebuiltTrees(MondrianTrees[R]):
     def _scalings_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
         of_all = [0, 1]
-        own = of_all if forest.renewal.is_running else [int(forest.scaling)]
-        return [of_all if tree.role == IDLE else own for tree in self.trees]
+        scalings = of_all if forest.renewal.is_running else [int(forest.scaling)]
+        return [of_all if tree.role == IDLE else scalings for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
         """Do the periodic work of a subclass after `n` samples.
@@ -425,18 +474,15 @@ class RebuiltTrees(MondrianTrees[R]):
         # The capacity is twice the window, or the number of stored points if larger, since points
         # cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        trees = self.nodes.nbytes + self.side_rows.nbytes
-        of_each, of_all = self._bytes_of_points
-        rest = self.nbytes - trees - of_all
-        if capacity * of_each + GROWING * trees + rest <= limit:
+        of_trees = (GROWING - 1.0) * (self.nodes.nbytes + self.side_rows.nbytes)
+        if self.nbytes + of_trees + self._growth_for(capacity) <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity
         return schedule._replace(max_samples=kept, capacity=stored)
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        """Size in bytes of each stored sample, and of all memory for samples."""
-        return self.points.row_bytes, self.points.nbytes
+    def _growth_for(self, n: int) -> int:
+        """Return the bytes by which memory for samples grows to have room for `n` samples."""
+        return n * self.points.row_bytes - self.points.nbytes
 
     def _build(self, t: int, budget: int) -> bool:
         """Continue to build a tree within a budget, and return whether the tree is built."""
@@ -459,8 +505,8 @@ class RebuiltTrees(MondrianTrees[R]):
         weights = self.dim_weights.copy()
         # With a single candidate, cuts have the same distribution as in the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
-            own = gains * (len(gains) / gains.sum())
-            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+            relative = gains * (len(gains) / gains.sum())
+            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * relative
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _similar(self, t: int) -> Sequence[int]:
@@ -476,11 +522,11 @@ class RebuiltTrees(MondrianTrees[R]):
             rows.trim(slot, table.n_rows + GROWTH)
             rows.show(slot, table)
         self._reserve_rows(slot, GROWTH, GROWTH)
-        self._follow(self.schedule.placed(self.n_samples))
+        self._set_schedule(self.schedule.placed(self.n_samples))
 
     # Batches.
 
-    def _reader(self) -> list[Memory[Any]]:
+    def _records_for_thread(self) -> list[Memory[Any]]:
         """Return a list with a copy of the forest's record, for a thread that predicts.
 
         The copy refers to the same rows and points, but has separate buffers for predictions. The
@@ -507,13 +553,14 @@ class RebuiltTrees(MondrianTrees[R]):
             # Each thread has its own copy, except that the first thread may use the forest's
             # record. No other thread writes to this record while the forest's version is CLOSED.
             is_free = first == 0 and self.forest.version == CLOSED
-            copies = [self.shared] if is_free else self._reader()
+            copies = [self.shared] if is_free else self._records_for_thread()
             for block in range(first, last):
                 if self._jobs_end:
                     return
                 rows = slice(ROWS_PREDICTED * block, ROWS_PREDICTED * (block + 1))
-                given, found = inputs[rows], out[rows]
-                predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
+                block_inputs, block_out = inputs[rows], out[rows]
+                n = len(block_inputs)
+                predict(copies[0][0], Float64s.of(block_inputs), n, Float64s.of(block_out))
 
         # Blocks of rows are not divided, since the start of a thread takes longer than the
         # prediction of a few rows.

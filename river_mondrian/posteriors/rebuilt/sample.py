@@ -22,7 +22,7 @@ ROWS_OF_CALL = 64
 
 
 @always_inline
-def _doubles(forest: R) -> bool:
+def _fits_ranges(forest: R) -> bool:
     """Return whether ranges are fitted when the next sample is learned.
 
     During the warm-up, ranges are fitted when the number of samples becomes a power of 2.
@@ -53,6 +53,7 @@ def _begin_walks(forest: R, p: int) -> None:
         # A tree that is gathering points adds point `p` later.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
+        forest.learn_stops(t)
         forest.begin_walk(t, p)
 
 
@@ -94,7 +95,7 @@ def learn_sample(forest: R) -> None:
             split_queued(forest, t, SPLIT_BUDGET, p)
     forest.n_samples = n + 1
     forest.n_points = max(forest.n_points, p + 1)
-    if n + 1 >= forest.pending.quiet_until and (n + 1) % BUILD_EVERY == 0:
+    if n + 1 >= forest.pending.plan_from and (n + 1) % BUILD_EVERY == 0:
         forest.pending.is_planning_due = 1
         forest.build.budget = forest.build.budget_of_call
         forest.version = CLOSED
@@ -111,12 +112,12 @@ def error_of(forest: R) -> float:
 
 
 @kernel
-def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
+def learn(forest: R, y: float, weight: float, is_new: bool, n_to_keep: int) -> int:
     """Learn the label or the target of the sample in `inputs`, and count the sample.
 
     Weights below LEAST_WEIGHT are raised to LEAST_WEIGHT. If an external detector has detected a
-    drift, `found` is the number of samples that the detector would keep, otherwise 0. Returns DONE,
-    or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
+    drift, `n_to_keep` is the number of samples that the detector would keep, otherwise 0. Returns
+    DONE, or `TOO_LARGE - i` if the i-th input is too large. If an input is too large, nothing has
     changed. Returns WAITS if `RebuiltTrees` must complete a build, the adaptation to a drift, or
     the learning of the sample. While the sample is not completely learned, `n_walking` is 1.
     """
@@ -127,15 +128,16 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     if forest.errors.detector != NOBODY:
         error = forest.error()
         if error >= 0.0:
-            forest.pending.kept = watch(forest.errors, error, found, forest.n_samples + 1)
+            n_samples = forest.n_samples + 1
+            forest.pending.n_to_keep = watch(forest.errors, error, n_to_keep, n_samples)
     overwritten = forest.n_samples - forest.window_capacity
-    if _doubles(forest) or overwritten >= forest.oldest or _lacks_memory(forest) != DONE:
+    if _fits_ranges(forest) or overwritten >= forest.oldest or _lacks_memory(forest) != DONE:
         forest.pending.stage = rebuilt.ACCEPTED
         forest.n_walking = 1
         forest.version = CLOSED
         return WAITS
     learn_sample(forest)
-    if forest.pending.kept > 0:
+    if forest.pending.n_to_keep > 0:
         forest.version = CLOSED
     return WAITS if forest.version == CLOSED else DONE
 
@@ -145,17 +147,17 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 def learn_accepted(forest: R) -> int:
     """Learn the accepted sample.
 
-    If ranges are fitted at this sample (see `_doubles`), only the mixture learns the sample.
+    If ranges are fitted at this sample (see `_fits_ranges`), only the mixture learns the sample.
     Returns DONE, NO_POINT_ROOM, or the number of a tree that needs memory for `ROWS_OF_CALL` more
     rows. Without memory, nothing has been learned. Since an allocation may move rows that the last
     prediction refers to, the sample may be predicted again.
     """
-    doubles = _doubles(forest)
-    needy = DONE if doubles else _lacks_memory(forest)
+    fits_ranges = _fits_ranges(forest)
+    needy = DONE if fits_ranges else _lacks_memory(forest)
     if needy != DONE:
         return needy
     ensure_predicted(forest, forest.inputs)
-    if doubles:
+    if fits_ranges:
         forest.score()
         forest.predicted.is_current = 0
         forest.pending.stage = rebuilt.MIXED_IN
@@ -180,4 +182,4 @@ def fit(forest: R, scaling: Float64s, next_fit: int) -> None:
     forest.n_walking = 1
     count_walked(forest)
     forest.predicted.is_current = 0
-    forest.pending.stage = rebuilt.RESCALED
+    forest.pending.stage = rebuilt.REBUILD_DUE

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
-from ...partitions.mondrian.tree_memory import WARM_UP
+from ...partitions.mondrian.tree_store import WARM_UP
 from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
 # Default number of samples of the recent trees.
@@ -81,29 +81,29 @@ class Schedule(NamedTuple):
 
     def stored(self) -> dict[str, Any]:
         """Return the state without the roles, which are in the trees' records."""
-        found = self._asdict()
+        state = self._asdict()
         for name in NOT_STORED:
-            del found[name]
-        found["jobs"] = deque(self.jobs)
-        found["ages"], found["starts"] = np.array(self.ages), np.array(self.starts)
-        return found
+            del state[name]
+        state["jobs"] = deque(self.jobs)
+        state["ages"], state["starts"] = np.array(self.ages), np.array(self.starts)
+        return state
 
     @classmethod
     def restored(
         cls, state: Mapping[str, Any], roles: list[int], recent_samples: int = RECENT_SAMPLES
     ) -> Schedule:
         """Return the schedule of a state, with the roles in the trees' records."""
-        found = dict(state)
+        values = dict(state)
         for name in ("ages", "starts"):
-            if np.shape(found[name]) != (len(roles),):
+            if np.shape(values[name]) != (len(roles),):
                 raise ModelFormatError(
-                    f"{name} of the trees has the shape {np.shape(found[name])} "
+                    f"{name} of the trees has the shape {np.shape(values[name])} "
                     f"instead of {(len(roles),)}"
                 )
-            found[name] = tuple(found[name].tolist())
-        found["jobs"] = tuple(found["jobs"])
+            values[name] = tuple(values[name].tolist())
+        values["jobs"] = tuple(values["jobs"])
         kept = tuple(role if role in (LONG, RECENT) else IDLE for role in roles)
-        return cls(**found, roles=kept, recent_samples=recent_samples)
+        return cls(**values, roles=kept, recent_samples=recent_samples)
 
     def check(self, forest: RebuiltForest, roles: list[int]) -> None:
         """Refuse a restored schedule that does not fit the forest and the roles of the trees.
@@ -154,7 +154,7 @@ class Schedule(NamedTuple):
 
     def of_role(self, role: int) -> list[int]:
         """Return the trees of a role."""
-        return [t for t, own in enumerate(self.roles) if own == role]
+        return [t for t, tree_role in enumerate(self.roles) if tree_role == role]
 
     def oldest(self, role: int) -> int:
         """Return the tree of a role that was built first."""
@@ -169,7 +169,7 @@ class Schedule(NamedTuple):
 
     # The next schedule.
 
-    def rebuilding_all(self, n: int) -> Schedule:
+    def rebuilding_long_now(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all LONG trees before other work, after `n` samples."""
         at_once = self.of_role(LONG)
         return self._replace(
@@ -219,21 +219,21 @@ class Schedule(NamedTuple):
         LONG trees are due if the window has doubled or is full. Recent trees are due in turn. If
         the returned schedule is planned again for the same `n`, the schedule does not change.
         """
-        found, kept = self, n - self.first
-        if kept >= self.max_samples:
-            found = self.forgetting(n, self.max_samples // 2)
-        elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
-            found = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
+        planned, n_held = self, n - self.first
+        if n_held >= self.max_samples:
+            planned = self.forgetting(n, self.max_samples // 2)
+        elif n_held >= 2 * max(self.built_at - self.first, WARM_UP // 2):
+            planned = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
         # Recent trees are rebuilt in turn, each equally often.
         since = n * self.n_recent % self.recent_samples
-        due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
-        if due and RECENT not in found.jobs:
+        due = since < BUILD_EVERY * self.n_recent and n_held > self.recent_samples
+        if due and RECENT not in planned.jobs:
             # Recent trees are built first, since a tree would not be recent after a wait for large
             # trees.
-            found = found._replace(jobs=(RECENT, *found.jobs))
-        return found
+            planned = planned._replace(jobs=(RECENT, *planned.jobs))
+        return planned
 
-    def quiet_until(self, n: int) -> int:
+    def plan_from(self, n: int) -> int:
         """Return a number of samples before which no planning is needed, given `n` samples.
 
         If a tree is being built or is to be built, return `n`.
@@ -241,17 +241,17 @@ class Schedule(NamedTuple):
         if self.jobs or self.role != IDLE:
             return n
         doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
-        found = min(self.first + self.max_samples, doubled)
+        planned_at = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
             # Number of samples at the next turn of a recent tree.
             start = max(n, self.first + self.recent_samples) + 1
             since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:
                 start += -(-(self.recent_samples - since) // self.n_recent)
-            found = min(found, start)
-        return found
+            planned_at = min(planned_at, start)
+        return planned_at
 
-    def rebuilding_each(self, n: int) -> Schedule:
+    def rebuilding_in_turn(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all trees one after another, after `n` samples."""
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)

@@ -15,10 +15,11 @@ from ... import arguments, checks
 from ... import records as rec
 from ...compiling.kernels import set_entries
 from ...elementary import mixed
+from ...limits import LEAST_LEVEL, LEAST_ORIGIN
 from ...restored import Edges, Followed, Rows
-from . import checking, transforms
+from . import checking, scaling, transforms
 from .boxes import OF_LIGHT, light_size_for
-from .constants import CLOSED, EMPTY, NEVER, NONE, UNLIMITED
+from .constants import CLOSED, EMPTY, FREE, NEVER, NONE, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 
 # The tables in which each tree has its own rows.
@@ -86,7 +87,7 @@ class SavedTrees(NamedTuple):
 AnyForest = TypeVar("AnyForest", bound=Forest)
 
 
-class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
+class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over shared points: tables of rows.
 
     Each subclass sets the classes of its records. During a change that needs several kernel calls,
@@ -107,7 +108,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "rooms", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "buffers", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -161,6 +162,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.horizon = math.inf
         forest.absent = partitions.absent
         forest.hide_limit = UNLIMITED
+        if partitions.window is not None and not forest.may_forget():
+            raise ValueError(
+                f"window must be None, because {self._FOREST.__name__} forgets no samples"
+            )
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
         self._set_up()
@@ -185,7 +190,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_trees(self) -> int:
-        """Number of trees that predict."""
+        """Number of trees, without spare trees for redraws."""
         return self.shared[0].n_trees
 
     @property
@@ -208,7 +213,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
         forest = self.forest
-        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
+        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_sections())
         n_columns = len(self.trees) if self._has_own_columns else 1 + self.renews
         forest.n_values = n_columns * forest.dim_capacity
         forest.has_columns = int(self._has_columns)
@@ -220,15 +225,15 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.tree_words = self._TREE.WORDS
         forest.node_words = self._node_layout().words
 
-    def _kept_parts(self) -> tuple[rec.Part, ...]:
+    def _kept_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a node's row between its record and its box."""
         return ()
 
     def _node_layout(self) -> rec.RowLayout:
         """Return the layout of a node's row."""
         has_light = self.forest.light_size > 0
-        box = (rec.Part("box_row", rec.INT32, 1),) if has_light else self._box_parts()
-        return rec.RowLayout(self._NODE, (*self._kept_parts(), *box))
+        box = (rec.Section("box_row", rec.INT32, 1),) if has_light else self._box_sections()
+        return rec.RowLayout(self._NODE, (*self._kept_sections(), *box))
 
     @property
     def _may_have_light(self) -> bool:
@@ -239,17 +244,17 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
-    def _box_parts(self) -> tuple[rec.Part, ...]:
+    def _box_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a row's layout that a box needs."""
         n_dims = self.forest.dim_capacity
-        return rec.Part("lower", rec.FLOAT32, n_dims), rec.Part("upper", rec.FLOAT32, n_dims)
+        return rec.Section("lower", rec.FLOAT32, n_dims), rec.Section("upper", rec.FLOAT32, n_dims)
 
     def _point_layout(self) -> rec.RowLayout:
         """Return the layout of a stored point's row."""
         forest = self.forest
-        columns = (rec.Part("columns", rec.FLOAT32, forest.n_values),) if self._has_columns else ()
-        inputs = rec.Part("inputs", rec.FLOAT64, forest.input_capacity)
-        links = rec.Part("links", rec.INT32, len(self.trees))
+        columns = (rec.Section("columns", rec.FLOAT32, forest.n_values),) * self._has_columns
+        inputs = rec.Section("inputs", rec.FLOAT64, forest.input_capacity)
+        links = rec.Section("links", rec.INT32, len(self.trees))
         return rec.RowLayout(self._POINT, (*columns, inputs, links))
 
     def _side_layout(self) -> rec.RowLayout:
@@ -261,7 +266,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         has_light = self.forest.light_size > 0
         return {
             "nodes": self._node_layout(),
-            "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
+            "boxes": rec.RowLayout(BoxRow, self._box_sections() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
@@ -270,9 +275,9 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     # Rows.
 
     @property
-    def n_drawn(self) -> int:
+    def n_with_nodes(self) -> int:
         """Number of trees with nodes, including the spare tree during a redraw."""
-        return len(self.trees) if self.shared[0].draws() else self.n_trees
+        return len(self.trees) if self.shared[0].is_redrawing() else self.n_trees
 
     @property
     def current_scaling(self) -> rec.Floats:
@@ -304,16 +309,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Return the number of rows in use of each table."""
         words = self.trees.words
         order = np.argsort(words["slot"])
-        found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
+        n_rows = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
-        if not forest.draws():
+        if not forest.is_redrawing():
             # The spare tree still has the rows of the last replaced tree.
             for spare in words["slot"][self.n_trees :].tolist():
-                for counts in found.values():
+                for counts in n_rows.values():
                     counts[spare] = 0
         n_arrivals = self.n_points if self.has_window else 0
         more = {"points": self.n_points, "arrivals": n_arrivals}
-        return found | {name: [n] for name, n in more.items()}
+        return n_rows | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
@@ -325,21 +330,23 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.inputs = rec.Float64s.of(self.inputs)
         forest.row = rec.Float32s.of(self.row)
         n_dims = int(forest.dim_capacity)
-        self.rooms = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
+        self.buffers = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
         for tree in self.trees:
-            tree.room = rec.Float32s.of(self.rooms[int(tree.slot), : 2 * n_dims])
-            tree.value_room = rec.Float32s.of(self.rooms[int(tree.slot), 2 * n_dims :])
+            tree.buffer = rec.Float32s.of(self.buffers[int(tree.slot), : 2 * n_dims])
+            tree.value_buffer = rec.Float32s.of(self.buffers[int(tree.slot), 2 * n_dims :])
         if forest.light_size > 0:
             set_entries(forest, *OF_LIGHT)
-        TreeMemory._show(self)
+        TreeStore._refresh(self)
 
-    def _show_scaling(self) -> None:
+    def _refresh_scaling(self) -> None:
         """Set the references of the forest's record to scaling, directions and places of levels."""
         forest = self.forest
+        if self._has_columns:
+            set_entries(forest, scaling.write_columns, scaling.write_spare_column)
         forest.scalings = rec.Float64s.of(self.scalings.reshape(-1))
         if self.directions is not None:
-            own = int(forest.scaling)
-            forest.oblique = self.directions.finish(self.scalings, own, forest.absent)
+            current = int(forest.scaling)
+            forest.oblique = self.directions.finish(self.scalings, current, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish()
 
@@ -380,11 +387,175 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         for name in TABLES:
             self.__dict__[name].show_all(name, words, slots)
 
-    def _show(self) -> None:
+    def _refresh(self) -> None:
         """Refresh all addresses that kernels use."""
-        self._show_scaling()
+        self._refresh_scaling()
         self._reserve_points(self.n_points)
         self._reserve_all(0)
+
+    # Growth.
+
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: rec.Floats,
+        gaps: rec.Floats | float = math.nan,
+    ) -> None:
+        """Add features.
+
+        Parameters
+        ----------
+        names
+            Names of the features.
+        first_values
+            The first value of each feature; for categories, the code of a level.
+        gaps
+            Value of each feature in past samples: NaN, or 0 if `absent` is 0.
+
+        """
+        forest = self.forest
+        old = int(forest.input_capacity)
+        n_inputs = self.n_inputs
+        wanted = n_inputs + len(names)
+        are_zero = np.broadcast_to(np.isfinite(gaps), len(names))
+        unknown = np.zeros(0, dtype=np.int64)
+        if not self._absent_is_unknown and self.n_samples > 0:
+            unknown = n_inputs + np.flatnonzero(~are_zero)
+        # The capacity is exact for the features of the first sample. Later the capacity grows by at
+        # least an eighth.
+        spare = 0 if n_inputs == 0 else old // 8
+        capacity = old if wanted <= old else max(wanted, old + spare)
+        if self.directions is not None:
+            self.directions = copy.deepcopy(self.directions)
+            self.directions.add_inputs(names, capacity)
+        else:
+            self._note_categories(first_values >= LEAST_LEVEL)
+        is_resized = self._resize_rows(capacity, unknown)
+        if capacity > old:
+            self._add_input_capacity(old, capacity)
+        else:
+            # The old scalings are kept, so that the change can be undone.
+            self.scalings = self.scalings.copy()
+        ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
+        self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
+        if self.scale or self.directions is not None:
+            # With directions, the first value replaces missing values of a new feature.
+            self.scalings[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
+        else:
+            are_far = (np.abs(first_values) >= LEAST_ORIGIN) & (first_values < LEAST_LEVEL)
+            are_far &= ~are_zero | (n_inputs == 0)
+            self.scalings[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
+        forest.n_inputs = wanted
+        if self.directions is None:
+            forest.n_dims = wanted
+            if self.n_samples > 0 and not are_zero.all():
+                forest.has_missing = 1
+        self._finish()
+        if self.scale:
+            fitted = scaling.scaling_by(self.given[:, n_inputs:], first_values, first_values)
+            if self.n_samples > 0:
+                fitted[0, are_zero] = 0.0
+            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
+            self.scalings[:, :, n_inputs:wanted] = fitted
+        if is_resized and self.categories is not None:
+            scaling.write_all_columns.of(self._FOREST)(self.forest)
+
+    def _add_input_capacity(self, old: int, new: int) -> None:
+        """Increase the scalings' capacity for inputs from `old` to `new`."""
+        scalings = np.zeros((2, 2, new))
+        scalings[:, 1] = 1.0
+        scalings[:, :, :old] = self.scalings
+        self.scalings = scalings
+
+    def _note_categories(self, are_categories: NDArray[np.bool_]) -> None:
+        """Store which new inputs are categories. With the first, each tree gets a column."""
+        if self.categories is not None:
+            self.categories = self.categories.with_inputs(are_categories)
+        elif are_categories.any():
+            words = self.trees.words
+            made = transforms.Categories(words["random_state"][: self.n_trees])
+            known = np.zeros(self.n_inputs, dtype=np.bool_)
+            self.categories = made.with_inputs(known).with_inputs(are_categories)
+            words["first_value"] = int(self.forest.dim_capacity) * np.arange(len(self.trees))
+
+    def _resize_rows(self, capacity: int, unknown: rec.Ints) -> bool:
+        """Reserve room for `capacity` inputs in rows; return whether rows were copied.
+
+        In past samples, the new inputs in `unknown` are NaN, and other new inputs have the value
+        `absent`. Columns of trees with categories must then be computed again.
+        """
+        forest, n_slots = self.forest, len(self.trees)
+        old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
+        is_same = capacity == n_old and self._has_columns == bool(forest.has_columns)
+        if is_same and len(unknown) == 0:
+            return False
+        box, columns = int(forest.box_word), int(forest.columns_word)
+        inputs, links = int(forest.inputs_word), int(forest.links_word)
+        new = capacity if self.directions is None else old
+        forest.dim_capacity, forest.input_capacity = new, capacity
+        self._set_words()
+        # Past samples get this value for new features.
+        fill = scaling.NAN_BITS if self._absent_is_unknown else 0
+        dims = unknown if self.directions is None else unknown[:0]
+        # Boxes are in separate rows, or in the rows of nodes.
+        if (new > old or len(dims)) and forest.light_size > 0:
+            moves = [(0, 0, old), (old, new, old)]
+            self.boxes = self.boxes.resized(self._layouts()["boxes"].words, moves, fill)
+            self.boxes.fill([0, new], dims, scaling.NAN_BITS)
+        elif new > old or len(dims):
+            moves = [(0, 0, box + old), (box + old, box + new, old)]
+            self.nodes = self.nodes.resized(self._node_layout().words, moves, fill)
+            self.nodes.fill([box, box + new], dims, scaling.NAN_BITS)
+            if self._may_have_light and light_size_for(new) > 0:
+                self._part_boxes(light_size_for(new))
+        # Move the projections, the inputs and the links of points.
+        n_fixed = columns if self.directions is None else inputs
+        moves = [(0, 0, n_fixed), (inputs, int(forest.inputs_word), 2 * n_old)]
+        moves.append((links, int(forest.links_word), n_slots))
+        points = self.points.resized(self._point_layout().words, moves, 0)
+        # An interrupted call may have reserved room for more points, which is freed here.
+        points.trim(0, self.n_points)
+        self.points = points
+        self._put_absent(n_old, unknown)
+        words = self.trees.words
+        words["first_value"] = words["first_value"] // old * new
+        return True
+
+    def _part_boxes(self, light_size: int) -> None:
+        """Move boxes to separate rows, and remove the boxes of light nodes."""
+        forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
+        rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
+        columns = {column.name: column for column in self._node_layout().columns}
+        box, width = int(forest.box_word), self.nodes.row_bytes
+        forest.light_size = light_size
+        self._set_words()
+        self._new_rows_of_nodes()
+        slots = words["slot"].tolist()
+        for slot, old in enumerate(rows):
+            dims = columns["dim"].over(old, len(old), width)
+            n_samples = columns["n_samples"].over(old, len(old), width)
+            has_box = (dims != FREE) & (n_samples > light_size)
+            new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
+            new[:, :box] = old[:, :box]
+            new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)
+            self.nodes.extend(slot, 0, new)
+            self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
+            words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
+
+    def _put_absent(self, first: int, unknown: rec.Ints) -> None:
+        """Set points' inputs from `first` on to `absent`, and the inputs in `unknown` to NaN."""
+        column = next(c for c in self._point_layout().columns if c.name == "inputs")
+        for chunk in self.points.chunks[0]:
+            inputs = column.over(chunk, len(chunk), self.points.row_bytes)
+            inputs[:, first:] = self.forest.absent
+            inputs[:, unknown] = math.nan
+
+    def _inputs_at(self, points: rec.Ints, n_rows: int) -> rec.Floats:
+        """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
+        rows = np.full((n_rows, self.n_inputs), math.nan)
+        given = rec.Int64s.of(points), len(points), rec.Float64s.of(rows.reshape(-1))
+        scaling.read_inputs.of(self._FOREST)(self.forest, *given)
+        return rows
 
     # Changes.
 
@@ -434,7 +605,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             self._finish()
             self.close()
         self._before = None
-        self._show()
+        self._refresh()
         self._complete()
 
     def settle(self) -> None:
@@ -449,7 +620,9 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         if not self.is_changing:
             self.enter()
-        attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
+        attributes = {
+            name: value for name, value in self.__dict__.items() if name not in OF_CHANGES
+        }
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
         # Calls that were prepared earlier must be refused.
         self.version += 1
@@ -554,6 +727,6 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return math.isnan(self.forest.absent)
 
     @property
-    def category_places(self) -> list[int]:
+    def category_indices(self) -> list[int]:
         """The indices of the features that are categories."""
         return [] if self.categories is None else self.categories.places

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-import test_parts
+import test_shards
 from naive.following import history
 from test_widths import is_renewing
 
@@ -35,31 +35,31 @@ def stream(model, n, category=False, seed=0):
 
 def begun(name, n_blocks=14):
     """Return a forest that can be divided, and blocks during which a renewal starts and ends."""
-    model = test_parts.FORESTS[name]()
+    model = test_shards.FORESTS[name]()
     start = splits_at(model)
     n = 3 * start if start == 256 else start + start // 3
-    X, y = stream(model, n, name in test_parts.CATEGORIES)
+    X, y = stream(model, n, name in test_shards.CATEGORIES)
     model.learn_many(X[:start], y[:start])
     bounds = itertools.pairwise(np.linspace(start, n, n_blocks + 1).astype(int).tolist())
     return model, [(X[first:last], y[first:last]) for first, last in bounds]
 
 
-@test_parts.forests
+@test_shards.forests
 def test_a_forest_is_divided_in_mid_renewal(name):
     """A forest can be divided at any time into any number of parts, and parts can be divided."""
     whole, blocks = begun(name, 40)
-    tails, ways = test_parts.tails_of(whole), [2, 5, 3, 1, 4]
+    tails, ways = test_shards.tails_of(whole), [2, 5, 3, 1, 4]
     parts, renews = divided(whole, 2), set()
     for i, (X, y) in enumerate(blocks):
         whole.learn_many(X, y)
-        test_parts.learn_in_parts(parts, X, y, tails)
+        test_shards.learn_in_parts(parts, X, y, tails)
         renews.add(is_renewing(whole))
         if i % 3 == 0:
             parts = [*divided(parts[0], min(2, parts[0].n_estimators)), *parts[1:]]
         elif i % 3 == 1:
             parts = divided(united(parts, tails), ways[i % 5])
     assert renews == {False, True}
-    test_parts.assert_same(united(parts, tails), whole)
+    test_shards.assert_same(united(parts, tails), whole)
 
 
 def test_parts_that_do_not_follow_one_another():
@@ -74,8 +74,8 @@ def test_parts_that_do_not_follow_one_another():
 def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_trees, monkeypatch):
     monkeypatch.setattr(widths, "CHECK_RATIO", 1.5)
     model, rows = begun(name, 512)
-    part = united(divided(model, test_parts.N_TREES)[first : first + n_trees])
-    told = history(stream(model, 768)[0].to_numpy().tolist(), test_parts.N_TREES)
+    part = united(divided(model, test_shards.N_TREES)[first : first + n_trees])
+    told = history(stream(model, 768)[0].to_numpy().tolist(), test_shards.N_TREES)
     assert told[0] != told[-1]
     for row, expected in zip(rows, told[1:], strict=True):
         part.learn_many(*row)
@@ -87,7 +87,7 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
 # Renewals on workers.
 
 
-@test_parts.forests
+@test_shards.forests
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):
     model, blocks = begun(name, 12)
@@ -98,4 +98,4 @@ def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):
             drawn.append(i)
     # A block takes one call per worker.
     calls = 2 * drawn[0] + 1, 2 * drawn[len(drawn) // 2] + 2, 2 * drawn[-1] + 1
-    test_parts.assert_replaced(model, blocks, calls, when, engine)
+    test_shards.assert_replaced(model, blocks, calls, when, engine)
