@@ -92,7 +92,7 @@ def test_equal_samples_vote_equally():
     twins.compare({"a": 0.5})
 
 
-@pytest.mark.parametrize("n_inputs", [3, 700])
+@pytest.mark.parametrize("n_inputs", [3, 250])
 def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
     rng = np.random.default_rng(1)
     model, sizes = Adaptive(1, seed=1, window=1000), []
@@ -100,7 +100,7 @@ def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
         x = dict(enumerate(rng.normal(size=n_inputs).tolist()))
         model.learn_one(x, bool(x[0] > 0.0))
         sizes.append(model._trees.neighbors.learned["held"].shape[1])
-    most = min(1000, naive.MOST_VALUES // n_inputs)
+    most = naive.most_samples(1000, naive.MOST_VALUES, n_inputs)
     assert sizes[-1] == most
     for n, size in enumerate(sizes, 1):
         assert min(n, most) <= size <= min(max(2 * n, 128), most)

@@ -35,7 +35,10 @@ WINDOWS = (200, 1000, 5000)
 N_WINDOWS = len(WINDOWS)
 N_NEAREST = 7
 # Largest number of stored values, so that a search takes equally long with any number of inputs.
+# With n inputs, n > MOST_INPUTS, the number is multiplied by MOST_INPUTS / n, since each input
+# takes time in every part of the model.
 MOST_VALUES = 64_000
+MOST_INPUTS = 64
 # With a limit on the model's bytes, there is one stored value for this number of bytes.
 VALUES_SHARE = 32
 # Constants of the votes (see above), and a distance that is added to all distances.
@@ -126,7 +129,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
         squares[i] = 0.0
     for q in range(0, n_plain - 3, 4):
         a, b, c, d = plain[q], plain[q + 1], plain[q + 2], plain[q + 3]
-        own = (
+        four = (
             held.part(capacity * a, n),
             held.part(capacity * b, n),
             held.part(capacity * c, n),
@@ -139,7 +142,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
             np.float32(rates[c]),
             np.float32(rates[d]),
         )
-        columns.add_four_squares(squares, own, n, values, factors)
+        columns.add_four_squares(squares, four, n, values, factors)
     for q in range(n_plain - n_plain % 4, n_plain):
         j = plain[q]
         value, rate = np.float32(row[j]), np.float32(rates[j])
@@ -305,8 +308,8 @@ class Neighbors(Learned[NeighborsRecord]):
 
     def _most(self, n_inputs: int) -> int:
         """Return the largest number of samples with this number of inputs."""
-        record = self.record
-        return min(int(record.most_samples), int(record.most_values) // max(n_inputs, 1))
+        n, values = max(n_inputs, 1), int(self.record.most_values)
+        return min(int(self.record.most_samples), values * min(n, MOST_INPUTS) // n // n)
 
     def growth_for(self, n: int) -> int:
         """Return the bytes by which memory grows to have room for `n` samples (`fitting`)."""

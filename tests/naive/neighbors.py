@@ -9,6 +9,11 @@ WINDOWS, N_NEAREST, MOST_VALUES = (200, 1000, 5000), 7, 64_000
 SOFTENED, PRIOR = 1e-3, 0.5
 
 
+def most_samples(bound, values, n_inputs):
+    """Return the largest number of samples: beyond 64 inputs, fewer values are stored."""
+    return min(bound, int(values * min(1.0, 64 / n_inputs) / n_inputs))
+
+
 class Neighbors:
     """The latest samples, each as a mapping without missing values, its label and its weight."""
 
@@ -33,7 +38,7 @@ class Neighbors:
     def learn(self, x, label, weight=1.0):
         self.held.appendleft((x, label, weight))
         self.stored(x)
-        most = min(self.most_samples, self.most_values // max(len(self.origins), 1))
+        most = most_samples(self.most_samples, self.most_values, max(len(self.origins), 1))
         while len(self.held) > most:
             self.held.pop()
 
