@@ -135,6 +135,10 @@ class Alarms(Model, base.AnomalyDetector):
     factor. Successive samples are dependent, so ranks replace the distribution of this statistic.
     With several detectors, p is the geometric mean of the detectors' values of p.
 
+    The latest means are those of the latest `window` samples. A detector that has learned little
+    gives irregular scores. So a mean of the second `window` samples replaces the mean of the first
+    `window` samples only if it is higher.
+
     A sample with a novel value has the score 1. Let e be the sample's largest distance from an
     earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
     `threshold` of the latest `window` samples had a distance of e or more. This happens if values

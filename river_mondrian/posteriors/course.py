@@ -4,6 +4,10 @@ The surprise of a sample is -log(1 - score). Let m be the mean of the latest sur
 n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With several detectors, p is
 the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
+The earlier means are those of the latest `window` samples. While a detector's store fills, means
+are irregular: first high, then low. So a mean of the second `window` samples replaces the mean of
+the first `window` samples only if it is higher.
+
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.
 """
@@ -170,7 +174,9 @@ def learn(course: CourseRecord) -> int:
         total = _sum_with(course, view, surprise)
         course.sums[view] = total
         course.surprises[course.average * view + course.n % course.average] = surprise
-        course.means[course.window * view + course.n % course.window] = _mean_of(course, total)
+        place, mean = course.window * view + course.n % course.window, _mean_of(course, total)
+        is_first = course.n < 2 * course.window
+        course.means[place] = max(mean, course.means[place]) if is_first else mean
     course.excesses[course.n % course.window] = _compare(course)
     for j in range(course.n_inputs):
         value = course.inputs[j]

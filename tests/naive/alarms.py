@@ -69,5 +69,8 @@ class NaiveAlarms:
         if self.score(x) >= self.threshold:
             self.alarms.append(len(self.samples) + 1)
         self.excesses.append(self.excess(x))
-        self.means.append(self.mean(x))
+        mean, n = self.mean(x), len(self.samples)
+        if self.window <= n < 2 * self.window:
+            mean = max(mean, self.means[-self.window])
+        self.means.append(mean)
         self.samples.append(x)
