@@ -64,8 +64,17 @@ def changing_half_the_time(n):
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
+def silent(n, seed):
+    """Return samples that lack a feature, at first sometimes, and later at ten in succession."""
+    lacks = [i % 60 == 7 or n - 100 < i < n - 90 for i in range(n)]
+    return [
+        {name: value for name, value in x.items() if name != "b" or not one}
+        for x, one in zip(told(n, seed), lacks, strict=True)
+    ]
+
+
 SAMPLES = [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
-SAMPLES += [changing_half_the_time(400)]
+SAMPLES += [changing_half_the_time(400), silent(400, seed=4)]
 OFTEN = {"threshold": 0.9, "average": 5}
 ARGUMENTS = [{}, {"threshold": 0.95, "average": 1, "rest": 0}]
 ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
@@ -85,6 +94,30 @@ def test_scores_and_alarms_are_those_of_the_twin(samples, arguments):
         assert (alarms.alarm is not None) == (expected >= alarms.threshold)
     assert [alarm.sample for alarm in alarms.alarms] == twin.alarms[-100:]
     assert twin.alarms
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("arguments", [OFTEN, OFTEN | {"window": 130, "rest": 3}])
+def test_confirmed_incidents_leave_ranks_and_ranges(arguments, seed):
+    """An answer comes 0 to 29 samples after the alarm, so that some incidents still run."""
+    alarms, twin = (
+        Alarms(Told(), calendar=["score"], **arguments),
+        NaiveAlarms(["score"], **arguments),
+    )
+    rng, due = np.random.default_rng(seed), {}
+    for n, x in enumerate(told(420, seed=seed + 30), 1):
+        expected = twin.score(x)
+        assert alarms.score_one(x) == pytest.approx(expected, abs=1e-12)
+        alarms.learn_one(x)
+        twin.learn(x)
+        if alarms.alarm:
+            due.setdefault(n + int(rng.integers(30)), []).append(len(twin.alarms) - 1)
+        for i in due.get(n, []):
+            if rng.random() < 0.6:
+                twin.confirm(i)
+                alarms.confirm(alarms.alarms[i])
+    assert len(twin.confirmed) > 1
+    assert any(last is None or last > first for first, last, _ in twin.incidents)
 
 
 def test_a_run_of_high_scores_is_one_alarm_that_says_when_it_began():

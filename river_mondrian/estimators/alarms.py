@@ -232,9 +232,9 @@ class Alarms(Model, base.AnomalyDetector):
         near = 2048 if self.period is None else self._window
         self._views = _views_of(self.detector, near)
         self._table = Course(len(self._views), *self._measures(), self._times())
-        # The latest alarms. Each is a tuple: an `Alarm` as a plain tuple, the last sample of the
-        # incident (or `RUNNING` or `RISING`), and the answer or "".
-        self._alarms: tuple[tuple[tuple[Any, ...], int, str], ...] = ()
+        # The latest alarms. Each is a tuple: an `Alarm` as a plain tuple, the first and the last
+        # sample of the incident (the last one may be `RUNNING` or `RISING`), and the answer or "".
+        self._alarms: tuple[tuple[tuple[Any, ...], int, int, str], ...] = ()
 
     def _measures(self) -> tuple[int, int, float, float]:
         return self._window, self.average, self.threshold, self._tolerance
@@ -252,10 +252,10 @@ class Alarms(Model, base.AnomalyDetector):
             refuse(self, "_table", kept, f"but the parameters are {own}")
         try:
             is_sound = all(
-                0 < Alarm(*fields).began <= fields[0] <= course.n
+                0 < Alarm(*fields).began <= began <= fields[0] <= course.n
                 and RISING <= ended <= course.n
                 and answer in ("", DISMISSED, CONFIRMED)
-                for fields, ended, answer in self._alarms
+                for fields, began, ended, answer in self._alarms
             )
         except (TypeError, ValueError):
             is_sound = False
@@ -296,8 +296,8 @@ class Alarms(Model, base.AnomalyDetector):
             # Shingles contain samples of an incident after its end.
             late = n - max(getattr(final_of(view), "shingle", 1) for view in self._views)
             confirmed = [
-                functools.partial(self._remove, fields[1], n + 1, ended)
-                for fields, ended, answer in alarms
+                functools.partial(self._remove, began, n + 1, ended)
+                for _, began, ended, answer in alarms
                 if answer == CONFIRMED and not 0 < ended < late
             ]
             # From this assignment on, an interrupted call is completed, not undone.
@@ -327,21 +327,23 @@ class Alarms(Model, base.AnomalyDetector):
         """
         held, n = self._alarms, int(table.course.n)
         is_high = bool(table.course.score >= self.threshold)
-        if held and held[-1][1] <= 0:
+        if held and held[-1][2] <= 0:
             is_late = n + 1 >= held[-1][0][0] + self.average
-            is_over = not is_high and (held[-1][1] == RUNNING or is_late)
+            is_over = not is_high and (held[-1][2] == RUNNING or is_late)
             if is_high or is_over:
                 now = n if is_over else RUNNING
-                held = tuple((one, ended if ended > 0 else now, got) for one, ended, got in held)
-                table = table.cut(n, held[0][0][1]) if is_over else table
+                held = tuple((*one[:2], one[2] if one[2] > 0 else now, one[3]) for one in held)
+                table = table.cut(n, held[0][1]) if is_over else table
+        began = 0
         if alarm is not None:
+            began = max(alarm.began, 1 + max((one[2] for one in held), default=0))
             kept = max(KEPT_ALARMS, self._budget[0] if self._budget else 0)
-            held = (*held, (tuple(alarm), RUNNING if is_high else RISING, ""))[-kept:]
-            table = table.cut(alarm.began - 1, held[0][0][1])
+            held = (*held, (tuple(alarm), began, RUNNING if is_high else RISING, ""))[-kept:]
+            table = table.cut(began - 1, held[0][1])
         waiting, dismissed = table.waiting, table.dismissed
-        if held and held[-1][1] <= 0:
-            rows = table.numbered(n + 1 if alarm is None else alarm.began)
-            if any(answer == DISMISSED for _, ended, answer in held if ended <= 0):
+        if held and held[-1][2] <= 0:
+            rows = table.numbered(began or n + 1)
+            if any(answer == DISMISSED for *_, ended, answer in held if ended <= 0):
                 dismissed = _joined(dismissed, rows)
             else:
                 waiting = _joined(waiting, rows)
@@ -402,17 +404,17 @@ class Alarms(Model, base.AnomalyDetector):
             if not places:
                 raise ValueError(f"the alarm must be one of the latest alarms, got {alarm!r}")
             (place,) = places
-            fields, ended, known = held[place]
+            fields, began, ended, known = held[place]
             if known == answer:
                 return
-            held = (*held[:place], (fields, ended, answer), *held[place + 1 :])
+            held = (*held[:place], (fields, began, ended, answer), *held[place + 1 :])
             last = ended if ended > 0 else int(table.course.n)
             waiting, dismissed = table.waiting, table.dismissed
             if answer == DISMISSED:
-                is_own = (waiting[:, 0] >= fields[1]) & (waiting[:, 0] <= last)
+                is_own = (waiting[:, 0] >= began) & (waiting[:, 0] <= last)
                 dismissed, waiting = _joined(dismissed, waiting[is_own]), waiting[~is_own]
             else:
-                is_own = (dismissed[:, 0] >= fields[1]) & (dismissed[:, 0] <= last)
+                is_own = (dismissed[:, 0] >= began) & (dismissed[:, 0] <= last)
                 waiting, dismissed = _joined(waiting, dismissed[is_own]), dismissed[~is_own]
 
             def keep() -> None:
@@ -420,7 +422,7 @@ class Alarms(Model, base.AnomalyDetector):
 
             steps: list[Callable[[], object]] = [keep]
             if answer == CONFIRMED:
-                steps.append(functools.partial(self._remove, fields[1], fields[1], ended))
+                steps.append(functools.partial(self._remove, began, began, ended))
             self._pending = Steps(steps)
             self._settle()
 
@@ -620,7 +622,7 @@ class Alarms(Model, base.AnomalyDetector):
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
-        return [Alarm(*fields) for fields, _, _ in self._alarms]
+        return [Alarm(*fields) for fields, *_ in self._alarms]
 
     @property
     @locked
