@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .adbench import adbench
-from .alarms import drift, equal, metrics, nab
+from .alarms import answers, drift, equal, metrics, nab
 from .cost import cost
 from .cuts import cuts
 from .memory import memory
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "adbench": adbench,
     "nab": nab,
     "metrics": metrics,
+    "answers": answers,
     "drift": drift,
     "equal": equal,
     "cost": cost,
