@@ -14,7 +14,7 @@ class NaiveAlarms:
         self.calendar = calendar
         vars(self).update(arguments)
         self.samples, self.excesses, self.means, self.alarms = [], [], [], []
-        # For each alarm, its incident: the first and last sample (None while the incident runs), and
+        # For each alarm, its incident: the first sample, the last sample or None while it runs, and
         # whether averages have reached the threshold. The numbers of confirmed incidents.
         self.incidents, self.confirmed = [], set()
 
