@@ -240,13 +240,6 @@ def _one_a_day(near: int, window: int, threshold: float) -> Alarms:
 def metrics(data: DataFolder, report: Report, quick: bool) -> None:
     """Count alarms and found incidents on generated metrics with a value per minute."""
     n_series = 2 if quick else 20
-    _compare_views(report, n_series)
-    _compare_windows(report, n_series)
-    _count_without_incidents(report, 1 if quick else N_QUIET)
-
-
-def _compare_views(report: Report, n_series: int) -> None:
-    """Report the alarms of detectors on views of a metric, by threshold and budget."""
     rows = []
     for who, make in METRICS.items():
         for threshold in THRESHOLDS:
@@ -272,48 +265,6 @@ def _compare_views(report: Report, n_series: int) -> None:
     )
     headers = ["views", "threshold", "budget", "alarms a day", "most on a day", "found"]
     report.table([*headers, *KINDS], rows)
-
-
-def _compare_windows(report: Report, n_series: int) -> None:
-    """Report the alarms of `ONE_A_DAY` on the series of `_compare_views`, and on as many others."""
-    rows = []
-    for who, settings in ONE_A_DAY:
-        for first in (0, n_series):
-            progress(f"{who}, from series {first}")
-            last = first + n_series - 1
-            judged = [_judged(i, _one_a_day(*settings)) for i in range(first, last + 1)]
-            of_all, *found = _cells(judged)
-            n_false = sum(of_series.n_false for of_series in judged)
-            series = f"{first} to {last}"
-            rows.append([who, f"{settings[-1]:g}", series, of_all, str(n_false), *found])
-    report.note(
-        "The next table is for a budget of one alarm a day, with the two default detectors on the "
-        "value and the hour, and `tolerance=0.2`. The windows of the detectors and of `Alarms` "
-        "have their default lengths, or two weeks. A false alarm is neither within an incident "
-        "nor within 30 minutes after an incident. The settings were chosen on series 0 to "
-        f"{n_series - 1}."
-    )
-    headers = ["windows", "threshold", "series", "alarms a day", "false alarms", "found"]
-    report.table([*headers, *KINDS], rows)
-
-
-def _count_without_incidents(report: Report, n_series: int) -> None:
-    """Report the alarms of `ONE_A_DAY` on series without incidents, by period."""
-    rows = []
-    for who, settings in ONE_A_DAY:
-        progress(f"{who}, without incidents")
-        counted = np.zeros(3, dtype=int)
-        for number in range(n_series):
-            values, _ = usual(np.random.default_rng([SEED + 1, number]), 3 * PERIOD)
-            minutes = np.array(_raised(values, _one_a_day(*settings)), dtype=int)
-            counted += np.bincount(minutes // (PERIOD * DAY), minlength=3)
-        rows.append([who, f"{settings[-1]:g}", *map(str, counted)])
-    report.note(
-        f"The next table has the false alarms of the same settings on {n_series} other series "
-        f"without incidents, of {3 * PERIOD} days each."
-    )
-    days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(3)]
-    report.table(["windows", "threshold", *days], rows)
 
 
 class Judged(NamedTuple):
@@ -416,10 +367,13 @@ def _answer_quiet(report: Report, n_series: int) -> None:
             counts = counted[int(is_answered)][[0, 1, 3, 2]]
             rows.append([who, f"{settings[-1]:g}", which, *map(str, counts)])
     report.note(
-        f"False alarms on {n_series} series without incidents, of {3 * PERIOD} days each: the "
-        "series and settings of the page `anomaly: metrics`. In every second row, the first alarm "
-        f"of days {PERIOD + 1} to {2 * PERIOD} of each series is dismissed as it comes. The column "
-        "`later` counts the other alarms of these days."
+        f"False alarms on {n_series} series without incidents, of {3 * PERIOD} days each, with a "
+        "value per minute. The budget is one alarm a day. The two default detectors get the value "
+        "and the hour, and `tolerance` is .2. The windows of the detectors and of `Alarms` have "
+        "their default lengths, or two weeks. In every second row, the first alarm of days "
+        f"{PERIOD + 1} to {2 * PERIOD} of each series is dismissed as it comes. The column `later` "
+        "counts the other alarms of these days. The rule that averages of the first window are "
+        "replaced only by higher ones was chosen on these series at the threshold .997."
     )
     days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(3)]
     report.table(["windows", "threshold", "answers", *days[:2], "later", days[2]], rows)
@@ -438,10 +392,11 @@ def _answer_incidents(report: Report, n_series: int) -> None:
             answer = "each alarm" if is_answered else "none"
             rows.append([who, f"{settings[-1]:g}", answer, of_all, str(n_false), *found])
     report.note(
-        f"Alarms on series {n_series} to {2 * n_series - 1} of the page `anomaly: metrics`, with "
-        "a budget of one alarm a day. In every second row, each alarm is answered as it comes: an "
-        "alarm within an incident or within 30 minutes after it is confirmed, and each other alarm "
-        "is dismissed."
+        f"Alarms of the same settings on {n_series} series with five incidents each: series like "
+        f"those of the page `anomaly: metrics`, with the numbers {n_series} to {2 * n_series - 1}. "
+        f"The settings were chosen on series 0 to {n_series - 1}. In every second row, each alarm "
+        "is answered as it comes: an alarm within an incident or within 30 minutes after it is "
+        "confirmed, and each other alarm is dismissed. A false alarm is such another alarm."
     )
     headers = ["windows", "threshold", "answers", "alarms a day", "false alarms", "found"]
     report.table([*headers, *KINDS], rows)
