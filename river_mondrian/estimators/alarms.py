@@ -231,7 +231,7 @@ class Alarms(Model, base.AnomalyDetector):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
         near = 2048 if self.period is None else self._window
         self._views = _views_of(self.detector, near)
-        self._table = Course(len(self._views), *self._measures(), self._times())
+        self._table = Course(len(self._views), self._measures(), self._times())
         # The latest alarms. Each is a tuple: an `Alarm` as a plain tuple, the first and the last
         # sample of the incident (the last one may be `RUNNING` or `RISING`), and the answer or "".
         self._alarms: tuple[tuple[tuple[Any, ...], int, int, str], ...] = ()

@@ -73,11 +73,10 @@ class CourseRecord(Record):
     n_absent: Int64s
     # For each feature: whether it is a time, whose values are never novel.
     is_time: Int64s
-    # The latest part of the stream: its first sample and its range of each feature, without the
-    # latest `average` samples.
+    # The latest part of the stream without the latest `average` samples: its first sample, the
+    # smallest value of each feature, and then the smallest value of each feature's negative.
     part_start: Int64
-    part_lows: Float64s
-    part_highs: Float64s
+    part: Float64s
     # The next sample: its values, the score of each detector, and the excess of each value (see
     # `_compare`).
     inputs: Float64s
@@ -216,8 +215,8 @@ def learn(course: CourseRecord) -> int:
         value, place = course.inputs[j], course.average * j + course.n % course.average
         old, is_time = course.recent[place], course.is_time[j] == 1
         if course.n - course.average >= course.part_start and _is_number(old) and not is_time:
-            course.part_lows[j] = min(course.part_lows[j], old)
-            course.part_highs[j] = max(course.part_highs[j], old)
+            course.part[j] = min(course.part[j], old)
+            course.part[course.n_inputs + j] = min(course.part[course.n_inputs + j], -old)
         course.recent[place] = value
         share = 1.0 if value == value else 0.0
         course.shares[j] += (share - course.shares[j]) / min(course.n + 1, course.window)
@@ -247,8 +246,8 @@ class Course(OwnsArrays):
     ----------
     n_views
         Number of detectors.
-    window, average, threshold, tolerance
-        The parameters of `Alarms` with these names.
+    measures
+        The parameters `window`, `average`, `threshold` and `tolerance` of `Alarms`.
     times
         Names of the features that are times.
 
@@ -257,28 +256,21 @@ class Course(OwnsArrays):
     _DERIVED = frozenset({"course", "is_time", *_NEXT})
 
     def __init__(
-        self,
-        n_views: int,
-        window: int,
-        average: int,
-        threshold: float,
-        tolerance: float,
-        times: tuple[Hashable, ...],
+        self, n_views: int, measures: tuple[int, int, float, float], times: tuple[Hashable, ...]
     ) -> None:
-        self.memory, self.times = Memory(CourseRecord), times
-        self.features = FeatureIndex()
+        self.memory, self.features, self.times = Memory(CourseRecord), FeatureIndex(), times
         course = self.memory[0]
-        course.n_views, course.window, course.average = n_views, window, average
-        course.threshold, course.tolerance = threshold, tolerance
+        course.n_views, (window, average, *_) = n_views, measures
+        course.window, course.average, course.threshold, course.tolerance = measures
         self.surprises = np.zeros((n_views, average), np.int64)
         self.sums = np.zeros(n_views, np.int64)
         self.means = np.zeros((n_views, window))
         self.excesses, self.recent = np.zeros(window), np.empty((0, average))
         self.lows = self.highs = self.latest = self.shares = np.empty(0)
         self.n_values = self.n_changes = self.n_absent = np.empty(0, np.int64)
-        # The parts of the stream: first samples, and ranges of the features.
-        self.starts = np.zeros(1, np.int64)
-        self.part_lows = self.part_highs = np.empty((1, 0))
+        # The parts of the stream: first samples, and the smallest value of each feature and of its
+        # negative.
+        self.starts, self.parts = np.zeros(1, np.int64), np.empty((1, 2, 0))
         # Samples of incidents, each with its number, 1 for the first sample: the latest samples
         # without an answer, and the latest dismissed samples.
         self.waiting = self.dismissed = np.empty((0, 1))
@@ -292,10 +284,11 @@ class Course(OwnsArrays):
         self.inputs, self.beyond = np.empty(n), np.empty(n)
         self.given = np.empty(int(self.course.n_views))
         self.is_time = np.array([name in self.times for name in self.features.names], np.int64)
-        for name in (*_BY_FEATURE, *_RINGS, *_NEXT, "is_time", "part_lows", "part_highs"):
+        self.course.part = Float64s.of(self.parts[-1])
+        for name in (*_BY_FEATURE, *_RINGS, *_NEXT, "is_time"):
             array = getattr(self, name)
             kind = Int64s if array.dtype == np.int64 else Float64s
-            setattr(self.course, name, kind.of(array[-1] if name.startswith("part") else array))
+            setattr(self.course, name, kind.of(array))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -308,8 +301,9 @@ class Course(OwnsArrays):
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
         shapes |= {"surprises": (n_views, int(course.average)), "sums": (n_views,)}
         shapes |= {"means": (n_views, window), "excesses": (window,), "starts": (n_parts,)}
-        shapes |= dict.fromkeys(("part_lows", "part_highs"), (n_parts, n))
-        shapes |= {name: (len(getattr(self, name)), 1 + n) for name in ("waiting", "dismissed")}
+        shapes |= {"parts": (n_parts, 2, n)} | {
+            name: (len(getattr(self, name)), 1 + n) for name in ("waiting", "dismissed")
+        }
         check_shapes(self, shapes | {"recent": (n, int(course.average))})
         self._bind()
 
@@ -327,9 +321,10 @@ class Course(OwnsArrays):
             state[name] = np.append(state[name], np.zeros(n_more, state[name].dtype))
         absent = np.full((n_more, int(self.course.average)), np.nan)
         state["recent"] = np.concatenate([self.recent, absent])
-        more = {"part_lows": np.inf, "part_highs": -np.inf, "waiting": np.nan, "dismissed": np.nan}
-        for name, value in more.items():
-            state[name] = np.pad(state[name], ((0, 0), (0, n_more)), constant_values=value)
+        for name in ("waiting", "dismissed"):
+            state[name] = np.pad(state[name], ((0, 0), (0, n_more)), constant_values=np.nan)
+        widths = (0, 0), (0, 0), (0, n_more)
+        state["parts"] = np.pad(self.parts, widths, constant_values=np.inf)
         made.__setstate__(state)
         return made
 
@@ -370,11 +365,12 @@ class Course(OwnsArrays):
         return [self.features.names[place] for place in places]
 
     def _latest(self, stop: int) -> NDArray[np.float64]:
-        """Return the numbers in those samples before `stop` that no part's range includes yet."""
+        """Return the ranges of those samples up to a number that no part's range includes yet."""
         rows = self.numbered(int(self.starts[-1]) + 1)[:-1]
         values = rows[rows[:, 0] <= stop, 1:]
         is_number = (values < LEAST_LEVEL) & (self.is_time == 0)
-        return np.where(is_number, values, np.nan)
+        values = np.where(is_number, values, np.nan)
+        return np.stack([values, -values], axis=1)
 
     def cut(self, start: int, oldest: int) -> Self:
         """Return a copy in which the sample after `start` samples begins a part of the stream.
@@ -383,17 +379,12 @@ class Course(OwnsArrays):
         """
         if start <= self.starts[-1]:
             return self
-        made, values = self.widened(), self._latest(start)
+        made = self.widened()
         n_old = int((self.starts[1:] < oldest).sum())
         firsts = [0, *range(max(n_old, 1), len(self.starts))]
-        for name, pick, empty in (
-            ("part_lows", np.fmin, np.inf),
-            ("part_highs", np.fmax, -np.inf),
-        ):
-            parts = getattr(made, name)
-            parts[-1] = pick.reduce([parts[-1], *values])
-            new = np.full(len(self.features), empty)
-            setattr(made, name, np.vstack([pick.reduceat(parts, firsts), new]))
+        made.parts[-1] = np.fmin.reduce([made.parts[-1], *self._latest(start)])
+        joined = np.fmin.reduceat(made.parts, firsts)
+        made.parts = np.append(joined, np.full_like(joined[:1], np.inf), axis=0)
         made.starts = np.append(self.starts[firsts], start)
         made._bind()
         # The buffers for the next sample are new.
@@ -408,11 +399,9 @@ class Course(OwnsArrays):
         self.means[:, places], self.excesses[places] = -1.0, 0.0
         course.n_removed = int((self.means[0] < 0.0).sum())
         are_gone = (self.starts >= began - 1) & (self.starts < last)
-        self.part_lows[are_gone], self.part_highs[are_gone] = np.inf, -np.inf
-        values = self._latest(began - 1 if are_gone[-1] else n)
-        lows = np.fmin.reduce([*self.part_lows, *values])
-        highs = np.fmax.reduce([*self.part_highs, *values])
-        is_known = lows <= highs
-        self.lows[:] = np.where(is_known, lows, 0.0)
-        self.highs[:] = np.where(is_known, highs, 0.0)
+        self.parts[are_gone] = np.inf
+        latest = self._latest(began - 1 if are_gone[-1] else n)
+        ends = np.fmin.reduce([*self.parts, *latest])
+        is_known = ends[0] < np.inf
+        self.lows[:], self.highs[:] = np.where(is_known, ends * [[1.0], [-1.0]], 0.0)
         self.n_values[~is_known] = self.n_changes[~is_known] = 0
