@@ -243,7 +243,7 @@ def elec2(data: DataFolder, report: Report, quick: bool) -> None:
         return
     names = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
     wanted, rows = {"vicprice", "vicdemand", "transfer"}, []
-    runs = itertools.product((0, 14_000), (6, 12, 24), range(3))
+    runs = list(itertools.product((0, 14_000), (6, 12, 24), range(3)))[:: 9 if quick else 1]
     for start, spacing, third in runs:
         progress(f"elec2: start {start}, spacing {spacing}, third {third}")
         first, y = start + spacing * third // 3, arrays["y_train"].tolist()
@@ -306,7 +306,8 @@ def protocol(data: DataFolder, report: Report, quick: bool) -> None:
     samples). The other streams of the protocol were not at hand.
     """
     rows = []
-    for name, n, episodes in (("elec2", 45_312, 20), ("covtype", 100_000, 5)):
+    streams = ("elec2", 45_312, 20), ("covtype", 100_000, 5)
+    for name, n, episodes in streams[: 1 if quick else 2]:
         for title, X, y in ((name, *own) for own in _labelled(data, (name,)).values()):
             for every in (10_000, 1_000_000):
                 row: list[Any] = [title, f"{every:,}"]
