@@ -62,7 +62,7 @@ class MondrianForestRegressor(
         prior variance of a target, even with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
-        1.5 R / log2 n, for n samples. R is the sum of the ranges that are cut (the number of
+        1.25 R / log2 n, for n samples. R is the sum of the ranges that are cut (the number of
         features with `scale=True`). Each range counts as at most 1.5 times its robust range, which
         the notes define.
     noise_variance

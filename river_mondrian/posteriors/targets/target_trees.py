@@ -22,7 +22,7 @@ LAST_CHANGE = 1024
 
 # Factors of gamma2 and of the noise variance in the formulas of Lakshminarayanan, Roy and Teh
 # (2016), chosen by errors and log likelihoods on the streams of `benchmarks regressor`.
-GAMMA2_FACTOR = 3.0
+GAMMA2_FACTOR = 2.5
 NOISE_FACTOR = 3.0
 
 # A side of the root's box counts as at most this many robust ranges (see `partitions.ranges`). The
