@@ -10,9 +10,10 @@
 - `inline_in_source`: a helper whose lines become part of its caller before type inference.
 
 Two marks change how a function is compiled; they stand below the other decorator. `cold` marks a
-function that runs rarely. `ordered_sums` keeps the order of sums. A kernel with this mark calls
-only helpers with this mark, because the sums of other helpers may be reordered even within the
-kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
+function that runs rarely. `ordered_sums` keeps the order of sums; so does `ORDERED_SUMS = True` for
+all functions of a module. A kernel with ordered sums calls only helpers with ordered sums, because
+the sums of other helpers may be reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`,
+nothing is compiled: kernels run as Python.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from numba.extending import typeof_impl
 
 from ..records import private
 from ..records.arrays import record_of
-from ..records.numba_fields import FASTMATH
+from ..records.numba_fields import fastmath_of
 from ..records.numba_types import coded, numba_type
 from ..records.pipelines import ColdCompiler, HelperCompiler, KernelCompiler
 from . import cache
@@ -94,12 +95,12 @@ def ordered_sums(function: F) -> F:
 def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
     """Return numba's dispatcher of a function.
 
-    Without the mark `ordered_sums`, sums may be reordered, so that they use vector units. NaN and
-    infinity keep their meaning, because missing values are NaN.
+    Unless sums are ordered, they may be reordered, so that they use vector units. NaN and infinity
+    keep their meaning, because missing values are NaN.
     """
-    # Without this option, numba uses the flags of the caller.
-    fastmath = getattr(function, "fastmath", FASTMATH)
-    shared = {"error_model": "numpy", "no_cfunc_wrapper": True, "fastmath": fastmath}
+    # Without the option `fastmath`, numba uses the flags of the caller.
+    shared: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+    shared["fastmath"] = fastmath_of(function)
     return _njit(pipeline_class=compiler, **shared, **options)(function)
 
 

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..checks import refuse
-from ..compiling.kernels import helper, link_by_name, ordered_sums
+from ..compiling.kernels import helper, link_by_name
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Number of rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
 N_BUCKET_ROWS = 48
@@ -68,7 +71,6 @@ class Adwin(Record):
 
 
 @helper
-@ordered_sums
 def _drop(adwin: Adwin, i: int, n: int) -> None:
     """Drop the oldest `n` buckets of a row."""
     first, size = adwin.row_length() * i, adwin.sizes[i] - n
@@ -79,7 +81,6 @@ def _drop(adwin: Adwin, i: int, n: int) -> None:
 
 
 @helper
-@ordered_sums
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     """Append a bucket to a row; the row must have room."""
     index = adwin.row_length() * i + adwin.sizes[i]
@@ -89,7 +90,6 @@ def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
 
 
 @helper
-@ordered_sums
 def _insert(adwin: Adwin, value: float) -> None:
     """Insert a value into the window, and merge the oldest two buckets of each full row."""
     _append(adwin, 0, value, 0.0)
@@ -114,7 +114,6 @@ def _insert(adwin: Adwin, value: float) -> None:
 
 
 @helper
-@ordered_sums
 def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     """Drop the window's oldest bucket, which has `size` values and is in row `i`."""
     first = adwin.row_length() * i
@@ -128,7 +127,6 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 
 
 @helper
-@ordered_sums
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
@@ -147,7 +145,6 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 
 @helper
-@ordered_sums
 def _shrink(adwin: Adwin) -> bool:
     """Drop the oldest bucket if some cut splits the window into two parts that differ.
 
@@ -176,7 +173,6 @@ def _shrink(adwin: Adwin) -> bool:
 
 
 @link_by_name
-@ordered_sums
 def update(adwin: Adwin, value: float) -> bool:
     """Insert a value into the window, and return whether a drift is detected."""
     if adwin.is_drift == 1:
@@ -204,7 +200,6 @@ class DriftWatchRecord(Adwin):
 
 
 @link_by_name
-@ordered_sums
 def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 

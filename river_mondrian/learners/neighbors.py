@@ -38,8 +38,8 @@ WINDOWS = (200, 1000, 5000)
 N_WINDOWS = len(WINDOWS)
 N_NEAREST = 7
 # Largest number of stored values, so that a search takes equally long with any number of inputs.
-# With n inputs, n > MOST_INPUTS, the number is multiplied by MOST_INPUTS / n, since each input also
-# takes time in other parts of a model.
+# With n inputs, n > MOST_INPUTS, the number is multiplied by MOST_INPUTS / n, since each input
+# takes time in every part of the model.
 MOST_VALUES = 64_000
 MOST_INPUTS = 64
 # With a limit on the model's bytes, there is one stored value for this number of bytes.

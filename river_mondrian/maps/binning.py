@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name
 from ..limits import DONE, NO_ROOM
 from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, array_buffer, derived
 from . import record as maps
 from .record import Indices, MapRecord, Outputs, RowPerFeature, Sample, Starts, Values
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # The column of all cells that are not in the table.
 UNKNOWN_COLUMN = 0
@@ -65,7 +68,6 @@ _buffer_of_sample = array_buffer(Sample, 1)
 
 
 @helper
-@ordered_sums
 def mix(z: np.uint64) -> np.uint64:
     """Return a scrambled word (the finalizer of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -74,7 +76,6 @@ def mix(z: np.uint64) -> np.uint64:
 
 
 @helper
-@ordered_sums
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
     """Write the code of a sample's cell in a partition. The values must have been checked."""
     grids, width = record.grids, 2 * (record.n_out + 1)
@@ -97,7 +98,6 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
 
 
 @helper
-@ordered_sums
 def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
     """Return a cell's slot, or the empty slot where the cell belongs."""
     mask = np.uint64(n_slots - 1)
@@ -111,7 +111,6 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 
 @helper
-@ordered_sums
 def column_of(record: BinningRecord, code: Code) -> int:
     """Return a cell's column. A new cell gets the next column, and the table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
@@ -123,7 +122,6 @@ def column_of(record: BinningRecord, code: Code) -> int:
 
 
 @link_by_name
-@ordered_sums
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN_COLUMN`."""
     binning = BinningRecord(record)
@@ -138,7 +136,6 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input's index."""
     bad = maps.bad_entry(record, sample)
@@ -153,7 +150,6 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def write_codes_of_rows(
     record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
@@ -165,7 +161,6 @@ def write_codes_of_rows(
 
 
 @kernel
-@ordered_sums
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Assign columns to the new cells of a sample.
 
@@ -186,7 +181,6 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
@@ -204,7 +198,6 @@ def learn_rows(
 
 
 @batch_kernel
-@ordered_sums
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
     """Assign columns to the cells `i` to `n` - 1 of another table, and write the columns.
 
@@ -218,7 +211,6 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
 
 
 @batch_kernel
-@ordered_sums
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
     """Copy the cells to a larger table, which becomes the record's table."""
     for number in range(record.n_slots):

@@ -8,10 +8,13 @@ import scipy
 from numpy.typing import NDArray
 
 from .. import checks, limits
-from ..compiling.kernels import helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import helper, kernel, link_by_name
 from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, derived, transient
 from . import record as maps
 from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Random Fourier features: cosine and sine of random projections (Rahimi and Recht, 2007).
 
@@ -26,7 +29,6 @@ class FourierRecord(MapRecord):
 
 
 @link_by_name
-@ordered_sums
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to cosines and then sines (Algorithm 1 of Rahimi and Recht, 2007)."""
     fourier = FourierRecord(record)
@@ -137,7 +139,6 @@ class StoredRows(Record):
 
 
 @helper
-@ordered_sums
 def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
@@ -161,7 +162,6 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
 
 @helper
-@ordered_sums
 def sum_over_rows(
     rows: StoredRows, n_nonzero: int, size: float, coefficients: Float64s, out: Float64s
 ) -> None:
@@ -181,7 +181,6 @@ Entries = tuple[Int32s, Float64s, int]
 
 
 @kernel
-@ordered_sums
 def weighted_sums(
     rows: StoredRows, entries: Entries, n_nonzero: int, size: float, coefficients: Float64s
 ) -> None:
@@ -199,7 +198,6 @@ def weighted_sums(
 
 
 @kernel
-@ordered_sums
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
@@ -227,7 +225,6 @@ class NystromRecord(MapRecord):
 
 
 @link_by_name
-@ordered_sums
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample, whose entries are sorted, to weighted sums of its kernels with landmarks."""
     nystrom = NystromRecord(record)

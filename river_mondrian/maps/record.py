@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import batch_kernel, helper, kernel, ordered_sums, set_entries
+from ..compiling.kernels import batch_kernel, helper, kernel, set_entries
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
 from ..records.memory import OwnsArrays, grown
 from ..records.numba_types import array_buffer
 from ..records.record import entry, transient
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 
 class Sample(Record):
@@ -80,7 +83,6 @@ class MapRecord(Record):
 
 
 @helper
-@ordered_sums
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
     """Return the input and the value of a sparse sample's j-th entry; ignored values are 0."""
     index, value = sample.indices[j], sample.entries[j]
@@ -90,7 +92,6 @@ def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
 
 
 @helper
-@ordered_sums
 def bad_entry(record: MapRecord, sample: Sample) -> int:
     """Return the first input whose entry is not finite in single precision, or DONE."""
     indices, entries = sample.indices, sample.entries
@@ -101,7 +102,6 @@ def bad_entry(record: MapRecord, sample: Sample) -> int:
 
 
 @helper
-@ordered_sums
 def scaled(value: float, factor: float) -> float:
     """Round a value to single precision, scale it, clip it to `FARTHEST`, and round the result."""
     value = np.float64(np.float32(value)) * factor
@@ -109,7 +109,6 @@ def scaled(value: float, factor: float) -> float:
 
 
 @helper
-@ordered_sums
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
     """Write a scaled vector to a row, with 0 for missing values.
 
@@ -129,14 +128,12 @@ _buffer_of_outputs = array_buffer(Outputs, 1)
 
 
 @kernel
-@ordered_sums
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample; return DONE, or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
 @helper
-@ordered_sums
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, target: Outputs) -> None:
     """Make `target` refer to the outputs of a row, among the outputs of all rows."""
     n = record.n_out
@@ -147,7 +144,6 @@ def move_outputs(record: MapRecord, outputs: Outputs, row: int, target: Outputs)
 
 
 @helper
-@ordered_sums
 def move_entries(
     sample: Sample, indices: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
@@ -160,7 +156,6 @@ def move_entries(
 
 
 @batch_kernel
-@ordered_sums
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
@@ -178,7 +173,6 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
 
 
 @batch_kernel
-@ordered_sums
 def map_sparse_rows(
     record: MapRecord, indices: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from .. import checks
 from .. import records as rec
-from ..compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ..compiling.kernels import batch_kernel, helper, link_by_name
 from ..limits import DONE, FARTHEST, MANY_FEATURES
 from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from .ranges import robust_ranges_of_sparse
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # If there are many features, and less than this share of the pool's values is nonzero, samples are
 # read by their nonzero entries.
@@ -275,7 +278,6 @@ class Growth(rec.Record):
 
 
 @helper
-@ordered_sums
 def find_varying(growth: Growth, begin: int, end: int) -> int:
     """Write to `met` the features that vary among a node's points, and return their number."""
     size = end - begin
@@ -313,7 +315,6 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
 
 
 @helper
-@ordered_sums
 def link(growth: Growth, parent: int, side: int, child: int) -> None:
     """Link a parent to its child, if there is a parent."""
     if parent >= 0:
@@ -321,7 +322,6 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 
 @helper
-@ordered_sums
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
     """Move the points below a cut to the front; return the start of the points above the cut."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
@@ -345,7 +345,6 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
 
 
 @helper
-@ordered_sums
 def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
     """Store a subtree on the stack at `depth`."""
     subtree = growth.subtrees[depth]
@@ -356,7 +355,6 @@ def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, 
 
 
 @helper
-@ordered_sums
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
@@ -402,7 +400,6 @@ def grow(growth: Growth) -> None:
 
 
 @batch_kernel
-@ordered_sums
 def grow_trees(growth: Growth, first: int, limit: int) -> int:
     """Grow trees from `first` on until the number of visited entries and points reaches `limit`.
 
@@ -427,7 +424,6 @@ def grow_trees(growth: Growth, first: int, limit: int) -> int:
 
 
 @helper
-@ordered_sums
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
     """Walk the scaled sample down every tree, and write the sample's cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
@@ -441,7 +437,6 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells."""
     trees = IsolationTrees(record)
@@ -452,7 +447,6 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @link_by_name
-@ordered_sums
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)

@@ -44,16 +44,19 @@ typeof: Any = numba.typeof
 FASTMATH = {"reassoc", "contract", "nsz"}
 
 
+def fastmath_of(function: Any) -> Any:
+    """Return the flags of a function: none if the function or its module has ordered sums."""
+    is_ordered = function.__globals__.get("ORDERED_SUMS", False)
+    return False if is_ordered else getattr(function, "fastmath", FASTMATH)
+
+
 # Fields and methods.
 
 
 @functools.cache
 def method_dispatcher(function: Any) -> Any:
-    """Return the dispatcher of a method, which only kernels call.
-
-    A mark of the method (`compiling.kernels.ordered_sums`) may keep the order of sums.
-    """
-    options = {"fastmath": getattr(function, "fastmath", FASTMATH), "error_model": "numpy"}
+    """Return the dispatcher of a method, which only kernels call."""
+    options = {"fastmath": fastmath_of(function), "error_model": "numpy"}
     options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 

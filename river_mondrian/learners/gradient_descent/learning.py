@@ -4,12 +4,15 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, kernel, link_by_name
 from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from . import descent
 from .descent import DescentWeightsRecord, Loss
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Fraction of the shares of lifetimes that is spread evenly at each sample. Largest number of
 # samples in the mean loss.
@@ -48,14 +51,12 @@ LEAST_COMPLEMENT = 1e-16
 
 
 @helper
-@ordered_sums
 def is_known(learner: DescentWeightsRecord, word: int) -> bool:
     """Return whether a word's index is within the capacity."""
     return word >= 0 and word < learner.n_words
 
 
 @helper
-@ordered_sums
 def weigh_words(learner: DescentWeightsRecord) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
@@ -80,7 +81,6 @@ def weigh_words(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def add_scores_of_words(learner: DescentWeightsRecord) -> None:
     """Compute the values of the sample's words, and add the scores of the words to `scores`."""
     weigh_words(learner)
@@ -95,7 +95,6 @@ def add_scores_of_words(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def descend_words(learner: DescentWeightsRecord) -> None:
     """Move the weights of the sample's words, which have been scored, against the gradients."""
     if not descent.bound_gradients(learner):
@@ -142,7 +141,6 @@ def descend_words(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def count_words(learner: DescentWeightsRecord) -> None:
     """Increment the counts of the sample's words."""
     indices, counts = learner.sample.indices, learner.word_counts
@@ -152,7 +150,6 @@ def count_words(learner: DescentWeightsRecord) -> None:
 
 
 @kernel
-@ordered_sums
 def score_words(learner: DescentWeightsRecord) -> None:
     """Write the scores of the sample's words, without the scores of cells."""
     for k in range(learner.n_scores):
@@ -161,7 +158,6 @@ def score_words(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped text with its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
@@ -189,7 +185,6 @@ def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: in
 
 
 @helper
-@ordered_sums
 def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture. The sample has `n` cells at each lifetime.
 
@@ -222,7 +217,6 @@ def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, 
 
 
 @helper
-@ordered_sums
 def update_shares(learner: DescentWeightsRecord) -> None:
     """Update the shares of lifetimes with their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
@@ -244,7 +238,6 @@ def update_shares(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def learn_lifetimes(
     learner: DescentWeightsRecord, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
@@ -270,7 +263,6 @@ def learn_lifetimes(
 
 
 @helper
-@ordered_sums
 def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
     """Return whether there is memory for the new slots that a sample may need."""
     slots, n_moved = learner.weights, feature_map.n_out
@@ -280,7 +272,6 @@ def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
 
 
 @link_by_name
-@ordered_sums
 def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
     """Write the scores of the i-th mapped sample."""
     n_out, n_lifetimes, value = feature_map.n_out, learner.n_lifetimes, feature_map.value
@@ -296,7 +287,6 @@ def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Output
 
 
 @link_by_name
-@ordered_sums
 def learn(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
 ) -> None:
@@ -325,7 +315,6 @@ def learn(
 
 
 @kernel
-@ordered_sums
 def score_one(
     learner: DescentWeightsRecord, feature_map: MapRecord, sample: Sample, outputs: Outputs
 ) -> tuple[int, int]:
@@ -343,7 +332,6 @@ def score_one(
 
 
 @kernel
-@ordered_sums
 def learn_one(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -374,7 +362,6 @@ def learn_one(
 
 
 @batch_kernel
-@ordered_sums
 def score_mapped(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
 ) -> int:
@@ -386,7 +373,6 @@ def score_mapped(
 
 
 @kernel
-@ordered_sums
 def descend(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -414,7 +400,6 @@ def descend(
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -436,7 +421,6 @@ def learn_rows(
 
 
 @batch_kernel
-@ordered_sums
 def score_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,

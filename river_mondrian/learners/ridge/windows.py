@@ -34,7 +34,7 @@ from typing import Self
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...elementary import mixed
 from ...limits import DONE, LARGEST, NO_ROOM
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
@@ -48,6 +48,9 @@ from .rotations import (
     learn_sample,
     spread,
 )
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Largest relative error, and the fraction of this error that one rounding adds. Predictions should
 # equal the predictions of a refit up to about 1e-8.
@@ -63,7 +66,6 @@ FIRST_SLOTS = 16
 
 
 @helper
-@ordered_sums
 def key_with(key: int, index: int, value: float) -> int:
     """Return a key updated with an input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
@@ -75,7 +77,6 @@ def key_with(key: int, index: int, value: float) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
     """Return a 64-bit hash of the inputs that a map reads from a sample."""
     key = 0
@@ -92,7 +93,6 @@ def key_of(feature_map: MapRecord, sample: Sample) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def find_keys(
     feature_map: MapRecord, indices: Int32s, values: Float64s, starts: Int64s, n: int, keys: Int64s
 ) -> None:
@@ -109,7 +109,6 @@ def find_keys(
 
 
 @helper
-@ordered_sums
 def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
@@ -137,7 +136,6 @@ def learn_anew(posterior: PosteriorNumbersRecord) -> None:
 
 
 @helper
-@ordered_sums
 def rotate_back(
     posterior: PosteriorNumbersRecord, last: int, y: float
 ) -> tuple[bool, float, float]:
@@ -179,7 +177,6 @@ def rotate_back(
 
 
 @helper
-@ordered_sums
 def release(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
@@ -200,7 +197,6 @@ def release(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @batch_kernel
-@ordered_sums
 def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Remove the k-th held sample from the posterior."""
     held = posterior.held
@@ -232,7 +228,6 @@ def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def learn_held(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -272,7 +267,6 @@ def learn_held(
 
 
 @batch_kernel
-@ordered_sums
 def learn_one(
     posterior: PosteriorNumbersRecord,
     sample: Sample,
@@ -296,7 +290,6 @@ def learn_one(
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,

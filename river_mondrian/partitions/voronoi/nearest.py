@@ -142,10 +142,13 @@ from typing import TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Relative part of a filter's limit: this factor times the least approximate distance.
 LIMIT_FACTOR = 6.0 * SINGLE
@@ -268,7 +271,6 @@ class DenseVoronoi(Voronoi):
     # A tree of the points, if there is one.
     tree: PointTreeRecord
 
-    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the scaled sample and a point."""
         width = self.width
@@ -299,7 +301,6 @@ class IndexedVoronoi(Voronoi):
     x_values: rec.Float32s = rec.transient()
     lane_sums: rec.Float64s = rec.transient()
 
-    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the sample, with sorted entries, and a point."""
         x_indices, x_values, sums = self.x_indices, self.x_values, self.lane_sums
@@ -329,7 +330,6 @@ V = TypeVar("V", bound=Voronoi)
 
 
 @helper
-@ordered_sums
 def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by exact distances."""
     t, n_cells = record.n_out, record.n_cells
@@ -349,7 +349,6 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
 
 
 @helper
-@ordered_sums
 def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
@@ -378,7 +377,6 @@ def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
 
 
 @helper
-@ordered_sums
 def nearest_within(record: V, limit: float, i: int) -> int:
     """Return a diagram's nearest centre by exact distance, among the centres within a limit."""
     t, members, distances = record.n_out, record.members, record.distances
@@ -396,7 +394,6 @@ _buffer_of_sample = rec.array_buffer(Sample, 1)
 
 
 @helper
-@ordered_sums
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
     """Map the scaled sample by its distances from all points."""
     row, points, width = record.row, record.points, record.width
@@ -407,7 +404,6 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector by its distances from all points."""
     voronoi = DenseVoronoi(record)
@@ -418,7 +414,6 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def read_rows(
     record: DenseVoronoi, values: rec.Float64s, width: int, n: int, rows: rec.Float32s
 ) -> int:
@@ -437,7 +432,6 @@ def read_rows(
 
 
 @batch_kernel
-@ordered_sums
 def filter_rows(
     record: DenseVoronoi,
     rows: rec.Float32s,
@@ -484,7 +478,6 @@ def filter_rows(
 
 
 @helper
-@ordered_sums
 def add_entry(record: IndexedVoronoi, index: int, value: float) -> None:
     """Append an entry to the sample, unless the value is zero or missing."""
     value = scaled(value, record.factors[index]) if value == value else 0.0
@@ -496,7 +489,6 @@ def add_entry(record: IndexedVoronoi, index: int, value: float) -> None:
 
 
 @helper
-@ordered_sums
 def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     """Map the sample's entries by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
@@ -533,7 +525,6 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells of sparse points."""
     voronoi, values = IndexedVoronoi(record), sample.values
@@ -549,7 +540,6 @@ def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @link_by_name
-@ordered_sums
 def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells of sparse points."""
     voronoi = IndexedVoronoi(record)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_array, check_arrays, check_number, check_starts, check_types, refuse
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Int32s, Ints, Memory, OwnsArrays, Singles
@@ -25,9 +25,11 @@ from . import distances
 from .distances import LEAF_SIZE, Basis
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
 
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
+
 
 @helper
-@ordered_sums
 def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s) -> float:
     """Write a row's coordinates, and return the row's squared distance from the mean."""
     mean, axes, projection = tree.mean, tree.axes, tree.projection
@@ -50,7 +52,6 @@ def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s
 
 
 @batch_kernel
-@ordered_sums
 def project_rows(
     tree: PointTreeRecord, rows: Float32s, n: int, width: int, n_features: int, out: Float32s
 ) -> None:
@@ -64,7 +65,6 @@ def project_rows(
 
 
 @helper
-@ordered_sums
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
     """Compare a leaf's points, and return the largest of the diagrams' nearest distances."""
     tree = record.tree
@@ -111,7 +111,6 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
 
 
 @helper
-@ordered_sums
 def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     """Find each diagram's nearest centre. `square` is the row's squared distance from the mean."""
     tree, nearest = record.tree, record.nearest
@@ -147,7 +146,6 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector by the tree, or by a scan if the squares would overflow single precision."""
     voronoi = DenseVoronoi(record)

@@ -207,16 +207,14 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 
 
 @batch_kernel
-def put_hyperparameters(
-    forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
-) -> None:
-    """Set the hyperparameters of trees `first` to `last` - 1. The caller must update messages next.
+def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: float) -> None:
+    """Set the hyperparameters of all trees. The caller must update messages next.
 
     Trees that are redrawn under new widths get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
     """
     forest.drawn_gamma2 = drawn_gamma2
-    for t in range(first, min(last, forest.n_with_nodes())):
+    for t in range(forest.n_with_nodes()):
         tree = forest.trees[t]
         is_drawn = forest.renewal.is_running == 1 and tree.scaling != forest.scaling
         own = drawn_gamma2 if is_drawn else gamma2
