@@ -39,7 +39,7 @@ IN_SUITE = {
     "ogd": ["third class late, new features"],
     "ogd auto": ["end of the start"],
     "mondrian": ["missing value"],
-    "alarms": ["alarm"],
+    "alarms": ["alarm", "confirm"],
     "monitor": ["reference, class"],
     "ridge window": ["forget"],
     **dict.fromkeys(["isolation trees", "nystrom", "dual cells"], ("15 samples",)),

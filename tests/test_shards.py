@@ -129,7 +129,7 @@ def scattered(name, **params):
     return model, ShardedForest.scatter(model, 2, **params)
 
 
-def test_what_has_no_parts():
+def test_what_has_no_shards():
     classifier = rm.MondrianForestClassifier
     one, other = (begun("classes", more)[0] for more in (0, 1))
     for call, error, match in (
@@ -138,7 +138,7 @@ def test_what_has_no_parts():
         (lambda: ShardedForest(classifier(4, window=300)), ValueError, "apart, got window=300"),
         (lambda: ShardedForest(classifier(2), 3), ValueError, "2 trees cannot be divided into 3"),
         (lambda: divided(classifier(2), 2), ValueError, "first 256 samples together, there are 0"),
-        (lambda: united([one, other]), ValueError, "parts have learned 256 and 257 samples"),
+        (lambda: united([one, other]), ValueError, "shards have learned 256 and 257 samples"),
     ):
         raises(error, match, call)
 

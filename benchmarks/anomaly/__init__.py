@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
 ALARMS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "nab": alarms.nab,
     "metrics": alarms.metrics,
+    "answers": alarms.answers,
     "drift": alarms.drift,
     "equal": alarms.equal,
 }

@@ -1,7 +1,7 @@
 """Hooks of MkDocs that add generated pages to the pages of this folder.
 
-They generate the reference, the gallery and the notebooks. They also add the repository's changelog,
-contributing guide, architecture and security policy.
+They generate the reference, the gallery and the notebooks. They also add the repository's
+changelog, contributing guide, architecture and security policy.
 """
 
 from __future__ import annotations

@@ -199,8 +199,8 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.
         """
-        found = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
-        return dict(zip(self.classes, found.tolist(), strict=True))
+        probabilities = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
+        return dict(zip(self.classes, probabilities.tolist(), strict=True))
 
     @model.locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:

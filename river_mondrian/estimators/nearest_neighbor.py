@@ -265,6 +265,14 @@ class NearestNeighborDetector(ScoringDetector):
                 raise KeyError(f"no stored sample equals {dict(x)!r}")
             self._table = table.without(int(same.argmax()))
 
+    @locked
+    def _forget(self, first: int, last: int) -> None:
+        """Remove the stored samples before which `first` to `last` samples were learned."""
+        table = self._known()
+        are_gone = (table.numbers >= first) & (table.numbers <= last)
+        if are_gone.any():
+            self._table = table.without(are_gone)
+
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> tuple[float, float]:
@@ -390,6 +398,15 @@ class NearestNeighborDetector(ScoringDetector):
         """Return each numeric feature's values in the stored samples nearest in the others."""
         self._readings(x)
         return self._known().neighbors()
+
+    @locked
+    def _are_near(self, names: list[Hashable], rows: Any, others: Any) -> bool:
+        """Return whether samples are near to others (see `NeighborTable.are_near`)."""
+        table = self._known()
+        rows, others = (
+            table.features.arrange(names, x, len(table.features)) for x in (rows, others)
+        )
+        return table.are_near(rows, others)
 
     # Learned state.
 

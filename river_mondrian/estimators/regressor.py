@@ -41,7 +41,7 @@ class MondrianForestRegressor(
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
     instead. The weights of the mixture are learned from the predicted densities of past targets. So
-    intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
+    intervals adapt to noise that has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------

@@ -438,6 +438,7 @@ _GROUPS_OF_TARGETS = {
     "trees": ("trees, not extended", "trees, extended"),
     "trees of residuals": ("trees of residuals, not extended", "trees of residuals, extended"),
     "trees of errors": ("trees of errors", "recent trees of errors"),
+    "neighbors": ("nearest neighbours",),
     "series": ("targets and errors of late", "latest targets and errors", "last target"),
 }
 _OF_CLASSES = {name: group for group, names in _GROUPS_OF_CLASSES.items() for name in names}

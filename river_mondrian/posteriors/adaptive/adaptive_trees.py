@@ -10,7 +10,7 @@ from ... import checks, restored
 from ...compiling.kernels import set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
-from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
+from ...learners.neighbors import WINDOWS
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
@@ -90,16 +90,12 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.root_forgets = root_forgets
         self.mixture = experts.Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
-        most = MOST_VALUES if max_bytes is None else min(MOST_VALUES, max_bytes // VALUES_SHARE)
-        self.neighbors = Neighbors(min(WINDOWS[-1], max_samples), most)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     def _check_kind(self) -> None:
         super()._check_kind()
         checks.check_equal(self, self.mixture.record, n_experts=N_EXPERTS + 1)
         n, capacity = self.forest.n_classes, self.forest.class_capacity
-        checks.check_types(self, {"neighbors": Neighbors})
-        self.neighbors.check(int(self.forest.n_inputs), int(n))
         checks.check_number(
             self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
         )
@@ -198,13 +194,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         shared[0].neighbors = neighbors[0]
         return [shared, *rest, mixture, discriminants, neighbors]
 
+    @property
+    def _n_classes(self) -> int:
+        return int(self.forest.n_classes)
+
     def _refresh_neighbors(self) -> None:
-        """Set the forest's reference to the neighbors, which predict in rows of the mixture."""
+        # The neighbors predict in rows of the mixture.
         self.neighbors.record.width = self.forest.class_capacity
         self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
         self.neighbors.record.n_classes = self.forest.n_classes
-        self.forest.neighbors = self.neighbors.record
-        self._forget_predicted()
+        super()._refresh_neighbors()
 
     def _reserve_points(self, n: int) -> None:
         # Enlarge the buffer for ages first, since kernels can use new capacity for points
@@ -212,9 +211,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.leaf.ages.length:
             self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
-        # The neighbors have room whenever there is room for a point, up to their bounds.
-        self.neighbors = self.neighbors.fitting(capacity)
-        self._refresh_neighbors()
         super()._reserve_points(n)
 
     def _refresh_classes(self) -> None:
@@ -227,8 +223,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     def _growth_for(self, n: int) -> int:
         ages = self.shared.arrays["leaf.ages"]
-        own = n * ages.itemsize - ages.nbytes + self.neighbors.growth_for(n)
-        return super()._growth_for(n) + own
+        return super()._growth_for(n) + n * ages.itemsize - ages.nbytes
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
@@ -237,9 +232,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
         self.discriminants.begin_at_zero([i for i in new if i not in self.category_indices])
-        values = np.broadcast_to(gaps, len(names))
-        self.neighbors = self.neighbors.fitting(0, first_values, values)
-        self._refresh_neighbors()
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -295,7 +287,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""
         self.discriminants.follow_drift()
         self.mixture.follow_drift()
-        self.neighbors.forget_before(n)
         super().forget_before(n)
 
     # Prediction.

@@ -324,7 +324,8 @@ def predict_sample(forest: A, inputs: Float64s) -> int:
     walk_all(forest)
     _add_trees(forest)
     discriminants.predict(forest.discriminants, inputs)
-    neighbors.predict(forest.neighbors, forest.discriminants, inputs)
+    rates = forest.discriminants.rates
+    neighbors.predict(forest.neighbors, rates.part(1, forest.n_inputs), inputs)
     experts.combine(forest.experts)
     note_predicted(forest, inputs)
     return DONE

@@ -64,7 +64,8 @@ _READINGS = (f"all, {means.STRENGTH:g}", *(f"late, {s:g}" for s in means.STRENGT
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
 _N_FIRST_TREES = means.N_FIRST_GROUPS * N_READINGS
 # Names of the experts of the second mixture. The experts of the first mixture come first.
-EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_FIRST_TREES:])
+_OF_FIRST = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "nearest neighbours")
+EXPERTS = (*_OF_FIRST, "first mixture", *_OF_TREES[_N_FIRST_TREES:])
 
 
 def purposes_of(n: int) -> list[Purpose]:
@@ -161,7 +162,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         if self.lags is not None:
             self.lags.show(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
-        self._forget_predicted()
+        self._refresh_neighbors()
 
     def _own_prediction(self, shared: Memory[TargetsForest]) -> None:
         super()._own_prediction(shared)
@@ -170,11 +171,15 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
 
     def _records_for_thread(self) -> list[Memory[Any]]:
         first, second = self.first_mixture.reader(), self.mixture.reader()
-        ridges = self.ridges.reader(first.arrays["predicted"][:N_RIDGES])
+        ridges, neighbors = (
+            self.ridges.reader(first.arrays["predicted"][:N_RIDGES]),
+            self.neighbors.reader(),
+        )
         shared, *rest = super()._records_for_thread()
         forest = shared[0]
         forest.first, forest.second, forest.ridges = first[0], second[0], ridges[0]
-        rest += [first, second, ridges]
+        forest.neighbors = neighbors[0]
+        rest += [first, second, ridges, neighbors]
         if self.lags is not None:
             latest = self.lags.reader(second.arrays["predicted"][N_SECOND:])
             forest.lags = latest[0]

@@ -10,6 +10,7 @@ from ...compiling.kernels import (
     link_by_name,
     ordered_sums,
 )
+from ...learners.neighbors import remember
 from ...learners.regression import error_distribution, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
@@ -254,6 +255,8 @@ class TargetsForest(AdaptiveTargetForest):
         for k in range(means.N_TARGETS):
             point.targets[k] = self.accepted.targets[k]
         point.weight = self.accepted.weight
+        residual = self.accepted.targets[means.RESIDUAL]
+        remember(self.neighbors, self.inputs, residual, self.accepted.weight)
 
     def begin_walk(self, t: int, p: int) -> None:
         """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.

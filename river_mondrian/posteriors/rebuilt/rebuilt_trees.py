@@ -1,13 +1,15 @@
 """The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
 import abc
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
+from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_store, widths
 from ...partitions.mondrian.constants import CLOSED, NONE
@@ -155,6 +157,8 @@ class RebuiltTrees(MondrianTrees[R]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
+        most = MOST_VALUES if max_bytes is None else min(MOST_VALUES, max_bytes // VALUES_SHARE)
+        self.neighbors = Neighbors(min(WINDOWS[-1], max_samples), most)
         # For each drift: the number of samples at the detection, and the number of samples kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
@@ -222,7 +226,8 @@ class RebuiltTrees(MondrianTrees[R]):
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
     def _check_kind(self) -> None:
-        check_types(self, {"watch": DriftWatch, "drifts": tuple})
+        check_types(self, {"watch": DriftWatch, "drifts": tuple, "neighbors": Neighbors})
+        self.neighbors.check(int(self.forest.n_inputs), self._n_classes)
         if any(
             type(drift) is not tuple or [*map(type, drift)] != [int, int] for drift in self.drifts
         ):
@@ -249,6 +254,33 @@ class RebuiltTrees(MondrianTrees[R]):
     def _forget_predicted(self) -> None:
         """Discard the last prediction, since the trees have changed."""
         self.forest.predicted.is_current = 0
+
+    # Nearest neighbours.
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes, 0 if samples have targets."""
+        return 0
+
+    def _refresh_neighbors(self) -> None:
+        """Set the forest's reference to the neighbors, after these have been replaced."""
+        self.forest.neighbors = self.neighbors.record
+        self._forget_predicted()
+
+    def _reserve_points(self, n: int) -> None:
+        # The neighbors have room whenever there is room for a point, up to their bounds.
+        self.neighbors = self.neighbors.fitting(self.points.reserve(0, n))
+        self._refresh_neighbors()
+        super()._reserve_points(n)
+
+    def add_inputs(
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
+    ) -> None:
+        """Add features (see `TreeStore.add_inputs`)."""
+        super().add_inputs(names, first_values, gaps)
+        values = np.broadcast_to(gaps, len(names))
+        self.neighbors = self.neighbors.fitting(0, first_values, values)
+        self._refresh_neighbors()
 
     # Learning.
 
@@ -381,6 +413,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
         The forest's version must be CLOSED. Recent trees that contain earlier samples are dropped.
         """
+        self.neighbors.forget_before(n)
         self._set_schedule(self.schedule.forgetting(self.n_samples, n))
 
     def _continue_builds(self) -> None:
@@ -482,7 +515,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
     def _growth_for(self, n: int) -> int:
         """Return the bytes by which memory for samples grows to have room for `n` samples."""
-        return n * self.points.row_bytes - self.points.nbytes
+        return n * self.points.row_bytes - self.points.nbytes + self.neighbors.growth_for(n)
 
     def _build(self, t: int, budget: int) -> bool:
         """Continue to build a tree within a budget, and return whether the tree is built."""
