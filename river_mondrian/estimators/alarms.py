@@ -293,16 +293,14 @@ class Alarms(Model, base.AnomalyDetector):
                 if table.course.n == n:
                     learn(table.course)
 
-            # Shingles contain samples of an incident after its end.
-            late = n - max(getattr(final_of(view), "shingle", 1) for view in self._views)
-            confirmed = [
-                functools.partial(self._remove, began, n + 1, ended)
-                for _, began, ended, answer in alarms
-                if answer == CONFIRMED and not 0 < ended < late
-            ]
+            steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
+            steps.append(count)
+            for _, began, ended, answer in alarms:
+                # Shingles contain samples of an incident after its end.
+                if answer == CONFIRMED and (ended <= 0 or n <= ended + self._longest()):
+                    steps.append(functools.partial(self._remove, began, n + 1, ended))
             # From this assignment on, an interrupted call is completed, not undone.
-            learning = (_learning(view, x) for view in self._views)
-            self._pending = Steps([*learning, count, *confirmed])
+            self._pending = Steps(steps)
             self._settle()
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
@@ -425,6 +423,10 @@ class Alarms(Model, base.AnomalyDetector):
                 steps.append(functools.partial(self._remove, began, began, ended))
             self._pending = Steps(steps)
             self._settle()
+
+    def _longest(self) -> int:
+        """Return the largest number of mappings in a shingle."""
+        return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
     def _remove(self, began: int, first: int, ended: int) -> None:
         """Remove a confirmed incident's samples from the number `first` on."""
