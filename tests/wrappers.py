@@ -272,7 +272,8 @@ def lists() -> str:
             names = ", ".join(f"`{name}`" for name in KINDS[kind] if wrapper.fits(name))
             paths.setdefault(names, []).append(path)
         for names, fitting in paths.items():
-            lines += [*textwrap.wrap(f"{names}:", 110), "", *[f"- `{path}`" for path in fitting], ""]
+            lines += [*textwrap.wrap(f"{names}:", 110), ""]
+            lines += [*(f"- `{path}`" for path in fitting), ""]
     return "\n".join(lines)
 
 
