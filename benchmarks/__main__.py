@@ -10,6 +10,7 @@ from . import (
     adaptive,
     adaptive_regressor,
     anomaly,
+    batches,
     calibration,
     capymoa,
     categories,
@@ -26,92 +27,85 @@ from . import (
     robustness,
     stit,
     sweep,
+    text,
     versions,
 )
 from .data import DataFolder
-from .report import Report
+from .report import Report, Suite
 
-SUITES = {
-    "ablation": ablation.PARTS,
-    "adaptive": adaptive.PARTS,
-    "adaptive_regressor": adaptive_regressor.PARTS,
-    "anomaly": anomaly.PARTS,
-    "capymoa": capymoa.PARTS,
-    "calibration": calibration.PARTS,
-    "categories": categories.PARTS,
-    "distributed": distributed.PARTS,
-    "drift": drift.PARTS,
-    "forest": forest.PARTS,
-    "forgetting": forgetting.PARTS,
-    "importances": importances.PARTS,
-    "isolation": isolation.PARTS,
-    "kernel": kernel.PARTS,
-    "limits": limits.PARTS,
-    "processors": processors.PARTS,
-    "regressor": regressor.PARTS,
-    "robustness": robustness.PARTS,
-    "stit": stit.PARTS,
-    "sweep": sweep.PARTS,
-    "versions": versions.PARTS,
-}
+MODULES = (
+    ablation,
+    adaptive,
+    adaptive_regressor,
+    anomaly,
+    batches,
+    capymoa,
+    calibration,
+    categories,
+    distributed,
+    drift,
+    forest,
+    forgetting,
+    importances,
+    isolation,
+    kernel,
+    limits,
+    processors,
+    regressor,
+    robustness,
+    stit,
+    sweep,
+    text,
+    versions,
+)
+
+
+def first_line(one: object) -> str:
+    return (one.__doc__ or "").partition("\n")[0]
+
+
+def suites() -> dict[str, Suite]:
+    """Return the suites by name; the first line of a module's docstring is the page's title."""
+    found = [(m.__name__.rpartition(".")[2], first_line(m), m.PARTS) for m in MODULES]
+    found.append(("alarms", first_line(anomaly.alarms), anomaly.ALARMS))
+    return {name: Suite(name, title.rstrip("."), parts) for name, title, parts in found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    suites = parser.add_subparsers(dest="suite", required=True)
-    for name, parts in SUITES.items():
-        suite = suites.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
-        suite.epilog = "parts:\n" + "\n".join(
-            f"  {part:<12}{(function.__doc__ or '').partition(chr(10))[0]}"
-            for part, function in parts.items()
+    commands = parser.add_subparsers(dest="suite", required=True)
+    for name, suite in suites().items():
+        command = commands.add_parser(
+            name, description=suite.title, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        suite.add_argument("--data", type=Path, help="folder of the .npz data sets")
-        suite.add_argument("--sets", nargs="+", default=[], help="use only these data sets")
-        suite.add_argument(
-            "--out", type=Path, default=Path("out"), help="folder of tables and plots (out)"
+        command.epilog = "parts:\n" + "\n".join(
+            f"  {part:<12}{first_line(function)}" for part, function in suite.parts.items()
         )
-        suite.add_argument(
+        command.add_argument("--data", type=Path, help="folder of the .npz data sets")
+        command.add_argument("--sets", nargs="+", default=[], help="use only these data sets")
+        command.add_argument(
+            "--out", type=Path, default=Path("out"), help="folder of pages and plots (out)"
+        )
+        command.add_argument(
             "--quick", action="store_true", help="use fewer samples, repeats and seeds"
         )
-        suite.add_argument(
-            "--only", nargs="+", choices=list(parts), metavar="PART", default=list(parts)
-        )
-        if name == "isolation":
-            suite.add_argument(
-                "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
-            )
-        if name == "adaptive_regressor":
-            suite.add_argument(
-                "--known", type=Path, help="file of the results of an earlier run, .json"
-            )
-            suite.add_argument("--models", nargs="+", default=[], help="use only these models")
-            suite.add_argument("--seeds", type=int, default=0, help="instead of the part's number")
-        if name == "robustness":
-            for what in robustness.Limits._fields:
-                suite.add_argument(
-                    f"--{what}", type=int, default=0, help="instead of the part's number"
-                )
+        parts = list(suite.parts)
+        command.add_argument("--only", nargs="+", choices=parts, metavar="PART", default=parts)
         if name == "versions":
-            suite.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
-            suite.add_argument(
+            command.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
+            command.add_argument(
                 "--repeats", type=int, default=9, help="number of repeats of each timing (9)"
             )
     arguments = parser.parse_args()
+    suite = suites()[arguments.suite]
     data = DataFolder(arguments.data, arguments.sets)
+    options = {}
+    if suite.name == "versions":
+        options = {"base": arguments.base, "repeats": arguments.repeats}
     failed = False
     for part in arguments.only:
-        with Report(arguments.suite, part, data.sets, arguments.out, arguments.quick) as report:
-            options = {"device": arguments.device} if part == "crossover" else {}
-            if (arguments.suite, part) == ("adaptive_regressor", "streams"):
-                chosen = tuple(arguments.models)
-                options = {"known": arguments.known, "chosen": chosen, "seeds": arguments.seeds}
-            if arguments.suite == "versions":
-                options = {"base": arguments.base, "repeats": arguments.repeats}
-            if arguments.suite == "robustness":
-                sizes = (getattr(arguments, what) for what in robustness.Limits._fields)
-                options = {"limits": robustness.Limits(*sizes)}
-            passed = SUITES[arguments.suite][part](data, report, arguments.quick, **options)
-            failed |= passed is False
+        with Report(suite, part, data.sets, arguments.out, arguments.quick) as report:
+            failed |= suite.parts[part](data, report, arguments.quick, **options) is False
     if failed:
         raise SystemExit(1)
 

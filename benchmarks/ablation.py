@@ -30,15 +30,16 @@ from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import EXP
 from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s
 
-from .adaptive import comparing
+from .adaptive.comparing import N_TREES
+from .adaptive.streams import FILES, MADE, PREFIX, WIDE
+from .adaptive.streams import load as load_classes
 from .adaptive_regressor.streams import SOURCES
 from .adaptive_regressor.streams import load as load_targets
 from .data import DataFolder, Stream
 from .report import Report, progress
-from .robustness.runs import deviations
+from .scores import FLOOR, class_scores, deviations
 
-N_TREES, PREFIX = comparing.N_TREES, 6000
-FLOOR = 1e-3
+MOST = 6000  # Largest number of samples of a stream of targets.
 FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
 # Returns the loss with some experts and some final mixtures, given their indices.
 Run = Callable[[Sequence[int], Sequence[int]], float]
@@ -213,9 +214,9 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
     """Compute the log loss of the adaptive classifier without each kind of expert."""
-    n = 600 if quick else comparing.PREFIX
-    names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
-    samples = ((name, comparing.load(data, name, n)) for name in names)
+    n = 600 if quick else PREFIX
+    names = [name for name in (*MADE, *FILES) if name not in WIDE]
+    samples = ((name, load_classes(data, name, n)) for name in names)
     kept = _parts(OF_CLASSES, lambda name: name.rpartition(", ")[::2])
     parts = {part: (left, ()) for part, left in kept.items()}
     loss = ("Change of the log loss", lambda own, whole: own - whole)
@@ -224,7 +225,7 @@ def classifier(data: DataFolder, report: Report, quick: bool) -> None:
 
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     """Compute the error of the adaptive regressor without each kind of expert or mixture."""
-    n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
+    n, every = 600 if quick else MOST, tuple(range(N_FINALISTS))
     samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
     # The first mixture's prediction is an expert of the second mixture, and is always kept.
@@ -243,8 +244,8 @@ def detector(data: DataFolder, report: Report, quick: bool) -> None:
     n, seeds = (600, 1) if quick else (None, 3)
     streams = {name: load_targets(data, name, n) for name in SOURCES}
     _without(report, streams, AdaptiveMondrianForestRegressor, _mean_absolute_error, seeds)
-    names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
-    streams = {name: comparing.load(data, name, n or comparing.PREFIX) for name in names}
+    names = [name for name in (*MADE, *FILES) if name not in WIDE]
+    streams = {name: load_classes(data, name, n or PREFIX) for name in names}
     _without(report, streams, AdaptiveMondrianForestClassifier, _log_loss, seeds)
 
 
@@ -253,7 +254,7 @@ def _mean_absolute_error(model: Any, samples: Stream) -> float:
 
 
 def _log_loss(model: Any, samples: Stream) -> float:
-    return comparing.scores(model, samples)[1]
+    return class_scores(model, samples).log_loss
 
 
 def _without(

@@ -1,4 +1,4 @@
-"""Streams with categories and bags of words, compared with encodings and River's models.
+"""Accuracy on streams with categories, compared with encodings and River's models.
 
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
@@ -6,15 +6,13 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from river import ensemble, forest, naive_bayes, tree
+from river import ensemble, forest, tree
 from river.datasets import synth
-from scipy import sparse
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -24,31 +22,18 @@ from river_mondrian import (
 
 from .data import DataFolder, take
 from .report import Report, progress
+from .scores import class_scores, deviations
 
-FLOOR = 1e-3
 PREFIX = 5000
 
 Samples = list[tuple[dict[str, Any], Any]]
 
 # The features of a9a are one-hot encoded. The mapping has the first column of each feature, and the
 # number of columns.
-A9A = {
-    "age": 0,
-    "workclass": 5,
-    "fnlwgt": 13,
-    "education": 18,
-    "education_num": 34,
-    "marital_status": 39,
-    "occupation": 46,
-    "relationship": 60,
-    "race": 66,
-    "sex": 71,
-    "capital_gain": 73,
-    "capital_loss": 75,
-    "hours": 77,
-    "country": 82,
-    "": 123,
-}
+A9A_NAMES = "age workclass fnlwgt education education_num marital_status occupation relationship "
+A9A_NAMES += "race sex capital_gain capital_loss hours country"
+A9A_STARTS = (0, 5, 13, 18, 34, 39, 46, 60, 66, 71, 73, 75, 77, 82)
+A9A = dict(zip(A9A_NAMES.split(), A9A_STARTS, strict=True)) | {"": 123}
 
 
 def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
@@ -60,17 +45,14 @@ def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
-    """Return samples in which levels replace one-hot columns; None replaces columns without a 1."""
-    samples = []
+    """Return samples in which levels replace one-hot columns; columns without a 1 are left out."""
     bounds = list(starts.values())
     parts = list(zip(starts, bounds, bounds[1:], strict=False))
-    for row, label in zip(X[:n], y[:n].tolist(), strict=True):
-        x = {}
-        for name, first, last in parts:
-            hot = np.flatnonzero(row[first:last])
-            x[name] = f"{name} {hot[0]}" if len(hot) else None
-        samples.append((x, label))
-    return samples
+    hot = [{name: np.flatnonzero(row[a:b]) for name, a, b in parts} for row in X[:n]]
+    return [
+        ({name: f"{name} {at[0]}" for name, at in row.items() if len(at)}, label)
+        for row, label in zip(hot, y[:n].tolist(), strict=True)
+    ]
 
 
 def mushrooms(n: int) -> Samples:
@@ -145,7 +127,8 @@ def load(data: DataFolder, name: str, n: int) -> Samples | None:
         order = np.random.default_rng(0).permutation(len(X))
         starts = {f"base{i}": 3 * i for i in range(61)}
         found = from_one_hot(X[order], y[order], starts, n)
-        return [({k: v or "none" for k, v in x.items()}, label) for x, label in found]
+        bases = list(starts)[:-1]
+        return [({base: x.get(base, "none") for base in bases}, label) for x, label in found]
     # The columns of covertype are ten numeric features, and the one-hot codes of area and soil.
     found = from_one_hot(X[:n, 10:], y[:n], {"area": 0, "soil": 4, "": 44}, n)
     return [
@@ -229,24 +212,14 @@ MODELS: dict[str, Callable[[int], Any]] = {
 PEERS = ("ARF", "SRP", "HT", "HAT")
 
 
-def run(model: Any, samples: Samples) -> tuple[float, float, float]:
-    """Return the progressive accuracy, the log loss and the seconds of a model."""
-    right, losses = 0, 0.0
-    start = time.perf_counter()
-    seen = set()
-    for x, y in samples:
-        # River's trees do not accept None.
-        x = {name: value for name, value in x.items() if value is not None}
-        predicted = model.predict_proba_one(x)
-        right += bool(predicted) and max(predicted, key=predicted.__getitem__) == y
-        seen.add(y)
-        losses -= math.log(max(predicted.get(y, 0.0), FLOOR))
-        model.learn_one(x, y)
-    return right / len(samples), losses / len(samples), time.perf_counter() - start
-
-
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare accuracy and log loss with River's models on streams with categories."""
+    """Compare accuracy and log loss with River's models on streams with categories.
+
+    Progressive accuracy / log loss on streams with categories, at most the first {n} samples of
+    each. Scores are means of 3 seeds, and of one seed for SRP. The models without an encoding
+    in the name get strings. One-hot, ordinal and target are encodings, learned from earlier
+    samples.
+    """
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
     for name in [name for name in STREAMS if not data.sets or name in data.sets]:
@@ -257,17 +230,11 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
         for model, make in MODELS.items():
             # SRP is the slowest model.
             own = seeds[:1] if model == "SRP" else seeds
-            results = [run(make(seed), samples) for seed in own]
-            accuracy, loss, _ = np.mean(results, axis=0)
+            accuracy, loss, _ = np.mean([class_scores(make(k), samples) for k in own], axis=0)
             found[model] = float(accuracy), float(loss)
             progress(f"{name}: {model} {accuracy:.3f} / {loss:.3f}")
         rows.append([name, *(f"{a:.3f} / {b:.3f}" for a, b in found.values())])
-    report.note(
-        f"Progressive accuracy / log loss on streams with categories, at most the first {n} "
-        "samples of each. Scores are means of 3 seeds, and of one seed for SRP. The models "
-        "without an encoding in the name get strings. One-hot, ordinal and target are encodings, "
-        "learned from earlier samples."
-    )
+    report.about(classes, n=n)
     report.table(["stream", *MODELS], rows)
 
 
@@ -304,108 +271,23 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare absolute errors with River's models on streams with categories."""
+    """Compare absolute errors with River's models on streams with categories.
+
+    Progressive mean absolute error on streams with categories, on at most the first {PREFIX}
+    samples. Errors are means of 3 seeds. The first three columns have the exact regressor with
+    strings, one-hot and ordinal features. The other columns have River's models, which get
+    strings and predict means in leaves.
+    """
     rows = []
     for name, samples in _targets(data, 1000 if quick else PREFIX).items():
         found = []
         for model, make in TARGET_MODELS.items():
-            errors = []
-            for seed in (1,) if quick else (1, 2, 3):
-                learner = make(seed)
-                for x, y in samples:
-                    errors.append(abs(learner.predict_one(x) - y))
-                    learner.learn_one(x, y)
-            found.append(float(np.mean(errors)))
-            progress(f"{name}: {model} {found[-1]:.4g}")
+            progress(f"{name}: {model}")
+            seeds = (1,) if quick else (1, 2, 3)
+            found.append(float(np.mean([deviations(make(k), samples) for k in seeds])))
         rows.append([name, *(f"{error:.4g}" for error in found)])
-    report.note(
-        "Progressive mean absolute error on streams with categories, on at most the first "
-        f"{PREFIX} samples. Errors are means of 3 seeds. The first three columns have the exact "
-        "regressor with strings, one-hot and ordinal features. The other columns have River's "
-        "models, which get strings and predict means in leaves."
-    )
+    report.about(targets)
     report.table(["stream", *TARGET_MODELS], rows)
 
 
-def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
-    """Return the first Reuters texts as mappings of the most frequent words to numbers."""
-    arrays = data.load("reuters_acq")
-    if arrays is None:
-        return None
-    parts = (arrays[f"X_train_{part}"] for part in ("data", "indices", "indptr"))
-    X = sparse.csr_matrix(tuple(parts), shape=arrays["X_train_shape"])
-    frequencies = np.asarray((X > 0).sum(axis=0)).ravel()
-    X = X[:, np.sort(np.argsort(-frequencies, kind="stable")[:n_words])].tocsr()
-    bounds = list(zip(X.indptr[:n].tolist(), X.indptr[1 : n + 1].tolist(), strict=False))
-    names, values = [f"w{i}" for i in X.indices.tolist()], X.data.astype(float).tolist()
-    return [
-        (dict(zip(names[a:b], values[a:b], strict=True)), label)
-        for (a, b), label in zip(bounds, arrays["y_train"][:n].tolist(), strict=True)
-    ]
-
-
-def words(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare forests on bags of 2,000 words with River's naive Bayes."""
-    samples = _words(data, 2000, 1000 if quick else 7770)
-    if samples is None:
-        return
-    present = np.mean([len(x) for x, _ in samples])
-    share = np.mean([y for _, y in samples])
-    report.note(
-        "Accuracy, time and memory on bags of words, compared with naive Bayes. The "
-        f"{len(samples)} texts are from reuters_acq. A text has on average {present:.0f} of the "
-        f"2,000 most frequent words. The share of the second class is {share:.3f}. An absent word "
-        "counts as 0; for the model with `unknown` in its name, it is a missing value."
-    )
-    rows = []
-    for name, make in {
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
-        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
-        "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
-        "multinomial naive Bayes": naive_bayes.MultinomialNB,
-        "complement naive Bayes": naive_bayes.ComplementNB,
-        "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
-    }.items():
-        model = make()
-        accuracy, loss, seconds = run(model, samples)
-        size = model._raw_memory_usage / 2**20
-        cost = 1e3 * seconds / len(samples)
-        rows.append([name, f"{accuracy:.4f}", f"{loss:.4f}", f"{cost:.2f}", f"{size:.1f}"])
-        progress(" ".join(rows[-1]))
-    report.table(["model", "accuracy", "log loss", "ms per text", "MiB"], rows)
-
-
-def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory on bags of up to 10,000 words."""
-    rows = []
-    for n_words in (100, 1000, 10_000):
-        rng = np.random.default_rng(1)
-        for name, make in (
-            ("exact", MondrianForestClassifier),
-            ("adaptive", AdaptiveMondrianForestClassifier),
-        ):
-            model = make(n_estimators=10, missing="zero", seed=1)
-            first = {f"w{i}": 1.0 for i in range(n_words)}
-            model.learn_one(first, 0)
-            n, seconds = (100 if quick else 400), [0.0, 0.0]
-            for _ in range(n):
-                places = rng.choice(n_words, 50, replace=False)
-                x, y = {f"w{i}": 1.0 for i in places.tolist()}, int(places.min() % 2)
-                start = time.process_time()
-                model.predict_proba_one(x)
-                between = time.process_time()
-                model.learn_one(x, y)
-                seconds[0] += between - start
-                seconds[1] += time.process_time() - between
-            size = model._raw_memory_usage / 2**20
-            times = [f"{1e3 * one / n:.2f}" for one in seconds]
-            rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
-            progress(" ".join(rows[-1]))
-    report.note(
-        "Processor time and memory on bags that have 50 of up to 10,000 words. The forests have 10 "
-        "trees. Times are means over all samples after the first sample."
-    )
-    report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
-
-
-PARTS = {"classes": classes, "targets": targets, "words": words, "cost": cost}
+PARTS = {"classes": classes, "targets": targets}

@@ -6,7 +6,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from river_mondrian import DriftMonitor
 
 from .data import DataFolder
 from .report import Report, progress
+from .timing import call_seconds
 
 Rows = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -70,7 +70,12 @@ def _most(n: int, every: int, grace_period: int = 256) -> int:
     return int(np.quantile((np.cumsum(gaps, axis=1) <= n).sum(axis=1), 0.99))
 
 
-def _false_alarms(data: DataFolder, report: Report, quick: bool) -> None:
+def false_alarms(data: DataFolder, report: Report, quick: bool) -> None:
+    """Count false alarms on shuffled streams.
+
+    False alarms of `DriftMonitor()`, with every=10,000, on shuffled streams. The bound is the
+    99 % quantile of a renewal count with gaps of 256 + Uniform(0, 10,000) samples.
+    """
     n, rows, total = 10_000 if quick else 200_000, [], 0
     streams: dict[str, Any] = dict(_labelled(data, ("elec2", "california", "covtype", "letter")))
     kin8nm = _arrays(data, "kin8nm")
@@ -88,10 +93,7 @@ def _false_alarms(data: DataFolder, report: Report, quick: bool) -> None:
     if rows:
         n *= len(rows)
         rows.append(("all", f"{n:,}", total, _most(n, 10_000)))
-    report.note(
-        "False alarms of `DriftMonitor()`, with every=10,000, on shuffled streams. The bound is "
-        "the 99 % quantile of a renewal count with gaps of 256 + Uniform(0, 10,000) samples."
-    )
+    report.about(false_alarms)
     report.table(("stream", "samples", "false alarms", "bound"), rows)
 
 
@@ -147,7 +149,15 @@ def _run(X: Rows, y: Labels, seed: int) -> tuple[int | None, Any, Any]:
     return delay, first, final[0] if final else None
 
 
-def _detection(data: DataFolder, report: Report, quick: bool) -> None:
+def detection(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure how soon abrupt drifts are detected, and which feature is named.
+
+    Abrupt drifts after {BEFORE:,} samples of shuffled streams: elec2, california (quartiles of
+    the target), covtype and letter, with 8 seeds each. The table has the share that is detected
+    within {WITHIN:,} samples, the median delay, the kind that is reported first, the median
+    error of `began`, and the share of runs in which the changed feature has the largest
+    evidence.
+    """
     streams, rows = _labelled(data, ("elec2", "california", "covtype", "letter")), []
     for kind, has_name in DRIFTS.items() if streams else ():
         delays, tops, kinds, began = [], [], [], []
@@ -171,18 +181,18 @@ def _detection(data: DataFolder, report: Report, quick: bool) -> None:
         row = [kind, f"{len(delays) / len(runs):.2f}", f"{np.median(delays):.0f}"]
         row += [f"{most} ({kinds.count(most)} of {len(kinds)})", f"{np.median(began):.0f}"]
         rows.append([*row, f"{np.mean(tops):.2f}" if has_name else ""])
-    report.note(
-        f"Abrupt drifts after {BEFORE:,} samples of shuffled streams: elec2, california "
-        "(quartiles of the target), covtype and letter, with 8 seeds each. The table has the "
-        f"share that is detected within {WITHIN:,} samples, the median delay, the kind that is "
-        "reported first, the median error of `began`, and the share of runs in which the changed "
-        "feature has the largest evidence."
-    )
+    report.about(detection)
     headers = ("drift", "detected", "delay", "first kind", "error of began", "feature on top")
     report.table(headers, rows)
 
 
-def _targets(data: DataFolder, report: Report, quick: bool) -> None:
+def targets(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure how changes of targets and of inputs are reported.
+
+    Targets. The relation changes in half of the space: targets are mirrored at their median if
+    one feature exceeds its median. Or only the inputs change: samples at or below the median of
+    one feature are kept with a probability of .2. Shares of 20 seeds.
+    """
     rows = []
     for name in ("california", "kin8nm", "bike_hour"):
         known = _arrays(data, name)
@@ -213,22 +223,27 @@ def _targets(data: DataFolder, report: Report, quick: bool) -> None:
                 n_relation += any("relation" in one.kinds for one in found)
             row += [f"{n_detected / seeds:.2f}", f"{n_relation / seeds:.2f}"]
         rows.append(row)
-    report.note(
-        "Targets. The relation changes in half of the space: targets are mirrored at their median "
-        "if one feature exceeds its median. Or only the inputs change: samples at or below the "
-        "median of one feature are kept with a probability of .2. Shares of 20 seeds."
-    )
+    report.about(targets)
     headers = ("stream", "relation: detected", "reported as relation")
     report.table((*headers, "inputs: detected", "reported as relation"), rows)
 
 
-def _change_of_elec2(data: DataFolder, report: Report, quick: bool) -> None:
+def elec2(data: DataFolder, report: Report, quick: bool) -> None:
+    """Find a change of three features of elec2 in its order.
+
+    Samples of elec2 in their order, until index 20,000, without `date`. The features vicprice,
+    vicdemand and transfer are constant until index 17,424. The table has the number of alarms,
+    whether these three features are on top of a report, the index of this alarm, and the median
+    index at which the changes of the three features began. If the alarm is earlier than 17,424,
+    it has another cause, and evidence was still collected. If an earlier alarm has begun a new
+    reference that includes 17,424, the change is missed.
+    """
     arrays = data.load("elec2")
     if arrays is None:
         return
     names = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
     wanted, rows = {"vicprice", "vicdemand", "transfer"}, []
-    runs = itertools.product((0, 14_000), (6, 12, 24), range(3))
+    runs = list(itertools.product((0, 14_000), (6, 12, 24), range(3)))[:: 9 if quick else 1]
     for start, spacing, third in runs:
         progress(f"elec2: start {start}, spacing {spacing}, third {third}")
         first, y = start + spacing * third // 3, arrays["y_train"].tolist()
@@ -243,14 +258,7 @@ def _change_of_elec2(data: DataFolder, report: Report, quick: bool) -> None:
             began = sorted(near[-1].feature_began[name] + first - 1 for name in wanted)
             shown = ["yes", near[-1].sample + first - 1, began[1]]
         rows.append((first, spacing, len(monitor.log), *shown))
-    report.note(
-        "Samples of elec2 in their order, until index 20,000, without `date`. The features "
-        "vicprice, vicdemand and transfer are constant until index 17,424. The table has the "
-        "number of alarms, whether these three features are on top of a report, the index of this "
-        "alarm, and the median index at which the changes of the three features began. If the "
-        "alarm is earlier than 17,424, it has another cause, and evidence was still collected. If "
-        "an earlier alarm has begun a new reference that includes 17,424, the change is missed."
-    )
+    report.about(elec2)
     headers = ("first sample", "spacing", "alarms", "three features on top", "alarm", "began")
     report.table(headers, rows)
 
@@ -287,9 +295,19 @@ def _episode(kind: str, width: int, X: Rows, y: Labels, every: int, seed: int) -
 KINDS = ("features exchanged", "label replaced", "label rarer", "values above the median skipped")
 
 
-def _protocol(data: DataFolder, report: Report, quick: bool) -> None:
+def protocol(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compute F1 in a public protocol.
+
+    F1 in the protocol of github.com/vcerqueira/experiments-drift_evaluation. A stream is
+    shuffled. A drift begins between 50 and 80 % of the stream, and is abrupt, or gradual over
+    {MAX_DELAY:,} samples. An alarm within {MAX_DELAY:,} samples after the beginning is a hit,
+    and all other alarms are false. The first quarter of the stream is not used. The drifts are:
+    {kinds}. There are 20 episodes for each drift of elec2, and 5 for covtype (its first 100,000
+    samples). The other streams of the protocol were not at hand.
+    """
     rows = []
-    for name, n, episodes in (("elec2", 45_312, 20), ("covtype", 100_000, 5)):
+    streams = ("elec2", 45_312, 20), ("covtype", 100_000, 5)
+    for name, n, episodes in streams[: 1 if quick else 2]:
         for title, X, y in ((name, *own) for own in _labelled(data, (name,)).values()):
             for every in (10_000, 1_000_000):
                 row: list[Any] = [title, f"{every:,}"]
@@ -305,20 +323,17 @@ def _protocol(data: DataFolder, report: Report, quick: bool) -> None:
                         scores.append(2 * hits / max(2 * hits + others + missed, 1))
                     row += [f"{np.mean(scores):.3f}", " / ".join(f"{s:.2f}" for s in scores)]
                 rows.append(row)
-    report.note(
-        "F1 in the protocol of github.com/vcerqueira/experiments-drift_evaluation. A stream is "
-        "shuffled. A drift begins between 50 and 80 % of the stream, and is abrupt, or gradual "
-        f"over {MAX_DELAY:,} samples. An alarm within {MAX_DELAY:,} samples after the beginning "
-        "is a hit, and all other alarms are false. The first quarter of the stream is not used. "
-        f"The drifts are: {', '.join(KINDS)}. There are 20 episodes for each drift of elec2, and 5 "
-        "for covtype (its first 100,000 samples). The other streams of the protocol were not at "
-        "hand."
-    )
+    report.about(protocol, kinds=", ".join(KINDS))
     headers = ("stream", "every", "abrupt", "abrupt, by drift", "gradual", "gradual, by drift")
     report.table(headers, rows)
 
 
-def _cost(data: DataFolder, report: Report, quick: bool) -> None:
+def cost(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure the time and the memory of the monitor.
+
+    CPU time of `learn_one` with labels in microseconds, and of the call that makes a reference
+    in milliseconds (minima of 3 runs); memory in KiB.
+    """
     rows = []
     streams = _labelled(data, ("elec2", "letter", "covtype"))
     if "covtype" in streams:
@@ -329,30 +344,21 @@ def _cost(data: DataFolder, report: Report, quick: bool) -> None:
         samples = list(_samples(X[p], y[p]))
         times, longest = [], []
         for _ in range(3):
-            monitor, calls = DriftMonitor(10**9, seed=1), []
-            for x, label in samples[:300]:
-                begun = time.process_time()
-                monitor.learn_one(x, label)
-                calls.append(1e3 * (time.process_time() - begun))
-            longest.append(max(calls))
-            begun = time.process_time()
-            for x, label in samples[300:]:
-                monitor.learn_one(x, label)
-            times.append(1e6 * (time.process_time() - begun) / len(samples[300:]))
+            monitor = DriftMonitor(10**9, seed=1)
+            longest.append(1e3 * call_seconds(monitor.learn_one, samples[:300]).max())
+            times.append(1e6 * call_seconds(monitor.learn_one, samples[300:]).mean())
         size = monitor.memory_usage / 1024
         row = (name, X.shape[1], len(np.unique(y)), f"{min(times):.0f}", f"{min(longest):.0f}")
         rows.append((*row, f"{size:.0f}"))
-    report.note(
-        "CPU time of `learn_one` with labels in microseconds, and of the call that makes a "
-        "reference in milliseconds (minima of 3 runs); memory in KiB."
-    )
+    report.about(cost)
     report.table(("stream", "features", "labels", "learn, us", "reference, ms", "KiB"), rows)
 
 
-def monitor(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure false alarms, detected drifts, named features and cost of the drift monitor."""
-    for part in (_false_alarms, _detection, _targets, _change_of_elec2, _protocol, _cost):
-        part(data, report, quick)
-
-
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {"monitor": monitor}
+PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
+    "false_alarms": false_alarms,
+    "detection": detection,
+    "targets": targets,
+    "elec2": elec2,
+    "protocol": protocol,
+    "cost": cost,
+}

@@ -6,7 +6,6 @@ Each part of the suite is a function of the data folder, the report, and a flag 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from river_mondrian import (
 
 from .data import DataFolder, Stream, stream, take
 from .report import Report, progress
+from .timing import call_seconds
 
 FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
@@ -124,7 +124,16 @@ def _row(name: str, kind: str, model: Any, samples: Stream, relevant: Any, loss:
 
 
 def permutation(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare importances with permutation importances on test samples."""
+    """Compare importances with permutation importances on test samples.
+
+    Correlation of importances with permutation importances. The forests have 10 trees and seed
+    1, and learn four fifths of {n} samples. On the other samples, each feature is permuted
+    {REPEATS} times. Its permutation importance is the mean increase of the log loss or of the
+    squared error. The columns `rank` and `line` have Spearman's and Pearson's correlation of
+    both importances. If k informative features are known, the column `found` counts the
+    informative features among the k features with the largest importances. The last column has
+    the same for permutation importances.
+    """
     n, rows = 1000 if quick else 6000, []
     parts: tuple[tuple[Any, Any, Loss], ...] = (
         (_classes(data, n), CLASSIFIERS, _log_loss),
@@ -135,21 +144,17 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
             for kind, make in models.items():
                 progress(f"permutation: {name}, {kind}")
                 rows.append(_row(name, kind, make(1), samples, relevant, loss))
-    report.note(
-        "Correlation of importances with permutation importances. The forests have 10 trees and "
-        f"seed 1, and learn four fifths of {n} samples. On the other samples, each feature is "
-        f"permuted {REPEATS} times. Its permutation importance is the mean increase of the log "
-        "loss or of the squared error. The columns `rank` and `line` have Spearman's and "
-        "Pearson's correlation of both importances. If k informative features are known, the "
-        "column `found` counts the informative features among the k features with the largest "
-        "importances. The last column has the same for permutation importances."
-    )
+    report.about(permutation, n=n)
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
     report.table(headers, rows)
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time of importances and of explanations."""
+    """Measure the time of importances and of explanations.
+
+    Processor time of importances and explanations. The forests have 10 trees and have learned n
+    samples. Times are medians of 5 calls of feature_importances and of 20 calls of explain_one.
+    """
     n, rows = 5000 if quick else 100_000, []
     for name in ("covtype", "letter"):
         arrays = data.load(name)
@@ -161,22 +166,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             model: Any = make(1)
             for x, y in samples:
                 model.learn_one(x, float(y) if kind in REGRESSORS else y)
-            times: dict[str, list[float]] = {"importances": [], "explain": []}
-            for x, _ in samples[:20]:
-                begun = time.process_time()
-                model.explain_one(x)
-                times["explain"].append(1e3 * (time.process_time() - begun))
-            for _ in range(5):
-                begun = time.process_time()
-                _ = model.feature_importances
-                times["importances"].append(time.process_time() - begun)
-            medians = [f"{np.median(found):.2f}" for found in times.values()]
+            whole = call_seconds(getattr, [(model, "feature_importances")] * 5)
+            each = 1e3 * call_seconds(model.explain_one, [(x,) for x, _ in samples[:20]])
+            medians = (f"{np.median(found):.2f}" for found in (whole, each))
             rows.append((name, len(samples), kind, *medians))
-    report.note(
-        "Processor time of importances and explanations. The forests have 10 trees and have "
-        "learned n samples. Times are medians of 5 calls of feature_importances and of 20 calls "
-        "of explain_one."
-    )
+    report.about(speed)
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 
 

@@ -25,7 +25,7 @@ from river_mondrian import (
 )
 
 from .data import DataFolder, Stream, min_max, stream
-from .report import Report, progress, pyplot
+from .report import Report, progress
 from .timing import BLOCK, median, no_gc, ratio, repeated
 
 LIFETIME = 10.0
@@ -43,7 +43,14 @@ CLASSES = ("elec2", "letter")
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the kernel's error by number of partitions (Figure 5 of Balog et al. 2016)."""
+    """Measure the kernel's error by number of partitions (Figure 5 of Balog et al. 2016).
+
+    Error of the Mondrian kernel against the number of partitions M (Figure 5 of Balog et al.
+    2016). A cell has the largest absolute error over all pairs of 100 uniform points of the
+    unit square. The lifetime is 10, and each point has one non-zero feature in each partition.
+    A cell is the median of {seeds} seeds (smallest, largest). The last row has the slope of log
+    error against log M; the expected slope is -1/2.
+    """
     sizes, seeds = (SIZES[:4], 3) if quick else (SIZES, 10)
     points = np.random.default_rng(0).random((100, 2)).astype(np.float32).astype(float)
     exact = np.exp(-LIFETIME * np.abs(points[:, None] - points).sum(axis=2))
@@ -57,13 +64,7 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 features = make(m, seed)
                 features.learn_many(frame)
                 errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
-    report.note(
-        "Error of the Mondrian kernel against the number of partitions M (Figure 5 of Balog et "
-        "al. 2016). A cell has the largest absolute error over all pairs of 100 uniform points of "
-        "the unit square. The lifetime is 10, and each point has one non-zero feature in each "
-        f"partition. A cell is the median of {seeds} seeds (smallest, largest). The last row has "
-        "the slope of log error against log M; the expected slope is -1/2."
-    )
+    report.about(figure5, seeds=seeds)
     rows: list[list[Any]] = []
     for i, m in enumerate(sizes):
         bands = (errors[name][i] for name in MAPS)
@@ -72,17 +73,12 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     slopes = [np.polyfit(logs, np.log(np.median(errors[n], axis=1)), 1)[0] for n in MAPS]
     rows.append(["slope", *(f"{slope:.2f}" for slope in slopes)])
     report.table(["M", *MAPS], rows)
-    plt = pyplot()
-    if plt is None:
-        return
-    figure, axis = plt.subplots(figsize=(6, 4))
-    for name, found in errors.items():
-        axis.plot(sizes, np.median(found, axis=1), "o-", label=name)
-        axis.fill_between(sizes, found.min(axis=1), found.max(axis=1), alpha=0.2)
-    axis.set(xscale="log", yscale="log", xlabel="M", ylabel="largest absolute error")
-    axis.legend()
-    report.figure(figure, "")
-    plt.close(figure)
+    with report.drawing() as axis:
+        for name, found in errors.items():
+            axis.plot(sizes, np.median(found, axis=1), "o-", label=name)
+            axis.fill_between(sizes, found.min(axis=1), found.max(axis=1), alpha=0.2)
+        axis.set(xscale="log", yscale="log", xlabel="M", ylabel="largest absolute error")
+        axis.legend()
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:
@@ -99,7 +95,14 @@ def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) ->
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time per sample of `OGDRegressor` with a pipeline of map and linear model."""
+    """Compare the time per sample of `OGDRegressor` with a pipeline of map and linear model.
+
+    Time per sample of `OGDRegressor` with Mondrian features, compared with a pipeline. The
+    first {n} samples of letter, scaled to [0, 1], are predicted and then learned, with M = 50
+    partitions and lifetime 2. The target is the number of the letter, standardized. The
+    pipeline is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates are
+    medians of {repeats} runs in one process.
+    """
     arrays = data.load("letter")
     if arrays is None:
         return
@@ -128,13 +131,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     # Compile kernels before timing.
     repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})
     runs = repeated(repeats, peers, steps=100)
-    report.note(
-        "Time per sample of `OGDRegressor` with Mondrian features, compared with a pipeline. The "
-        f"first {n} samples of letter, scaled to [0, 1], are predicted and then learned, with M = "
-        "50 partitions and lifetime 2. The target is the number of the letter, standardized. The "
-        "pipeline is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates "
-        f"are medians of {repeats} runs in one process."
-    )
+    report.about(speed, n=n, repeats=repeats)
     table = []
     for name in wrong:
         rates = [f"{n / median(runs, name, phase):,.0f}" for phase in ("learn", "predict")]
@@ -160,7 +157,18 @@ def _run(model: Any, samples: Stream, block: int = 1) -> tuple[float, float]:
 
 
 def auto(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the lifetime "auto" with the best of its 16 lifetimes in hindsight."""
+    """Compare the lifetime "auto" with the best of its 16 lifetimes in hindsight.
+
+    Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each sample is
+    predicted and then learned, with M = {m} partitions and default losses and learning rates.
+    The first columns have the mean squared error of the standardized target, or the error rate
+    (elec2, letter). Errors are measured from row {WARM:,} on, for the first seed. The column
+    `largest share` has the lifetime with the largest weight. Ratio and time are medians of
+    {seeds} seeds (smallest - largest). The column `ratio, late` has the ratio if {BLOCK}
+    samples are predicted before they are learned, for the first seed. Time is the time to
+    predict and learn, relative to the largest lifetime. The features of cpu are raw, the others
+    are in [0, 1].
+    """
     m, seeds = (20, 1) if quick else (50, 3)
     table = []
     for name in AUTO_SETS:
@@ -198,17 +206,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         row.append(f"{middle:.3f} ({min(ratios):.3f} - {max(ratios):.3f})")
         row += [f"{late:.3f}", f"{longer:.2f}"]
         table.append(row)
-    report.note(
-        "Automatic lifetime, compared with the best of its 16 lifetimes in hindsight. Each sample "
-        f"is predicted and then learned, with M = {m} partitions and default losses and learning "
-        "rates. The first columns have the mean squared error of the standardized target, or the "
-        f"error rate (elec2, letter). Errors are measured from row {WARM:,} on, for the first "
-        "seed. The column `largest share` has the lifetime with the largest weight. Ratio and "
-        f"time are medians of {seeds} seeds (smallest - largest). The column `ratio, late` has the "
-        f"ratio if {BLOCK} samples are predicted before they are learned, for the first seed. Time "
-        "is the time to predict and learn, relative to the largest lifetime. The features of cpu "
-        "are raw, the others are in [0, 1]."
-    )
+    report.about(auto, m=m, seeds=seeds)
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)
 

@@ -36,6 +36,7 @@ from river_mondrian import (
 
 from .data import Array, DataFolder
 from .report import Report, progress
+from .versions.configurations import said
 
 MAPS: dict[str, Callable[[], Any]] = {
     "RandomFourierFeatures": lambda: RandomFourierFeatures(60, gamma=0.1, seed=1),
@@ -68,15 +69,7 @@ def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
     """Predict each sample and then learn it; return all outputs."""
     outputs: list[float] = []
     for x, y in zip(frame.to_dict("records"), targets, strict=True):
-        if isinstance(model, DualOGDClassifier):
-            outputs.append(float(model.predict_one(x) or 0))
-        elif hasattr(model, "predict_proba_one"):
-            outputs.extend(p for _, p in sorted(model.predict_proba_one(x).items()))
-        elif isinstance(model, RidgeRegressor) or getattr(model, "posterior", "mean") != "mean":
-            distribution = model.predict_one(x, with_dist=True)
-            outputs.extend((distribution.mean, distribution.var**0.5))
-        else:
-            outputs.append(model.predict_one(x))
+        outputs += said(model, x)
         model.learn_one(x, y)
     return np.array(outputs)
 
@@ -151,7 +144,13 @@ def compare(plain: Array, other: Array) -> str:
 
 
 def digests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the results of all estimators between code for several processors."""
+    """Compare the results of all estimators between code for several processors.
+
+    Dependence of results on the processor. Results on {n} samples, in separate processes with
+    the settings in the header, are compared with the results of a process without these
+    settings. The word `same` means equal to the last bit. Otherwise a cell has the largest
+    difference, relative to the value or to the median of all values, whichever is larger.
+    """
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:
 
@@ -165,13 +164,7 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
 
         plain = run("plain", {})
         others = {name: run(name, variables) for name, variables in settings().items()}
-    report.note(
-        f"Dependence of results on the processor. Results on {n} samples, in separate processes "
-        "with the settings in the header, are compared with the results of a process without "
-        "these settings. The word `same` means equal to the last bit. Otherwise a cell has the "
-        "largest difference, relative to the value or to the median of all values, whichever is "
-        "larger."
-    )
+    report.about(digests, n=n)
     report.table(
         ["result", *others],
         [[name, *(compare(plain[name], o[name]) for o in others.values())] for name in plain],

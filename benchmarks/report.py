@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def progress(text: str) -> None:
@@ -32,17 +35,36 @@ def machine() -> str:
     return f"{', '.join(found)}; {platform.machine()}, cores: {cores}"
 
 
-class Report:
-    """Results of one part of a suite, which are printed and written to OUT/SUITE_PART.md."""
+def heading_of(part: str) -> str:
+    """Return the heading of a part's section, such as "Figure 3" for "figure3"."""
+    return re.sub(r"(?<=[a-z])(?=\d)", " ", part).replace("_", " ").capitalize()
 
-    def __init__(self, suite: str, part: str, sets: Sequence[str], out: Path, quick: bool) -> None:
-        self.name = "_".join([suite, part, *sets])
+
+class Suite(NamedTuple):
+    """A command: its name, the title of its page, and its parts, in the order of the sections."""
+
+    name: str
+    title: str
+    parts: Mapping[str, Callable[..., bool | None]]
+
+
+class Report:
+    """Results of one part of a suite: a section of the page OUT/SUITE.md, which is also printed.
+
+    The other sections of the page are kept.
+    """
+
+    def __init__(
+        self, suite: Suite, part: str, sets: Sequence[str], out: Path, quick: bool
+    ) -> None:
+        self.suite = suite
+        self.part = part
         options = ["--sets", *sets] if sets else []
-        self.command = " ".join([suite, "--only", part, *options])
+        self.command = " ".join([suite.name, "--only", part, *options])
         self.out = out
         self.lines: list[str] = []
         self.started = time.perf_counter()
-        self._add(f"# {suite}: {'_'.join([part, *sets])}\n")
+        self._add(f"## {heading_of(part)}\n")
         self.quick = quick
 
     def __enter__(self) -> Report:
@@ -51,18 +73,27 @@ class Report:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if sys.stderr.isatty():
             progress("")
-        if len(self.lines) == 1:  # The part was skipped.
+        if not any(line.startswith(("|", "!")) for line in self.lines):
+            print("skipped, without data\n", flush=True)
             return
         spent = time.perf_counter() - self.started
         how = "the run was broken off after" if kind else "the run took"
         if self.quick:
             self._add("This was a quick run: its figures differ from those of the full run.\n")
-        self._add(f"`python -m benchmarks {self.command} --data DIR` makes this page.\n")
+        self._add(f"`python -m benchmarks {self.command} --data DIR` makes this section.\n")
         self._add(f"{machine()}; {how} {spent:.0f} s.\n")
         self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / f"{self.name}.md"
-        path.write_text("\n".join(self.lines), encoding="utf-8")
+        path = self.out / f"{self.suite.name}.md"
+        path.write_text(self._page(path), encoding="utf-8")
         print(f"written to {path}\n", flush=True)
+
+    def _page(self, path: Path) -> str:
+        """Return the page with this section, which replaces the section of an earlier run."""
+        page = path.read_text(encoding="utf-8") if path.exists() else ""
+        sections = {text.partition("\n")[0]: text for text in page.split("\n## ")[1:]}
+        sections[heading_of(self.part)] = "\n".join(self.lines).removeprefix("## ")
+        texts = (sections.get(heading_of(part), "") for part in self.suite.parts)
+        return "\n## ".join([f"# {self.suite.title}\n", *filter(None, texts)])
 
     def _add(self, text: str) -> None:
         self.lines.append(text)
@@ -71,6 +102,19 @@ class Report:
     def note(self, text: str) -> None:
         """Add a paragraph to the report."""
         self._add(f"{text}\n")
+
+    def about(self, part: Callable[..., object], **values: Any) -> None:
+        """Add the text of a part: its docstring after the first line.
+
+        Names in braces are replaced by the given values, or by values of the part's module.
+        """
+        _, _, text = inspect.cleandoc(part.__doc__ or "").partition("\n\n")
+        text = text.format_map(vars(sys.modules[part.__module__]) | values)
+        self.note(" ".join(text.split()))
+
+    def heading(self, text: str) -> None:
+        """Add a heading within the section."""
+        self._add(f"### {text}\n")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a Markdown table, unless there are no rows."""
@@ -87,22 +131,24 @@ class Report:
         lines = [f"| {' | '.join(row)} |" for row in (padded[0], rule, *padded[1:])]
         self._add("\n".join(lines) + "\n")
 
-    def figure(self, figure: Any, name: str) -> None:
-        """Save a matplotlib figure as OUT/SUITE_PART_NAME.png."""
+    @contextmanager
+    def drawing(
+        self, rows: int = 1, columns: int = 1, size: tuple[float, float] = (6, 4), **options: Any
+    ) -> Iterator[Any]:
+        """Return axes, an array if there are several; save them as OUT/SUITE_PART.png at the end.
+
+        The option `name` is added to the file's name; other options are for `pyplot.subplots`.
+        """
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+
+        name = options.pop("name", "")
+        figure, axes = plt.subplots(rows, columns, figsize=size, **options)
+        yield axes
         self.out.mkdir(parents=True, exist_ok=True)
-        path = self.out / f"{self.name}{name and '_' + name}.png"
+        path = self.out / f"{'_'.join(filter(None, (self.suite.name, self.part, name)))}.png"
         figure.savefig(path, dpi=120, bbox_inches="tight")
+        plt.close(figure)
         self._add(f"![{path.stem}]({path.name})\n")
-
-
-def pyplot() -> Any:
-    """Return matplotlib.pyplot with the Agg backend, or None if matplotlib is not installed."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: matplotlib is not installed", flush=True)
-        return None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt

@@ -26,7 +26,7 @@ from river_mondrian import (
 from river_mondrian.learners.lifetimes.path import LifetimePath
 
 from .data import Array, DataFolder
-from .report import Report, progress, pyplot
+from .report import Report, progress
 
 DELTA2 = 1e-4
 LIFETIME = 1e-6  # Lifetime of Figure 6, for raw features.
@@ -105,7 +105,14 @@ def _ridge(Phi: Any, y: Array, *ridges: float) -> list[Array]:
 
 
 def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare errors and time of RidgeRegressor after 10^5 updates with an updated inverse."""
+    """Compare errors and time of RidgeRegressor after 10^5 updates with an updated inverse.
+
+    Errors and time of ridge regression after many updates. There are {n} samples on {C} cells
+    of 20 partitions, with targets of about 100 and no intercept. An error is the largest
+    difference between a prediction and the prediction of SciPy's least squares solver (by
+    singular values) on all samples. The columns of the inverse are for an inverse matrix that
+    NumPy updates, with a rank-one update for each sample.
+    """
     n = 5_000 if quick else 100_000
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
@@ -134,28 +141,24 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
             moments += target * x
         other = time.perf_counter() - began
         gaps = [float(np.abs(f - expected).max()) for f in (found, Phi @ (inverse @ moments))]
-        rows.append(
-            (
-                l2,
-                *(f"{gap:.1e}" for gap in gaps),
-                f"{1e6 * seconds / n:.0f}",
-                f"{1e6 * other / n:.0f}",
-            )
-        )
-    report.note(
-        f"Errors and time of ridge regression after many updates. There are {n} samples on {C} "
-        "cells of 20 partitions, with targets of about 100 and no intercept. An error is the "
-        "largest difference between a prediction and the prediction of SciPy's least squares "
-        "solver (by singular values) on all samples. The columns of the inverse are for an "
-        "inverse matrix that NumPy updates, with a rank-one update for each sample."
-    )
-    report.table(
-        ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
-    )
+        us = (f"{1e6 * spent / n:.0f}" for spent in (seconds, other))
+        rows.append((l2, *(f"{gap:.1e}" for gap in gaps), *us))
+    report.about(accuracy, n=n, C=C)
+    headers = ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy")
+    report.table(headers, rows)
 
 
 def figure6(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare test errors of ridge regression on three maps (Figure 6 of Balog et al. 2016)."""
+    """Compare test errors of ridge regression on three maps (Figure 6 of Balog et al. 2016).
+
+    Test error on cpu against the number of non-zero features M (Figure 6 of Balog et al. 2016).
+    There are {n} training and {n_test} test rows with raw features and centred targets. The
+    lifetime is {LIFETIME}, and the ridge delta^2 is {DELTA2} (or {LARGER} in the columns with
+    this number). A cell has the relative error in percent: the median of {seeds} seeds
+    (smallest - largest), or one seed for M = 1000. Random Fourier features have M / 2
+    frequencies, rounded up. The number of columns is for Mondrian features with the last seed.
+    The error of the exact Laplace kernel is {exact:.2f} (3.1 in the paper).
+    """
     sets = _cpu(data)
     if sets is None:
         return
@@ -180,49 +183,38 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"figure6: {kind}, M = {M}")
             for seed in range(seeds if M < 1000 else 1):
                 Phi = _mapped(kind, rows, n, M, LIFETIME, seed)
-                for label, predicted in zip(
-                    ridges, _ridge(Phi, y - mean, *ridges.values()), strict=True
-                ):
+                fits = _ridge(Phi, y - mean, *ridges.values())
+                for label, predicted in zip(ridges, fits, strict=True):
                     errors[label][i].append(_percent(predicted[n:] + mean, y_test))
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
-    report.note(
-        "Test error on cpu against the number of non-zero features M (Figure 6 of Balog et al. "
-        f"2016). There are {n} training and {len(X_test)} test rows with raw features and centred "
-        f"targets. The lifetime is {LIFETIME}, and the ridge delta^2 is {DELTA2} (or {LARGER} in "
-        "the columns with this number). A cell has the relative error in percent: the median of "
-        f"{seeds} seeds (smallest - largest), or one seed for M = 1000. Random Fourier features "
-        "have M / 2 frequencies, rounded up. The number of columns is for Mondrian features with "
-        f"the last seed. The error of the exact Laplace kernel is {exact:.2f} (3.1 in the paper)."
-    )
-    report.table(
-        ("M", "columns", *errors),
-        [
-            (
-                M,
-                columns[i],
-                *(
-                    f"{statistics.median(e[i]):.2f} ({min(e[i]):.2f} - {max(e[i]):.2f})"
-                    for e in errors.values()
-                ),
-            )
-            for i, M in enumerate(grid)
-        ],
-    )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    report.about(figure6, n=n, n_test=len(X_test), seeds=seeds, exact=exact)
+    table = []
+    for i, M in enumerate(grid):
+        at = [e[i] for e in errors.values()]
+        cells = (f"{statistics.median(e):.2f} ({min(e):.2f} - {max(e):.2f})" for e in at)
+        table.append((M, columns[i], *cells))
+    report.table(("M", "columns", *errors), table)
+    with report.drawing() as axes:
         for kind, found in errors.items():
             axes.plot(grid, [statistics.median(e) for e in found], "o-", label=kind)
             axes.fill_between(grid, [min(e) for e in found], [max(e) for e in found], alpha=0.2)
         axes.axhline(exact, color="k", ls="--", label="exact Laplace kernel")
         axes.set(xscale="log", xlabel="M", ylabel="relative test error, %", ylim=(0, 20))
         axes.legend()
-        report.figure(figure, "")
 
 
 def figure7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Estimate a lifetime of 10 by two criteria (Figure 7 of Balog et al. 2016)."""
+    """Estimate a lifetime of 10 by two criteria (Figure 7 of Balog et al. 2016).
+
+    Estimates of a lifetime of 10 (Figure 7 of Balog et al. 2016). There are {n} training and
+    {n} validation points, uniform in [0, 1]^2. The targets are from a Gaussian process with the
+    Laplace kernel of lifetime 10 and noise of variance .01 = delta^2. The sweep has M = {M}
+    partitions and ends at lifetime 100, in steps of 20 cuts. Estimates are within a factor of 3
+    on {reached[validation]} of {seeds} seeds by validation error, and on {reached[marginal]} of
+    {seeds} by marginal likelihood. For the other seeds, the last column has the estimate by
+    validation error, with M = {more} and a largest lifetime of 40.
+    """
     truth, noise, D = 10.0, 0.01, 2
     n, seeds, M, more = (200, 2, 10, 20) if quick else (1000, 10, 50, 200)
     criteria = ("validation", "marginal")
@@ -239,18 +231,8 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         def sweep(
             m: int, last: float, X: Array = X, y: Array = y, seed: int = seed
         ) -> LifetimePath:
-            return lifetime_path(
-                X[:n],
-                y[:n],
-                last,
-                X[n:],
-                y[n:],
-                n_partitions=m,
-                l2=noise,
-                learners=["ridge"],
-                cuts_per_step=20,
-                seed=seed,
-            )
+            given = {"l2": noise, "learners": ["ridge"], "cuts_per_step": 20, "seed": seed}
+            return lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
 
         path = sweep(M, 10.0 * truth)
         drawn = drawn or path
@@ -260,25 +242,13 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
             reached[by] += within
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
-    report.note(
-        f"Estimates of a lifetime of 10 (Figure 7 of Balog et al. 2016). There are {n} training "
-        f"and {n} validation points, uniform in [0, 1]^{D}. The targets are from a Gaussian "
-        f"process with the Laplace kernel of lifetime {truth:.0f} and noise of variance {noise} = "
-        f"delta^2. The sweep has M = {M} partitions and ends at lifetime {10 * truth:.0f}, in "
-        f"steps of 20 cuts. Estimates are within a factor of 3 on {reached['validation']} of "
-        f"{seeds} seeds by validation error, and on {reached['marginal']} of {seeds} by marginal "
-        "likelihood. For the other seeds, the last column has the estimate by validation error, "
-        f"with M = {more} and a largest lifetime of {4 * truth:.0f}."
-    )
-    report.table(
-        ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
-    )
-    plt = pyplot()
-    if plt is not None and drawn is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    report.about(figure7, n=n, M=M, seeds=seeds, reached=reached, more=more)
+    headers = ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}")
+    report.table(headers, rows)
+    assert drawn is not None
+    with report.drawing() as axes:
         drawn.plot(axes)
         axes.axvline(truth, color="k", ls="--")
-        report.figure(figure, "")
 
 
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
@@ -306,7 +276,15 @@ def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float
 
 
 def figure8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare one sweep with a map per lifetime, on cpu (Figure 8 of Balog et al. 2016)."""
+    """Compare one sweep with a map per lifetime, on cpu (Figure 8 of Balog et al. 2016).
+
+    Validation error on cpu against time (Figure 8 of Balog et al. 2016). There are {n} training
+    and {n_val} validation rows, and M = {M} partitions. The sweep uses stochastic gradient
+    descent, with a pass after every {every} of {n_cuts} cuts up to lifetime {last}. The other
+    methods map the rows and solve exact ridge regression for each lifetime. The search starts
+    at lifetime 1, and doubles or halves the lifetime. Then lifetimes between the best two are
+    searched.
+    """
     sets = _cpu(data)
     if sets is None:
         return
@@ -316,18 +294,8 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
     lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
     curves: dict[str, tuple[list[float], list[float]]] = {}
     progress("figure8: the sweep")
-    path = lifetime_path(
-        X,
-        y,
-        last,
-        X_val,
-        y_val,
-        n_partitions=M,
-        l2=DELTA2,
-        learners=["sgd"],
-        cuts_per_step=every,
-        seed=1,
-    )
+    given = {"l2": DELTA2, "learners": ["sgd"], "cuts_per_step": every, "seed": 1}
+    path = lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
     factor = 100.0 * math.sqrt(len(y_val)) / float(np.linalg.norm(y_val))
     ours = (factor * path.errors["sgd"]["validation"]).tolist()
     curves["Mondrian, one sweep"] = (path.seconds.tolist(), ours)
@@ -349,43 +317,18 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         return next(t for t, e in zip(times, errors, strict=True) if e <= 1.1 * min(errors))
 
     own = reach("Mondrian, one sweep")
-    report.note(
-        f"Validation error on cpu against time (Figure 8 of Balog et al. 2016). There are {n} "
-        f"training and {len(X_val)} validation rows, and M = {M} partitions. The sweep uses "
-        f"stochastic gradient descent, with a pass after every {every} of {len(path.cuts)} cuts up "
-        f"to lifetime {last}. The other methods map the rows and solve exact ridge regression for "
-        "each lifetime. The search starts at lifetime 1, and doubles or halves the lifetime. Then "
-        "lifetimes between the best two are searched."
-    )
-    report.table(
-        (
-            "scheme",
-            "widths",
-            "best, %",
-            "s to within 10 % of the best",
-            "relative to the sweep",
-            "s in total",
-        ),
-        [
-            (
-                kind,
-                len(errors),
-                f"{min(errors):.2f}",
-                f"{reach(kind):.2f}",
-                f"{reach(kind) / own:.1f}",
-                f"{times[-1]:.1f}",
-            )
-            for kind, (times, errors) in curves.items()
-        ],
-    )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    report.about(figure8, n=n, n_val=len(X_val), M=M, every=every, n_cuts=len(path.cuts), last=last)
+    table = []
+    for kind, (times, errors) in curves.items():
+        spent = f"{reach(kind):.2f}", f"{reach(kind) / own:.1f}", f"{times[-1]:.1f}"
+        table.append((kind, len(errors), f"{min(errors):.2f}", *spent))
+    headers = ("scheme", "widths", "best, %", "s to within 10 % of the best")
+    report.table((*headers, "relative to the sweep", "s in total"), table)
+    with report.drawing() as axes:
         for kind, (times, errors) in curves.items():
             axes.plot(times, np.minimum.accumulate(errors), label=kind)
         axes.set(xscale="log", xlabel="seconds", ylabel="smallest validation error so far, %")
         axes.legend()
-        report.figure(figure, "")
 
 
 def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
@@ -401,7 +344,13 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
 
 
 def figure9(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016)."""
+    """Compare kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016).
+
+    Kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016). The table
+    has the relative test error in percent, with M = {M} partitions, the ridge delta^2 =
+    {DELTA2} and seed 1. The sweep over {n_cuts} cuts with all three learners took {seconds:.0f}
+    s.
+    """
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
@@ -412,12 +361,7 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     grid = (1e-8, 1e-7, 2e-7, 5e-7, 1e-6, 1.5e-6, 2e-6)
     lifetimes = [x for x in grid if x <= path.lifetime_max]
     places = [int(np.searchsorted(path.lifetimes, x, side="right")) - 1 for x in lifetimes]
-    report.note(
-        "Kernel and forest on the same partitions of cpu (Figure 9 of Balog et al. 2016). The "
-        f"table has the relative test error in percent, with M = {M} partitions, the ridge delta^2 "
-        f"= {DELTA2} and seed 1. The sweep over {len(path.cuts)} cuts with all three learners took "
-        f"{path.seconds[-1]:.0f} s."
-    )
+    report.about(figure9, M=M, n_cuts=len(path.cuts), seconds=path.seconds[-1])
     report.table(
         ("lifetime", "cells", "kernel, ridge", "kernel, SGD", "forest"),
         [
@@ -425,18 +369,22 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
             for x, i in zip(lifetimes, places, strict=True)
         ],
     )
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         for name, values in errors.items():
             axes.plot(path.lifetimes[1:], values[1:], label=name)
         axes.set(xscale="log", xlabel="lifetime", ylabel="relative test error, %", ylim=(0, 30))
         axes.legend()
-        report.figure(figure, "")
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the weights of cells of kernel and forest (Figure 10 of Balog et al. 2016)."""
+    """Compare the weights of cells of kernel and forest (Figure 10 of Balog et al. 2016).
+
+    Weights of kernel and forest (Figure 10 of Balog et al. 2016). The table has absolute
+    weights of {n_cells} cells of cpu in units of the target. The sweep has M = {M} partitions,
+    the ridge delta^2 = {DELTA2}, seed 1 and lifetime {last}. A kernel's prediction is the sum
+    over the M cells of a row, and the forest's prediction is the mean. The last column has the
+    median of M times the kernel's weights, as if the kernel's predictions were means.
+    """
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
@@ -448,26 +396,15 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
     for name, weights in path.weights.items():
         sizes = [np.quantile(np.abs(terms[name]), q) for q in (0.25, 0.5, 0.9)]
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
-    report.note(
-        "Weights of kernel and forest (Figure 10 of Balog et al. 2016). The table has absolute "
-        f"weights of {path.n_cells[-1]} cells of cpu in units of the target. The sweep has M = {M} "
-        f"partitions, the ridge delta^2 = {DELTA2}, seed 1 and lifetime {path.lifetime_max}. A "
-        "kernel's prediction is the sum over the M cells of a row, and the forest's prediction is "
-        "the mean. The last column has the median of M times the kernel's weights, as if the "
-        "kernel's predictions were means."
-    )
+    report.about(figure10, n_cells=path.n_cells[-1], M=M, last=path.lifetime_max)
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
-    plt = pyplot()
-    if plt is not None:
-        figure, axes = plt.subplots(figsize=(6, 4))
+    with report.drawing() as axes:
         reach = float(np.quantile(np.abs(terms["forest"]), 0.95))
         for name, weights in terms.items():
-            axes.hist(
-                weights, np.linspace(-reach, reach, 81), histtype="step", density=True, label=name
-            )
+            bins = np.linspace(-reach, reach, 81)
+            axes.hist(weights, bins, histtype="step", density=True, label=name)
         axes.set(xlabel="weight (kernel: summed, forest: averaged)", ylabel="density of cells")
         axes.legend()
-        report.figure(figure, "")
 
 
 PARTS: dict[str, Callable[..., None]] = {

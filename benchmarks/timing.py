@@ -6,11 +6,13 @@ import gc
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .data import Stream
+import numpy as np
+
+from .data import Array, Stream
 
 Seconds = dict[str, dict[str, float]]  # By model and phase.
 
@@ -33,9 +35,7 @@ def no_gc() -> Iterator[None]:
 
 
 def alternate(
-    peers: Mapping[str, Iterator[str]],
-    steps: int,
-    clock: Callable[[], float] = time.perf_counter,
+    peers: Mapping[str, Iterator[str]], steps: int, clock: Callable[[], float] = time.perf_counter
 ) -> Seconds:
     """Run iterators in turns of `steps` steps; each round reverses their order.
 
@@ -71,6 +71,51 @@ def test_then_learn(
         for x, y in block:
             learn(x, y)
         yield "learn, first" if start < WARM_START else "learn, later"
+
+
+def call_seconds(call: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Array:
+    """Return the processor seconds of each call."""
+    spent = np.empty(len(arguments))
+    with no_gc():
+        for i, given in enumerate(arguments):
+            start = time.process_time()
+            call(*given)
+            spent[i] = time.process_time() - start
+    return spent
+
+
+def progressive(model: Any, samples: Stream, *methods: str) -> Iterator[str]:
+    """Predict each sample by some methods and then learn it; yield "both" after each block."""
+    calls = [getattr(model, method) for method in methods]
+    for start in range(0, len(samples), BLOCK):
+        for x, y in samples[start : start + BLOCK]:
+            for call in calls:
+                call(x)
+            model.learn_one(x, y)
+        yield "both"
+
+
+# Returns an iterator that runs with a seed, and writes its results to the mapping.
+Run = Callable[[int, dict[str, Any]], Iterator[str]]
+
+
+def in_turns(peers: Mapping[str, Run], seeds: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
+    """Run peers with their numbers of seeds in turns.
+
+    Returns the results of each seed by peer. The result "seconds" is the processor time.
+    """
+    found: dict[str, list[dict[str, Any]]] = {
+        name: [{} for _ in range(seeds[name])] for name in peers
+    }
+    runs = {
+        f"{name}/{i}": peers[name](i + 1, out)
+        for name, outs in found.items()
+        for i, out in enumerate(outs)
+    }
+    for key, phases in alternate(runs, TURN, time.process_time).items():
+        name, _, i = key.rpartition("/")
+        found[name][int(i)].setdefault("seconds", sum(phases.values()))
+    return found
 
 
 def repeated(

@@ -88,9 +88,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES.get(name) or HOMES[name]
-    found = getattr(importlib.import_module(f".{home}", __name__), name)
-    globals()[name] = found
-    return found
+    value = getattr(importlib.import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

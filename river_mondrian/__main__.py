@@ -21,13 +21,13 @@ from .progress import EVERY, EVERY_IN_A_LOG, is_terminal, show
 
 def estimators() -> list[str]:
     """Return the names of the classes whose functions `warmup` can compile."""
-    found = []
+    names = []
     for name in river_mondrian.__all__:
-        one = getattr(river_mondrian, name)
-        is_model = isinstance(one, type) and issubclass(one, Model)
-        if is_model and issubclass(one, Estimator) and not issubclass(one, Wrapper):
-            found.append(name)
-    return found
+        value = getattr(river_mondrian, name)
+        is_model = isinstance(value, type) and issubclass(value, Model)
+        if is_model and issubclass(value, Estimator) and not issubclass(value, Wrapper):
+            names.append(name)
+    return names
 
 
 def warmup(names: list[str], n_jobs: int = 1) -> None:
@@ -84,9 +84,9 @@ def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
     every = EVERY if is_terminal() else EVERY_IN_A_LOG
     while waiting:
         done, _ = wait(waiting, every, FIRST_COMPLETED)
-        waiting = [one for one in waiting if one not in done]
-        for one in done:
-            show(one.result(), file=sys.stdout)
+        waiting = [future for future in waiting if future not in done]
+        for future in done:
+            show(future.result(), file=sys.stdout)
         if time.perf_counter() - shown_at >= every:
             shown_at = time.perf_counter()
             n = len(set(folder.glob("*.nbc")) - before)
@@ -124,14 +124,14 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes to compile in, by default 1"
     )
-    given = parser.parse_args(arguments)
-    names = given.names
-    if given.jobs < 1:
+    options = parser.parse_args(arguments)
+    names = options.names
+    if options.jobs < 1:
         parser.error("--jobs must be at least 1")
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no class with kernels: {', '.join(unknown)}; there are {', '.join(known)}")
-    warmup(names or known, given.jobs)
+    warmup(names or known, options.jobs)
 
 
 if __name__ == "__main__":

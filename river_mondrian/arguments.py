@@ -67,22 +67,22 @@ def plain_key(key: Any, what: str) -> Any:
     if type(key) in (str, int):
         return key
     if type(key) is tuple:
-        return tuple([plain_key(one, what) for one in key])
+        return tuple([plain_key(item, what) for item in key])
     raise TypeError(f"{what} must be a string, an integer or a tuple of these, got {told(key)}")
 
 
-def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
-    """Refuse a function that cannot be called with the positional arguments `given`."""
+def check_takes(name: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Refuse a function that cannot be called with the positional `arguments`."""
     try:
-        inspect.signature(function).bind(*given)
+        inspect.signature(function).bind(*arguments)
     except TypeError as error:
-        call = f"{name}({', '.join(given)})"
+        call = f"{name}({', '.join(arguments)})"
         raise TypeError(f"{name} must be called by {call}, got {told(function)}: {error}") from None
     except ValueError:
         pass  # Functions that are not written in Python may have no signature.
 
 
-def check_place(name: str, value: Any, n: int) -> None:
+def check_index(name: str, value: Any, n: int) -> None:
     """Refuse anything but an integer from 0 to n - 1."""
     if not is_integer(value) or not 0 <= value < n:
         raise ValueError(f"{name} must be in 0..{n - 1}, got {value!r}")
@@ -206,21 +206,21 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
     check_positive("gamma", gamma)
 
 
-def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
-    """Return the lifetimes after `n` + 1 to `n` + `more` samples.
+def lifetimes_after(lifetime: Callable[[int], Any], n: int, n_new: int, last: float) -> list[float]:
+    """Return the lifetimes after `n` + 1 to `n` + `n_new` samples.
 
     `lifetime` maps a number of samples to a lifetime. The lifetimes must not decrease. `last` is
     the lifetime after `n` samples.
     """
-    found = []
-    for i in range(n + 1, n + more + 1):
+    lifetimes = []
+    for i in range(n + 1, n + n_new + 1):
         before, last = last, lifetime(i)
         if not (is_real(last) and last >= 0.0):
             raise ValueError(f"lifetime({i}) must be a number >= 0, got {last!r}")
         if last < before:
             raise ValueError(f"lifetime must not fall, got {last!r} after {before!r} at n = {i}")
-        found.append(float(last))
-    return found
+        lifetimes.append(float(last))
+    return lifetimes
 
 
 # Cut directions, and limit kernels: the kernels of infinitely many partitions that are cut in these
@@ -347,15 +347,15 @@ def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels
     if n_levels > 0:
-        mean = lifetime.expect(lambda one: math.exp(-one * h) * level_kernel(one) ** n_levels)
+        mean = lifetime.expect(lambda drawn: math.exp(-drawn * h) * level_kernel(drawn) ** n_levels)
         return float(mean)
     name = lifetime.dist.name
-    least, most = (float(end) for end in lifetime.support())
+    least, largest = (float(end) for end in lifetime.support())
     if name in ("gamma", "expon"):
         rest, variance = float(lifetime.mean()) - least, float(lifetime.var())
         power = -rest * rest / variance
         return math.exp(-least * h) * math.pow(1.0 + variance / rest * h, power)
     if name == "uniform":
-        width = (most - least) * h
+        width = (largest - least) * h
         return math.exp(-least * h) * (-math.expm1(-width) / width if width > 0.0 else 1.0)
     return float(lifetime.expect(lambda value: np.exp(-value * h)))

@@ -55,7 +55,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.
-LEAST_RATE, LARGEST_RATE = math.ulp(0.0), sys.float_info.max
+LEAST_POSITIVE, LARGEST_FINITE = math.ulp(0.0), sys.float_info.max
 
 
 # NumPy's types that are accepted in place of Python's.
@@ -95,18 +95,18 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
             refuse(owner, name, None, "because it is missing")
         value = owner.__dict__[name]
         named = kind if isinstance(kind, tuple) else (kind,)
-        allowed: tuple[Any, ...] = (*named, *(_OF_NUMPY[one] for one in named if one in _OF_NUMPY))
+        allowed: tuple[Any, ...] = (*named, *(_OF_NUMPY[cls] for cls in named if cls in _OF_NUMPY))
         is_flag = isinstance(value, bool) and bool not in allowed
         if is_flag or not isinstance(value, allowed):
-            names = " or ".join(one.__name__ for one in named)
+            names = " or ".join(cls.__name__ for cls in named)
             refuse(owner, name, value, f"but its type should be {names}")
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array; refuse arrays of objects, and types whose flags differ from NumPy's."""
-    found = array.dtype
-    if found.hasobject or found.flags != np.dtype(found.str).flags:
-        refuse("an array", "its type", found, "but numbers are not stored in this type")
+    dtype = array.dtype
+    if dtype.hasobject or dtype.flags != np.dtype(dtype.str).flags:
+        refuse("an array", "its type", dtype, "but numbers are not stored in this type")
     return array
 
 
@@ -133,16 +133,16 @@ def check_array(
     if least <= low and high <= most:
         return
     flat = array.reshape(-1)
-    place = int(np.flatnonzero(~((flat >= least) & (flat <= most)))[0])
-    index = ", ".join(str(int(i)) for i in np.unravel_index(place, array.shape))
-    refuse(owner, f"{what}[{index}]", flat[place].item(), f"not from {least} to {most}")
+    bad = int(np.flatnonzero(~((flat >= least) & (flat <= most)))[0])
+    index = ", ".join(str(int(i)) for i in np.unravel_index(bad, array.shape))
+    refuse(owner, f"{what}[{index}]", flat[bad].item(), f"not from {least} to {most}")
 
 
 def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
     """Refuse anything but an array of type `dtype`."""
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
-        found = getattr(array, "dtype", type(array).__name__)
-        refuse(owner, what, str(found), f"but its type should be {np.dtype(dtype)}")
+        actual = getattr(array, "dtype", type(array).__name__)
+        refuse(owner, what, str(actual), f"but its type should be {np.dtype(dtype)}")
 
 
 def check_arrays(
@@ -181,18 +181,18 @@ def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> No
 
 
 def check_ascending_rows(
-    owner: object, what: str, places: NDArray[Any], starts: NDArray[np.int64]
+    owner: object, what: str, indices: NDArray[Any], starts: NDArray[np.int64]
 ) -> None:
-    """Refuse column indices `places` that do not ascend within each row; `starts` must be valid."""
-    if len(places) < 2:
+    """Refuse column indices that do not ascend within each row; `starts` must be valid."""
+    if len(indices) < 2:
         return
-    rises = places[1:] > places[:-1]
+    rises = indices[1:] > indices[:-1]
     # The first index of a row may be smaller than the last index of the previous row.
-    begins = starts[(starts > 0) & (starts < len(places))]
+    begins = starts[(starts > 0) & (starts < len(indices))]
     rises[begins - 1] = True
     if not rises.all():
         i = int(np.flatnonzero(~rises)[0]) + 1
-        refuse(owner, f"{what}[{i}]", int(places[i]), f"after {int(places[i - 1])}")
+        refuse(owner, f"{what}[{i}]", int(indices[i]), f"after {int(indices[i - 1])}")
 
 
 def check_numbering(owner: object, what: str, numbers: Any) -> None:

@@ -92,8 +92,8 @@ _CONTRACT = ("contract",)
 def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
     # The series is written out: LLVM would have to unroll an inner loop before it vectorizes the
     # outer loop.
-    def sum_of(product: tuple[Any, Any], other: Any) -> Any:
-        return builder.fadd(builder.fmul(*product, flags=_CONTRACT), other, flags=_CONTRACT)
+    def sum_of(product: tuple[Any, Any], added: Any) -> Any:
+        return builder.fadd(builder.fmul(*product, flags=_CONTRACT), added, flags=_CONTRACT)
 
     least = _DOUBLE(_LEAST_LOG)
     x = builder.select(builder.fcmp_ordered("<", x, least), least, x)

@@ -66,10 +66,10 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
         if at_once is not None:
             return frame, names, at_once
     values = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
+    for i, name in enumerate(names):
         is_array = isinstance(frame, np.ndarray)
-        column = frame[:, place] if is_array else frame.get_column(name)
-        values[:, place] = _read_column(column, name, features)
+        column = frame[:, i] if is_array else frame.get_column(name)
+        values[:, i] = _read_column(column, name, features)
     _check_sizes(names, values)
     return frame, names, values
 
@@ -134,13 +134,13 @@ def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
     else:
         rows = frame.iter_rows(named=True)
         typed = [name for name in names if _has_levels(frame.schema[name])]
-    found = [
+    read = [
         Row((k, _typed(v) if k in typed else v) for k, v in x.items() if not is_missing(v))
         for x in rows
     ]
-    for row in found:
+    for row in read:
         row.categories = typed
-    return frame, [*found] if typed else [*map(dict, found)]
+    return frame, [*read] if typed else [*map(dict, read)]
 
 
 def _typed(value: Any) -> Any:
@@ -167,14 +167,14 @@ def _check_frame(X: Any) -> None:
     if nw.dependencies.is_into_dataframe(X):
         return
     name = type(X).__name__
-    found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
+    wanted = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
     if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy frame, which has no rows yet: give X{_eager(X)} ({name})")
     if nw.dependencies.is_into_series(X):
-        raise TypeError(f"X {found}, which is one column: give X.to_frame()")
+        raise TypeError(f"X {wanted}, which is one column: give X.to_frame()")
     if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
-        raise TypeError(f"X {found}: give pandas.DataFrame(X), or use learn_one and predict_one")
-    raise TypeError(f"X {found}")
+        raise TypeError(f"X {wanted}: give pandas.DataFrame(X), or use learn_one and predict_one")
+    raise TypeError(f"X {wanted}")
 
 
 def _eager(frame: Any) -> str:
@@ -188,8 +188,8 @@ def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
-        row, place = np.argwhere(bad)[0]
-        raise too_large(names[place], float(values[row, place]), f" in row {row}")
+        row, i = np.argwhere(bad)[0]
+        raise too_large(names[i], float(values[row, i]), f" in row {row}")
 
 
 def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
@@ -206,12 +206,12 @@ def _read_column(column: Any, name: Hashable, features: FeatureIndex | None) -> 
     import narwhals.stable.v2 as nw
 
     is_array, dtype = isinstance(column, np.ndarray), column.dtype
-    has_levels = dtype.kind == "b" if is_array else _has_levels(dtype)
+    is_typed = dtype.kind == "b" if is_array else _has_levels(dtype)
     if features is None:
         is_category: bool | None = False
     else:
         # Unless the column has a type for levels, the first value of a feature decides.
-        is_category = name in features.categories if name in features.places else has_levels or None
+        is_category = name in features.categories if name in features.index_of else is_typed or None
     are_numbers = dtype.kind in "biuf" if is_array else dtype.is_numeric() or dtype == nw.Boolean
     if are_numbers and not is_category:
         if not is_array and (column.null_count() > 0 or _lacks_numpy_type(dtype)):
@@ -232,10 +232,10 @@ def _plain(name: Hashable, values: Floats) -> Floats:
     return values
 
 
-def _one_by_one(name: Hashable, given: list[Any], is_category: bool | None) -> Floats:
+def _one_by_one(name: Hashable, items: list[Any], is_category: bool | None) -> Floats:
     """Return a column's checked values, which are all numbers or all levels; None becomes NaN."""
-    values = np.full(len(given), math.nan)
-    for row, item in enumerate(given):
+    values = np.full(len(items), math.nan)
+    for row, item in enumerate(items):
         try:
             value = read_value(name, item, is_category)
         except (TypeError, ValueError) as error:
@@ -255,17 +255,17 @@ def list_values(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
     """
     _check_list(values, what)
     _check_order(values, what, like)
-    found: list[Any] | None = list(values) if isinstance(values, Sequence) else None
+    items: list[Any] | None = list(values) if isinstance(values, Sequence) else None
     if isinstance(values, np.ndarray):
-        found = _items(values)
+        items = _items(values)
     for method in ("tolist", "to_list", "to_pylist"):
-        if found is None and hasattr(values, method):
-            found = list(getattr(values, method)())
-    if found is None:
-        found = list(values)
-    if len(found) != n:
-        raise ValueError(f"X has {n} rows but there are {len(found)} {what}")
-    return found
+        if items is None and hasattr(values, method):
+            items = list(getattr(values, method)())
+    if items is None:
+        items = list(values)
+    if len(items) != n:
+        raise ValueError(f"X has {n} rows but there are {len(items)} {what}")
+    return items
 
 
 def _check_list(values: Any, what: str) -> None:
@@ -307,13 +307,13 @@ def _check_order(values: Any, what: str, like: Any) -> None:
 
 def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
     """Check the value of each row; an error names the row."""
-    found: list[Any] = []
+    checked: list[Any] = []
     try:
         for value in values:
-            found.append(check(value))
+            checked.append(check(value))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{error} in row {len(found)}") from None
-    return found
+        raise type(error)(f"{error} in row {len(checked)}") from None
+    return checked
 
 
 def _checked_numbers(
@@ -322,9 +322,9 @@ def _checked_numbers(
     """Return the checked numbers of the rows, which must be from `least` to `most`."""
     # Usually all values are floats, which are checked together.
     if set(map(type, values)) == {float}:
-        found = np.array(values)
-        if ((found >= least) & (found <= most)).all():
-            return found
+        numbers = np.array(values)
+        if ((numbers >= least) & (numbers <= most)).all():
+            return numbers
     return np.array(_checked(values, check), dtype=np.float64)
 
 
@@ -385,10 +385,10 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
 def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
     """Return columns as a frame of the type of `like`, or as an array of shape (n, columns)."""
     if isinstance(like, np.ndarray):
-        found = np.empty((len(like), len(columns)))
-        for place, column in enumerate(columns.values()):
-            found[:, place] = column
-        return found
+        rows = np.empty((len(like), len(columns)))
+        for i, column in enumerate(columns.values()):
+            rows[:, i] = column
+        return rows
     from river.utils import dataframe
 
     if not like.implementation.is_pandas_like():
@@ -400,10 +400,10 @@ def _check_texts(names: Iterable[Any]) -> None:
     """Refuse names with the same text, because the frame's library allows only text as names."""
     seen: dict[str, Any] = {}
     for name in names:
-        other = seen.setdefault(str(name), name)
-        if other is not name:
+        first = seen.setdefault(str(name), name)
+        if first is not name:
             raise ValueError(
-                f"{other!r} and {name!r} would be the same column: this frame names columns "
+                f"{first!r} and {name!r} would be the same column: this frame names columns "
                 "by text; use a pandas frame"
             )
 
@@ -436,11 +436,11 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         return values
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        made = np.array(values)
+        array = np.array(values)
         # NumPy may turn large integers into floats, and drops the trailing null characters of
         # strings.
-        if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
-            return made
+        if all(type(label) in kinds for label in array.tolist()) and array.tolist() == list(values):
+            return array
     return np.fromiter(values, dtype=object, count=len(values))
 
 
@@ -495,9 +495,9 @@ class Block:
         """Return the rows whose weights are not 0, with their labels as a list."""
         if self.w.all():
             return self
-        kept = np.flatnonzero(self.w)
-        labels = [self.y[i] for i in kept.tolist()]
-        return Block(self.names, self.columns[kept], labels, self.w[kept])
+        weighted = np.flatnonzero(self.w)
+        labels = [self.y[i] for i in weighted.tolist()]
+        return Block(self.names, self.columns[weighted], labels, self.w[weighted])
 
     def mapping(self, row: int) -> dict[Hashable, float]:
         """Return a row as a mapping without its missing values."""

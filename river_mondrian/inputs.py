@@ -224,9 +224,9 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
         return level_of(value)
     if value in _TRUTHS:
         return _TRUTHS[value]
-    given = value.level if isinstance(value, Level) else None
+    level = value.level if isinstance(value, Level) else None
     # The rows of frames hold the codes of levels, but not the levels.
-    shown = "a level of a category" if given is None else told(given)
+    shown = "a level of a category" if level is None else told(level)
     raise TypeError(f"feature {name!r} must be a number, got {shown}{where}")
 
 
@@ -254,7 +254,7 @@ class Row(dict[Any, Any]):
 
 
 class FeatureIndex:
-    """The known features, and the place of each feature in a vector.
+    """The known features, and the index of each feature in a vector.
 
     A feature becomes known with its first value that is not missing. The feature is a category if
     this value is a level. New features of one sample are ordered by name. An index never changes,
@@ -279,7 +279,7 @@ class FeatureIndex:
     ) -> None:
         self.missing = missing if isinstance(missing, str) else dict(missing)
         self.names, self.categories = list(names), categories
-        self.places: dict[Hashable, int] = {name: place for place, name in enumerate(names)}
+        self.index_of: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
         # The value that each feature has in samples without the feature: 0 or NaN.
         self.gaps = np.array([gap_of(name, missing) for name in names]) if gaps is None else gaps
         numbers = struct.Struct(f"{len(names)}d")
@@ -298,7 +298,7 @@ class FeatureIndex:
         The function returns False if the mapping's values must be checked first. Its variables are
         local, since it runs for each sample.
         """
-        names, levels_at = self.names, self.category_places
+        names, levels_at = self.names, self.category_indices
         nan, is_nan, ne = math.nan, math.isnan, operator.ne
         n = len(names) or -1
         has_zeros = not np.isnan(self.gaps).all()
@@ -314,8 +314,8 @@ class FeatureIndex:
                 values = get(x)
                 if levels_at:
                     values = list(values)
-                    for place in levels_at:
-                        values[place] = level_of(values[place])
+                    for i in levels_at:
+                        values[i] = level_of(values[i])
                 # As in `are_numbers`, without the time of a call.
                 total = sum(values, nan)
                 is_float = type(total) is float
@@ -333,17 +333,17 @@ class FeatureIndex:
         return fill
 
     @property
-    def category_places(self) -> list[int]:
-        """Places of the categories in a vector, in ascending order."""
-        return sorted(self.places[name] for name in self.categories)
+    def category_indices(self) -> list[int]:
+        """Indices of the categories in a vector, in ascending order."""
+        return sorted(self.index_of[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
         # The state is never empty, because older pickle protocols omit empty states.
-        known = self.names, self.category_places
+        known = self.names, self.category_indices
         return known if self.missing == "unknown" else (*known, self.missing)
 
     def __setstate__(self, state: Any) -> None:
-        names, places, *rest = state
+        names, indices, *rest = state
         missing = rest[0] if rest else "unknown"
         if not isinstance(missing, (str, dict)):
             refuse(self, "missing", missing, "but it should be a word or a mapping")
@@ -351,10 +351,10 @@ class FeatureIndex:
             refuse(self, "names", names, "but it should be a list")
         if len(set(names)) != len(names):
             refuse(self, "names", names, "but each should occur once")
-        are_places = type(places) is list and all(type(place) is int for place in places)
-        if not are_places or not set(places) <= set(range(len(names))):
-            refuse(self, "categories", places, f"but there are {len(names)} features")
-        FeatureIndex.__init__(self, missing, names, None, frozenset(names[k] for k in places))
+        are_indices = type(indices) is list and all(type(i) is int for i in indices)
+        if not are_indices or not set(indices) <= set(range(len(names))):
+            refuse(self, "categories", indices, f"but there are {len(names)} features")
+        FeatureIndex.__init__(self, missing, names, None, frozenset(names[i] for i in indices))
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
         """Return an index with more features; first values, if given, determine the categories."""
@@ -375,13 +375,13 @@ class FeatureIndex:
     def _with(
         self, names: list[Hashable], gaps: Floats, categories: frozenset[Hashable]
     ) -> FeatureIndex:
-        made = FeatureIndex(self.missing, names, gaps, categories)
-        made.n_growths = self.n_growths
-        return made
+        index = FeatureIndex(self.missing, names, gaps, categories)
+        index.n_growths = self.n_growths
+        return index
 
     def new_of(self, values: Mapping[Hashable, float]) -> dict[Hashable, float]:
         """Return a checked sample's new features, in the order of their names."""
-        return {name: values[name] for name in ordered(values.keys() - self.places.keys())}
+        return {name: values[name] for name in ordered(values.keys() - self.index_of.keys())}
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
         """Write a mapping's values to a vector; return False if they must be checked first."""
@@ -401,7 +401,7 @@ class FeatureIndex:
         else:
             values, typed = {}, x.categories if type(x) is Row else ()
             for name, value in x.items():
-                known = name in self.categories if name in self.places else name in typed or None
+                known = name in self.categories if name in self.index_of else name in typed or None
                 values[name] = read_value(name, value, known)
         return {name: value for name, value in values.items() if value == value}
 
@@ -410,25 +410,25 @@ class FeatureIndex:
 
         Error messages count rows from `first_row`, the row of the frame at which `columns` begin.
         """
-        for place, name in enumerate(names):
-            column = columns[:, place]
+        for i, name in enumerate(names):
+            column = columns[:, i]
             is_category = name in self.categories
-            if name in self.places and (is_category or (column >= LEAST_LEVEL).any()):
+            if name in self.index_of and (is_category or (column >= LEAST_LEVEL).any()):
                 others = ((column >= LEAST_LEVEL) != is_category) & ~np.isnan(column)
                 for row in np.flatnonzero(others).tolist():
                     value = float(column[row])
                     level = Level(value, None) if value >= LEAST_LEVEL else value
                     where = f" in row {first_row + row}"
-                    columns[row, place] = of_kind(name, level, is_category, where)
+                    columns[row, i] = of_kind(name, level, is_category, where)
 
     def write(self, values: Mapping[Hashable, float], vector: Floats) -> None:
         """Write the checked values of known features to a vector."""
         vector[: len(self.gaps)] = self.gaps
         vector[len(self.gaps) :] = np.nan
         for name, value in values.items():
-            place = self.places.get(name)
-            if place is not None:
-                vector[place] = value
+            index = self.index_of.get(name)
+            if index is not None:
+                vector[index] = value
 
     def read_into(self, x: Mapping[Any, Any], vector: Floats, levels: bool = False) -> None:
         """Check a mapping's values, and write the values of known features to a vector."""
@@ -441,15 +441,15 @@ class FeatureIndex:
         Features are in the order in which reading row by row would add them.
         """
         known = zip(names, ~np.isnan(columns.T), strict=True)
-        new = [(name, rows) for name, rows in known if name not in self.places]
+        new = [(name, rows) for name, rows in known if name not in self.index_of]
         first = {name: int(rows.argmax()) for name, rows in new if rows.any()}
         return {name: first[name] for name in sorted(ordered(first), key=first.__getitem__)}
 
     def first_values(self, names: Sequence[Hashable], columns: Floats) -> dict[Hashable, float]:
         """Return a frame's new features, each with its first value; see `first_rows`."""
-        places = {name: place for place, name in enumerate(names)}
+        index_of = {name: i for i, name in enumerate(names)}
         rows = self.first_rows(names, columns)
-        return {name: float(columns[row, places[name]]) for name, row in rows.items()}
+        return {name: float(columns[row, index_of[name]]) for name, row in rows.items()}
 
     def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
         """Return a frame's columns in the features' order, shape (n, `width`).
@@ -458,7 +458,7 @@ class FeatureIndex:
         """
         values = np.full((len(columns), width), np.nan)
         for source, name in enumerate(names):
-            target = self.places.get(name)
+            target = self.index_of.get(name)
             if target is not None:
                 values[:, target] = columns[:, source]
         known = values[:, : len(self.gaps)]
@@ -468,7 +468,7 @@ class FeatureIndex:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.places, *self.names)))
+        size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.index_of, *self.names)))
         # All empty frozensets are one object, which is not counted.
         return size + (sys.getsizeof(self.categories) if self.categories else 0)
 

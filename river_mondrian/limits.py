@@ -10,7 +10,7 @@ FARTHEST = 1e30
 # If the first value of an unscaled feature has at least this absolute value, the value is the
 # feature's origin. The origin is subtracted from all values before they are rounded to single
 # precision.
-FAR = 1024.0
+LEAST_ORIGIN = 1024.0
 
 # Least number of features for which samples may be sparse.
 MANY_FEATURES = 256

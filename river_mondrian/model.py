@@ -43,20 +43,20 @@ class Snapshot:
 
     Parameters
     ----------
-    parts
+    objects
         The objects.
 
     """
 
-    __slots__ = ("_memories", "_parts", "_trees")
+    __slots__ = ("_memories", "_objects", "_trees")
 
-    def __init__(self, parts: Iterable[Any]) -> None:
-        parts = list(parts)
-        self._trees = [part for part in parts if hasattr(type(part), "begin_change")]
-        others = (part for part in parts if not hasattr(type(part), "begin_change"))
-        self._parts = [(part, _attributes_of(part)) for part in others]
+    def __init__(self, objects: Iterable[Any]) -> None:
+        objects = list(objects)
+        self._trees = [owner for owner in objects if hasattr(type(owner), "begin_change")]
+        others = (owner for owner in objects if not hasattr(type(owner), "begin_change"))
+        self._objects = [(owner, _attributes_of(owner)) for owner in others]
         self._memories = []
-        for _, attributes in self._parts:
+        for _, attributes in self._objects:
             for value in attributes.values():
                 if type(value) is Memory:
                     value.settle()
@@ -64,12 +64,12 @@ class Snapshot:
 
     def settle(self) -> None:
         """Restore the objects' state."""
-        for part, attributes in self._parts:
-            if hasattr(type(part), "_IN_SNAPSHOT"):
+        for owner, attributes in self._objects:
+            if hasattr(type(owner), "_IN_SNAPSHOT"):
                 for name, value in attributes.items():
-                    setattr(part, name, value)
+                    setattr(owner, name, value)
                 continue
-            now = part.__dict__
+            now = owner.__dict__
             for name in [name for name in now if name not in attributes and name != PENDING]:
                 del now[name]
             attributes.pop(PENDING, None)
@@ -81,11 +81,11 @@ class Snapshot:
             memory.arrays, memory._owning = arrays.copy(), None
 
 
-def _attributes_of(part: Any) -> dict[str, Any]:
-    names = getattr(type(part), "_IN_SNAPSHOT", None)
+def _attributes_of(owner: Any) -> dict[str, Any]:
+    names = getattr(type(owner), "_IN_SNAPSHOT", None)
     if names is None:
-        return part.__dict__.copy()
-    return {name: getattr(part, name) for name in names}
+        return owner.__dict__.copy()
+    return {name: getattr(owner, name) for name in names}
 
 
 class Steps:
@@ -165,17 +165,17 @@ class ClonesWhole:
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
     ) -> Self:
         """Return a fresh estimator with the same parameters; see `river.base.Base.clone`."""
-        made: Self = super().clone(new_params)  # type: ignore[misc]
+        fresh: Self = super().clone(new_params)  # type: ignore[misc]
         lifetime = {**vars(self), **(new_params or {})}.get("lifetime")
         if is_distribution(lifetime):
             # The distribution is not copied, because a deep copy would have another `repr`.
-            vars(made)["lifetime"] = lifetime
+            vars(fresh)["lifetime"] = lifetime
         if not include_attributes:
-            return made
+            return fresh
         # All attributes are copied at once because they refer to each other.
         copied = copy.deepcopy(self)
         for name in new_params or {}:
-            setattr(copied, name, getattr(made, name))
+            setattr(copied, name, getattr(fresh, name))
         return copied
 
 
@@ -183,9 +183,9 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
     """Return the pickled model; refuse a damaged pickle."""
     if zlib.crc32(content) != checksum:
         raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum differs")
-    found = object.__new__(cls)
-    found.__setstate__(pickle.loads(content))
-    return found
+    model = object.__new__(cls)
+    model.__setstate__(pickle.loads(content))
+    return model
 
 
 def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
@@ -193,15 +193,15 @@ def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
 
     The parameters `*args` and `**kwargs` are those of the parent class.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     rests, ends = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD), []
-    for init in (vars(one)["__init__"] for one in cls.__mro__ if "__init__" in vars(one)):
-        _, *own = inspect.signature(init).parameters.values()
-        found |= dict.fromkeys(one.name for one in own if one.kind not in rests)
-        ends.append([one.kind for one in own if one.kind in rests])
+    for init in (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)):
+        _, *parameters = inspect.signature(init).parameters.values()
+        names |= dict.fromkeys(p.name for p in parameters if p.kind not in rests)
+        ends.append([p.kind for p in parameters if p.kind in rests])
         if not ends[-1]:
             break
-    return list(found), ends[0] == [inspect.Parameter.VAR_POSITIONAL]
+    return list(names), ends[0] == [inspect.Parameter.VAR_POSITIONAL]
 
 
 class Model(ClonesWhole):
@@ -279,8 +279,8 @@ class Model(ClonesWhole):
 
     @property
     def _raw_memory_usage(self) -> int:
-        own = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        return own + sum(getattr(part, "nbytes", 0) for part in self.__dict__.values())
+        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        return size + sum(getattr(value, "nbytes", 0) for value in self.__dict__.values())
 
     def _renew(self) -> None:
         """Set the attributes that are not pickled."""
@@ -296,12 +296,12 @@ class Model(ClonesWhole):
 
     def _get_params(self) -> dict[str, Any]:
         """Return the parameters for River's `clone`, which would drop those of a parent class."""
-        given = self._arguments()
+        arguments = self._arguments()
         if _parameters(type(self))[1]:
-            return {"_POSITIONAL_ARGS": tuple(given.values())}
+            return {"_POSITIONAL_ARGS": tuple(arguments.values())}
         return {
-            name: (type(one), one._get_params()) if hasattr(one, "_get_params") else one
-            for name, one in given.items()
+            name: (type(value), value._get_params()) if hasattr(value, "_get_params") else value
+            for name, value in arguments.items()
         }
 
     def __repr__(self) -> str:
@@ -316,26 +316,26 @@ class Model(ClonesWhole):
 
     def _made_anew(self) -> Self:
         """Return a new model with the same argument objects."""
-        given, (_, is_positional) = self._arguments(), _parameters(type(self))
-        return type(self)(*given.values()) if is_positional else type(self)(**given)
+        arguments, (_, is_positional) = self._arguments(), _parameters(type(self))
+        return type(self)(*arguments.values()) if is_positional else type(self)(**arguments)
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
         with self._lock:
             self._enter()
             # Attributes are set one by one. After an update of `__dict__`, reading attributes would
             # take longer.
             for name, value in copy.deepcopy(self._state(), memo).items():
-                setattr(made, name, value)
+                setattr(copied, name, value)
             self._leave()
-        made._renew()
+        copied._renew()
         if _SNAPSHOT in memo:
-            made._is_snapshot = True
-        return made
+            copied._is_snapshot = True
+        return copied
 
     def __getstate__(self) -> dict[str, Any]:
         if self._is_snapshot:
@@ -343,7 +343,7 @@ class Model(ClonesWhole):
         # A copy is pickled, because other threads may learn before the pickle is complete. Inner
         # models are parts of the copy. Arguments are not copied: they belong to the caller, and
         # some of them cannot be copied.
-        memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
+        memo = {_SNAPSHOT: True} | {id(value): value for value in self._arguments().values()}
         with self._lock:
             self._enter()
             state = copy.deepcopy(self._state(), memo)
@@ -381,14 +381,14 @@ class Model(ClonesWhole):
 
         """
         try:
-            made = self._made_anew()
+            fresh = self._made_anew()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFormatError(f"{type(self).__name__} is damaged: {error!r}") from error
         except RuntimeError:
             # The model needs a device that this machine lacks.
             return
         arguments = self._arguments()
-        for name, value in made.__dict__.items():
+        for name, value in fresh.__dict__.items():
             # An attribute that is None in a new model may have any type later. Subclasses check the
             # values of such attributes.
             if name not in self.__dict__ or (
@@ -409,8 +409,8 @@ def locked(method: C) -> C:
             return method(self, *args, **kwargs)
         with self._lock, np.errstate(all="ignore"):
             self._enter()
-            found = method(self, *args, **kwargs)
+            result = method(self, *args, **kwargs)
             self._leave()
-        return found
+        return result
 
     return cast("C", call)

@@ -22,9 +22,9 @@ from .values import quiet
 # Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
 N_NODES = 64
 # Tails are integrated up to this distance, in units of the largest scale.
-FARTHEST = 1e4
+FARTHEST_TAIL = 1e4
 # Largest number of steps towards a mode.
-MOST_STEPS = 1000
+MOST_MODE_STEPS = 1000
 
 # `EXCESS` is E|Z| - z for a normal Z with mean z and variance 1, at knots z from 0 to 8. The
 # difference equals 2 (phi(z) - z Phi(-z)), with the normal density phi and distribution function
@@ -184,15 +184,15 @@ class PredictiveDistribution:
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
         # Each step moves to a weighted mean of the centres, and increases the density.
         used = self.weights > 0.0
-        for _ in range(MOST_STEPS):
-            logs = (self._log_parts(y) - 2.0 * np.log(self.scales))[used]
-            parts = np.exp(logs - logs.max())
-            before, y = y, float(parts @ self.centres[used] / parts.sum())
+        for _ in range(MOST_MODE_STEPS):
+            logs = (self._log_terms(y) - 2.0 * np.log(self.scales))[used]
+            shares = np.exp(logs - logs.max())
+            before, y = y, float(shares @ self.centres[used] / shares.sum())
             if abs(y - before) <= 1e-12 * abs(y - self.centres).max():
                 break
         return y
 
-    def _log_parts(self, y: float) -> Floats:
+    def _log_terms(self, y: float) -> Floats:
         """Return the logarithm of each component's density times its weight."""
         v = self.freedoms
         z = np.where(self.centres == y, 0.0, (y - self.centres) / self.scales)
@@ -204,11 +204,11 @@ class PredictiveDistribution:
             tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
             of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
             logs = np.where(np.isinf(v), logs, of_student)
-        found: Floats = logs + np.log(self.weights) - np.log(self.scales)
+        terms: Floats = logs + np.log(self.weights) - np.log(self.scales)
         # A component of scale 0 has no density outside the centre. A component of weight 0 has no
         # density anywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
-        return np.where(nothing, -np.inf, found)
+        return np.where(nothing, -np.inf, terms)
 
     @quiet
     def log_pdf(self, y: float) -> float:
@@ -225,7 +225,7 @@ class PredictiveDistribution:
         scale 0 and positive weight.
 
         """
-        return float(scipy.special.logsumexp(self._log_parts(y)))
+        return float(scipy.special.logsumexp(self._log_terms(y)))
 
     @quiet
     def pdf(self, y: float) -> float:
@@ -347,8 +347,8 @@ class PredictiveDistribution:
         if (self.centres == centre).all():
             return low, centre + (centre - low)
         # The sum 0.5 + level / 2 could round to 1, so mirror the distribution for the other end.
-        parts = self.weights, -self.centres, self.scales, self.freedoms
-        return low, -PredictiveDistribution(*parts).quantile(tail)
+        mirrored = self.weights, -self.centres, self.scales, self.freedoms
+        return low, -PredictiveDistribution(*mirrored).quantile(tail)
 
     @quiet
     def crps(self, y: float) -> float:
@@ -377,8 +377,8 @@ class PredictiveDistribution:
         if np.isinf(self.scales).any():
             return math.inf
         if np.isinf(self.freedoms).all():
-            parts = np.concatenate((self.weights, self.centres, self.scales**2), dtype=float)
-            return crps.of()(Float64s.of(parts), len(self.weights), float(y))
+            mixture = np.concatenate((self.weights, self.centres, self.scales**2), dtype=float)
+            return crps.of()(Float64s.of(mixture), len(self.weights), float(y))
         centre = float(self.centres[0])
         away = abs(y - centre)
         scale = float(self.scales[self.weights > 1e-12].max())
@@ -394,7 +394,7 @@ class PredictiveDistribution:
             tails = self._tails(centre + least * np.sinh(t), -1.0)
             return float((weights * least * np.cosh(t)) @ tails**power) * end
 
-        total = 2.0 * integral(math.asinh(FARTHEST * scale / least), 2)
+        total = 2.0 * integral(math.asinh(FARTHEST_TAIL * scale / least), 2)
         return total + away - 2.0 * integral(math.asinh(away / least), 1)
 
     @quiet
@@ -445,18 +445,18 @@ def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     if tail == 0.5:
         return np.zeros(len(freedoms))
     v = np.minimum(freedoms, 1e9)
-    found = scipy.special.stdtrit(v, tail)
+    quantiles = scipy.special.stdtrit(v, tail)
     far = np.exp(-(np.log(v) + scipy.special.betaln(v / 2.0, 0.5) + math.log(tail)) / v)
     # The square of `far`, which is 1 / w, could overflow.
     expanded = -np.sqrt(v) * np.sqrt(far - 1.0) * np.sqrt(far + 1.0)
-    found = np.where(np.isfinite(found), found, expanded)
-    return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), found)
+    quantiles = np.where(np.isfinite(quantiles), quantiles, expanded)
+    return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), quantiles)
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
     """Return a distribution with infinite scale, for an unknown target with a guessed mean."""
-    one = np.ones(1)
-    return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
+    ones = np.ones(1)
+    return PredictiveDistribution(ones, mean * ones, math.inf * ones, None, n_samples)
 
 
 # Gauss-Legendre nodes between 0 and 1, and their weights.

@@ -88,9 +88,9 @@ class Progress:
             if self._has_line:
                 show("")
 
-    def _call_bar(self, method: Callable[..., object], *given: Any, **more: Any) -> None:
+    def _call_bar(self, method: Callable[..., object], *args: Any, **kwargs: Any) -> None:
         try:
-            method(*given, **more)
+            method(*args, **kwargs)
         except Exception:
             # The bar would fail again, at last when it is deleted.
             self._wanted, self._bar.disable = False, True
@@ -155,8 +155,8 @@ def one_by_one(learn: Callable[[int], object], n: int, progress: bool) -> None:
 
     The function takes a model's lock for each row, so that other threads can call between rows.
     """
-    for part in pieces(n, progress):
-        for i in range(part.start, part.stop):
+    for piece in pieces(n, progress):
+        for i in range(piece.start, piece.stop):
             learn(i)
 
 
@@ -164,5 +164,5 @@ def in_pieces(
     function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
 ) -> Floats:
     """Return a function's results for rows, computed in pieces; rows must not affect each other."""
-    found = [function(rows[part]) for part in pieces(len(rows), progress, size)]
-    return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)
+    values = [function(rows[piece]) for piece in pieces(len(rows), progress, size)]
+    return values[0] if len(values) == 1 else np.concatenate(values) if values else function(rows)

@@ -69,14 +69,14 @@ def rehearse(make: Callable[[], Any]) -> None:
 
     Also pickle and load the model, to compile the checks of restored models.
     """
-    given = samples(N_SAMPLES)
+    stream = samples(N_SAMPLES)
     model = make()
-    for i, (x, y) in enumerate(given):
+    for i, (x, y) in enumerate(stream):
         _learn_one(model, x, y)
         if i in (0, N_SAMPLES // 2, N_SAMPLES - 5, N_SAMPLES - 1):
             for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
-    _learn_and_read_rows(model, given)
+    _learn_and_read_rows(model, stream)
     # A sample with enough features for light nodes.
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
@@ -122,23 +122,23 @@ def _read_distribution(model: Any, x: Values) -> None:
         return
 
 
-def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
+def _learn_and_read_rows(model: Any, stream: list[tuple[Values, int]]) -> None:
     if not hasattr(model, "learn_many"):
         return
-    rows = _array(given[:N_ROWS])
+    rows = _array(stream[:N_ROWS])
     if isinstance(model, base.MiniBatchClassifier | base.MiniBatchRegressor):
-        model.learn_many(rows, np.array([_target(model, y) for _, y in given[:N_ROWS]]))
+        model.learn_many(rows, np.array([_target(model, y) for _, y in stream[:N_ROWS]]))
     else:
         model.learn_many(rows)
     # The model also predicts rows that it has not learned.
-    rows = _array(given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
+    rows = _array(stream[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
             method(rows)
 
 
-def _array(given: list[tuple[Values, int]]) -> NDArray[np.float64]:
-    return np.array([[x[0], x[1]] for x, _ in given])
+def _array(stream: list[tuple[Values, int]]) -> NDArray[np.float64]:
+    return np.array([[x[0], x[1]] for x, _ in stream])
 
 
 def _store_and_load(model: Any) -> None:

@@ -20,7 +20,7 @@ from .records.layout import Column
 from .records.record import WORD_BYTES
 
 # Values in `Walk.edges` that are not a row's number: no reference, and a wrong reference.
-NOTHING = -1
+NO_TARGET = -1
 WRONG = -2
 
 # Value in `Walk.parents` of a row that has not been reached.
@@ -65,15 +65,15 @@ class Rows:
         if name not in self._known:
             field = self.kind.FIELDS.get(name)
             if field is None:
-                column = next(one for one in self.layout.columns if one.name == name)
+                column = next(c for c in self.layout.columns if c.name == name)
             else:
                 column = Column(name, field.kind.name, field.offset, (), ())
             self._known[name] = self._read(column)
         return self._known[name]
 
-    def word(self, place: int) -> NDArray[np.int32]:
-        """Return the word at `place` of each row."""
-        return self._read(Column("", "int32", WORD_BYTES * place, (), ()))
+    def word(self, number: int) -> NDArray[np.int32]:
+        """Return the word with a number in each row."""
+        return self._read(Column("", "int32", WORD_BYTES * number, (), ()))
 
     def _read(self, column: Column) -> NDArray[Any]:
         return column.over(self._memory, self.n, self._stride)
@@ -81,11 +81,11 @@ class Rows:
     def which(self, case: Case | None) -> NDArray[np.bool_]:
         """Return a mask of the rows of a case (see `records.record.Case`); None means all rows."""
         if case not in self._which:
-            found = np.ones(self.n, np.bool_)
+            mask = np.ones(self.n, np.bool_)
             if case is not None:
                 numbers = self.column(case.field)
-                found = np.asarray((case.least <= numbers) & (numbers <= case.most), np.bool_)
-            self._which[case] = found
+                mask = np.asarray((case.least <= numbers) & (numbers <= case.most), np.bool_)
+            self._which[case] = mask
         return self._which[case]
 
 
@@ -111,16 +111,16 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         name, bounds = field.name, field.bounds
         if bounds is None or rows.n == 0:
             continue
-        found, most = rows.column(name), bounds.most
+        array, most = rows.column(name), bounds.most
         # Numbers are compared in double precision, because single precision would round the bounds.
-        found = found.astype(np.float64) if found.dtype.kind == "f" else found
+        array = array.astype(np.float64) if array.dtype.kind == "f" else array
         if bounds.below:
             assert shared is not None
             most = number_of(shared, bounds.below) - 1
-        bad = np.flatnonzero(rows.which(bounds.when) & ~((bounds.least <= found) & (found <= most)))
+        bad = np.flatnonzero(rows.which(bounds.when) & ~((bounds.least <= array) & (array <= most)))
         if len(bad):
             i = int(bad[0])
-            refuse(f"{where} {i}", name, found[i].item(), f"not from {bounds.least} to {most}")
+            refuse(f"{where} {i}", name, array[i].item(), f"not from {bounds.least} to {most}")
 
 
 class Edges(NamedTuple):
@@ -138,7 +138,7 @@ class Walk(Record):
     """Rows of several tables, numbered consecutively, their references, and the rows reached."""
 
     n_rows: Int64
-    # `edges`: the `n_edges` references of each row. A reference is NOTHING, WRONG or its target's
+    # `edges`: the `n_edges` references of each row. A reference is NO_TARGET, WRONG or its target's
     # number, plus `n_rows` if the target's references are not followed.
     n_edges: Int64
     edges: Int64s
@@ -162,7 +162,7 @@ def follow(walk: Walk) -> int:
         i += 1
         for k in range(n_edges):
             target = edges[n_edges * row + k]
-            if target == NOTHING:
+            if target == NO_TARGET:
                 continue
             is_end = target >= n_rows
             if is_end:
@@ -202,7 +202,7 @@ class Followed(NamedTuple):
 def check_references(
     where: str,
     tables: Mapping[str, Rows],
-    more: Sequence[Edges] = (),
+    extra: Sequence[Edges] = (),
     *,
     chain: str = "",
     counted: str = "",
@@ -216,7 +216,7 @@ def check_references(
     tables
         The rows of each table, by the name that references use. The rows of the first table are the
         roots.
-    more
+    extra
         References that are not fields of a record.
     chain
         The chain of the references that are followed (see `Ref`).
@@ -229,7 +229,7 @@ def check_references(
         If a reference is wrong.
 
     """
-    edges = list(more)
+    edges = list(extra)
     for name, rows in tables.items():
         for field in rows.kind.FIELDS.values():
             if field.ref is not None and field.ref.chain == chain and rows.n:
@@ -238,14 +238,14 @@ def check_references(
     ends = np.cumsum([rows.n for rows in tables.values()]).tolist()
     starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
     total = ends[-1]
-    of_tables = {name: [one for one in edges if one.table == name] for name in tables}
+    of_tables = {name: [edge for edge in edges if edge.table == name] for name in tables}
     # An array with a row of references for each row of a table.
     n_edges = max(1, *map(len, of_tables.values()))
-    found = np.full((total, n_edges), NOTHING, np.int64)
-    for name, own in of_tables.items():
-        for k, one in enumerate(own):
-            part = found[starts[name] : starts[name] + tables[name].n, k]
-            part[:] = _targets(one, tables, starts, total)
+    targets = np.full((total, n_edges), NO_TARGET, np.int64)
+    for name, of_table in of_tables.items():
+        for k, edge in enumerate(of_table):
+            numbers = targets[starts[name] : starts[name] + tables[name].n, k]
+            numbers[:] = _targets(edge, tables, starts, total)
     memory = Memory(Walk)
     walk, n_roots = memory[0], next(iter(tables.values())).n
     walk.n_rows, walk.n_edges, walk.n_roots = total, n_edges, n_roots
@@ -255,18 +255,18 @@ def check_references(
     parents[:n_roots] = 0
     if counted:
         sizes[starts[counted] : starts[counted] + tables[counted].n] = 1
-    arrays = {"edges": found.reshape(-1), "order": order, "parents": parents, "sizes": sizes}
+    arrays = {"edges": targets.reshape(-1), "order": order, "parents": parents, "sizes": sizes}
     for name, array in arrays.items():
         memory.own(name, array)
-    place = int(follow(walk))
-    if place >= 0:
-        row, k = divmod(place, n_edges)
+    bad = int(follow(walk))
+    if bad >= 0:
+        row, k = divmod(bad, n_edges)
         name = next(name for name in reversed(list(tables)) if starts[name] <= row)
-        one, i = of_tables[name][k], row - starts[name]
-        why = f"which is no row of {one.ref.to}, or one that is referred to from elsewhere"
-        refuse(f"{where}, {name} {i}", one.name, int(one.numbers[i]), why)
-    parts = [(name, slice(start, start + tables[name].n)) for name, start in starts.items()]
-    return Followed({k: parents[p] for k, p in parts}, {k: sizes[p] for k, p in parts})
+        edge, i = of_tables[name][k], row - starts[name]
+        why = f"which is no row of {edge.ref.to}, or one that is referred to from elsewhere"
+        refuse(f"{where}, {name} {i}", edge.name, int(edge.numbers[i]), why)
+    slices = [(name, slice(start, start + tables[name].n)) for name, start in starts.items()]
+    return Followed({k: parents[p] for k, p in slices}, {k: sizes[p] for k, p in slices})
 
 
 def _targets(
@@ -275,19 +275,19 @@ def _targets(
     """Return the targets of references as numbers of rows (see `Walk.edges`)."""
     ref, rows = edges.ref, tables[edges.ref.to]
     numbers = edges.numbers.astype(np.int64)
-    found = np.full(len(numbers), WRONG, np.int64)
-    places = numbers - ref.first
-    is_row = (places >= 0) & (places < rows.n)
+    targets = np.full(len(numbers), WRONG, np.int64)
+    shifted = numbers - ref.first
+    is_row = (shifted >= 0) & (shifted < rows.n)
     if ref.finds is not None:
-        is_row[is_row] = rows.which(ref.finds)[places[is_row]]
-    found[is_row] = starts[ref.to] + places[is_row] + (total if ref.ends else 0)
+        is_row[is_row] = rows.which(ref.finds)[shifted[is_row]]
+    targets[is_row] = starts[ref.to] + shifted[is_row] + (total if ref.ends else 0)
     if ref.other:
         is_other = (numbers < 0) & (~numbers < tables[ref.other].n)
-        found[is_other] = total + starts[ref.other] + ~numbers[is_other]
+        targets[is_other] = total + starts[ref.other] + ~numbers[is_other]
     if ref.none is not None:
-        found[numbers == ref.none] = NOTHING
+        targets[numbers == ref.none] = NO_TARGET
     is_reference = tables[edges.table].which(ref.when)
     if edges.where is not None:
         is_reference = is_reference & edges.where
-    found[~is_reference] = NOTHING
-    return found
+    targets[~is_reference] = NO_TARGET
+    return targets

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .checks import check_arrays, refuse
 from .inputs import FeatureIndex, Floats, as_dict, check_names, check_value, ordered, too_large
-from .limits import FAR, LARGEST, MANY_FEATURES
+from .limits import LARGEST, LEAST_ORIGIN, MANY_FEATURES
 from .maps.record import Sample
 from .records import Float64s, Int32s, Ints, Memory, Singles
 from .values import are_numbers
@@ -21,17 +21,17 @@ from .values import are_numbers
 class _Entries(NamedTuple):
     """Buffer for the entries of a sparse sample; a larger buffer replaces it if necessary."""
 
-    places: NDArray[np.int32]
+    indices: NDArray[np.int32]
     values: Floats
     sample: Sample
 
     @classmethod
     def of(cls, n: int) -> _Entries:
         """Return a buffer for `n` entries."""
-        found = cls(np.empty(n, dtype=np.int32), np.empty(n), Memory(Sample)[0])
-        found.sample.places = Int32s.of(found.places)
-        found.sample.entries = Float64s.of(found.values)
-        return found
+        buffer = cls(np.empty(n, dtype=np.int32), np.empty(n), Memory(Sample)[0])
+        buffer.sample.indices = Int32s.of(buffer.indices)
+        buffer.sample.entries = Float64s.of(buffer.values)
+        return buffer
 
 
 class SampleReader:
@@ -80,10 +80,10 @@ class SampleReader:
         """Add new features with their first values, in the order of the mapping."""
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
-            more = np.array([*first.values()])
+            values = np.array([*first.values()])
             # Many features are usually words, and an absent word counts as 0, not as an origin.
-            is_far = (np.abs(more) >= FAR) & (len(index) < MANY_FEATURES)
-            origins = np.append(origins, np.where(is_far, more, 0.0))
+            is_far = (np.abs(values) >= LEAST_ORIGIN) & (len(index) < MANY_FEATURES)
+            origins = np.append(origins, np.where(is_far, values, 0.0))
         self._use(index, origins)
 
     def add(self, values: Mapping[Hashable, float]) -> None:
@@ -94,7 +94,7 @@ class SampleReader:
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Return whether all keys of a mapping are known features."""
-        return as_dict(x).keys() <= self.index.places.keys()
+        return as_dict(x).keys() <= self.index.index_of.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
         """Return a mapping as a vector, NaN for absent features; refuse levels unless `levels`."""
@@ -107,58 +107,58 @@ class SampleReader:
             self.index.write(self.index.read(x, levels), self.vector)
             return self.whole
         self.read_sparse(x)
-        places, values = self._entries.places[: len(x)], self._entries.values[: len(x)]
-        known = places >= 0
+        indices, values = self._entries.indices[: len(x)], self._entries.values[: len(x)]
+        known = indices >= 0
         self.vector.fill(np.nan)
-        self.vector[places[known]] = values[known]
+        self.vector[indices[known]] = values[known]
         return self.whole
 
     def read_sparse(
-        self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
+        self, x: Mapping[Any, Any], index_of: Mapping[Hashable, int] | None = None
     ) -> Sample:
         """Return a mapping's values and their indices in a vector, in the order of the keys.
 
-        `places` maps keys to indices. If `places` is None, keys have the indices of their features.
+        By default, `index_of` maps features to their indices.
         """
         x = as_dict(x)
         n = len(x)
-        room = self._entries
-        if n > len(room.places):
-            room = self._entries = _Entries.of(2 * n)
+        buffer = self._entries
+        if n > len(buffer.indices):
+            buffer = self._entries = _Entries.of(2 * n)
         try:
-            struct.Struct(f"{n}d").pack_into(room.values.data, 0, *x.values())
+            struct.Struct(f"{n}d").pack_into(buffer.values.data, 0, *x.values())
             is_read = are_numbers(x.values())
         except (ArithmeticError, TypeError, struct.error):
             is_read = False
         if not is_read:
-            room.values[:n] = [check_value(name, value) for name, value in x.items()]
-        find = (self.index.places if places is None else places).get
-        found = list(map(find, x, itertools.repeat(-1)))
-        if -1 in found:
+            buffer.values[:n] = [check_value(name, value) for name, value in x.items()]
+        find = (self.index.index_of if index_of is None else index_of).get
+        indices = list(map(find, x, itertools.repeat(-1)))
+        if -1 in indices:
             check_names(x)
-        room.places[:n] = found
+        buffer.indices[:n] = indices
         if self._is_shifted:
-            self._shift(room.places[:n], room.values[:n])
-        room.sample.n_entries = n
-        return room.sample
+            self._shift(buffer.indices[:n], buffer.values[:n])
+        buffer.sample.n_entries = n
+        return buffer.sample
 
-    def _shift(self, places: NDArray[np.int32], values: Floats) -> None:
-        """Subtract origins from the values of features; unknown features have the place -1."""
-        known = (places >= 0) & (places < len(self.origins))
-        values[known] -= self.origins[places[known]]
+    def _shift(self, indices: NDArray[np.int32], values: Floats) -> None:
+        """Subtract origins from the values of features; unknown features have the index -1."""
+        known = (indices >= 0) & (indices < len(self.origins))
+        values[known] -= self.origins[indices[known]]
 
-    def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
-        """Return a text's entries, sorted by the places of the words in the vocabulary `places`.
+    def read_text(self, x: Mapping[Any, Any], words: dict[Hashable, int], adds: bool) -> Sample:
+        """Return a text's entries, sorted by the indices of the words in the vocabulary `words`.
 
-        If `adds` is True, unknown words with values get the next places in the vocabulary, in the
+        If `adds` is True, unknown words with values get the next indices in the vocabulary, in the
         order of their names. After an interruption, the vocabulary may hold words that no learned
         sample has.
         """
         x = as_dict(x)
-        sample = self.read_sparse(x, places)
-        room, n = self._entries, len(x)
-        found, values = room.places[:n], room.values[:n]
-        unknown = found < 0
+        sample = self.read_sparse(x, words)
+        buffer, n = self._entries, len(x)
+        indices, values = buffer.indices[:n], buffer.values[:n]
+        unknown = indices < 0
         # Unknown words are checked too, because they count towards the length of the text.
         bad = np.abs(values) > LARGEST
         if bad.any():
@@ -166,16 +166,16 @@ class SampleReader:
         if adds and unknown.any():
             there = (unknown & ~np.isnan(values)).tolist()
             for name in ordered(itertools.compress(x, there)):
-                places[name] = len(places)
-            found[:] = list(map(places.get, x, itertools.repeat(-1)))
+                words[name] = len(words)
+            indices[:] = list(map(words.get, x, itertools.repeat(-1)))
         self._sort_entries(n)
-        if n and found[0] < 0:
-            # Unknown words have no places, so they are sorted by value.
-            values[: np.searchsorted(found, 0)].sort()
+        if n and indices[0] < 0:
+            # Unknown words have no indices, so they are sorted by value.
+            values[: np.searchsorted(indices, 0)].sort()
         return sample
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
-        """Return a mapping's entries, sorted by place.
+        """Return a mapping's entries, sorted by index.
 
         Sums over sorted entries do not depend on the order of the keys.
         """
@@ -184,27 +184,27 @@ class SampleReader:
         return sample
 
     def _sort_entries(self, n: int) -> None:
-        """Sort the first `n` entries by place."""
-        places, values = self._entries.places[:n], self._entries.values[:n]
-        if (places[1:] < places[:-1]).any():
-            order = np.argsort(places, kind="stable")
-            places[:], values[:] = places[order], values[order]
+        """Sort the first `n` entries by index."""
+        indices, values = self._entries.indices[:n], self._entries.values[:n]
+        if (indices[1:] < indices[:-1]).any():
+            order = np.argsort(indices, kind="stable")
+            indices[:], values[:] = indices[order], values[order]
 
     def entries(self, values: Mapping[Hashable, float]) -> tuple[NDArray[np.int32], Singles]:
-        """Return the places and values of a checked sample's non-zero entries, sorted by place.
+        """Return the indices and values of a checked sample's non-zero entries, sorted by index.
 
         Unknown features are omitted.
         """
-        known = self.index.places
-        found = sorted((known[name], value) for name, value in values.items() if name in known)
-        places = np.array([place for place, _ in found], dtype=np.int32)
-        numbers = np.array([value for _, value in found], dtype=np.float64)
+        known = self.index.index_of
+        pairs = sorted((known[name], value) for name, value in values.items() if name in known)
+        indices = np.array([index for index, _ in pairs], dtype=np.int32)
+        numbers = np.array([value for _, value in pairs], dtype=np.float64)
         if self._is_shifted:
-            self._shift(places, numbers)
-        kept = numbers != 0.0
+            self._shift(indices, numbers)
+        nonzero = numbers != 0.0
         # Tiny numbers become 0.
         with np.errstate(under="ignore"):
-            return places[kept], numbers[kept].astype(np.float32)
+            return indices[nonzero], numbers[nonzero].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Add a frame's new features, in the order in which `add` would add them row by row."""
@@ -214,31 +214,31 @@ class SampleReader:
 
     def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
         """Return a frame's columns in the order of the features, with NaN for absent features."""
-        found = self.index.arrange(names, columns, len(self.vector))
+        rows = self.index.arrange(names, columns, len(self.vector))
         if self._is_shifted:
-            found -= self.origins
-        return found
+            rows -= self.origins
+        return rows
 
     def csr(
         self, names: Sequence[Hashable], columns: Floats
     ) -> tuple[NDArray[np.int32], Floats, Ints]:
-        """Return the places, values and row starts of a frame's known, non-zero entries."""
-        place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
-        order = np.argsort(place_of, kind="stable")
-        order = order[place_of[order] >= 0]
+        """Return the indices, values and row starts of a frame's known, non-zero entries."""
+        indices = np.array([self.index.index_of.get(name, -1) for name in names], dtype=np.int32)
+        order = np.argsort(indices, kind="stable")
+        order = order[indices[order] >= 0]
         there = columns[:, order]
         if self._is_shifted:
-            there = there - self.origins[place_of[order]]
-        kept = (there != 0.0) & ~np.isnan(there)
+            there = there - self.origins[indices[order]]
+        is_entry = (there != 0.0) & ~np.isnan(there)
         starts = np.zeros(len(columns) + 1, dtype=np.int64)
-        np.cumsum(kept.sum(axis=1), out=starts[1:])
-        rows, places = np.nonzero(kept)
-        return place_of[order][places], there[rows, places], starts
+        np.cumsum(is_entry.sum(axis=1), out=starts[1:])
+        rows, numbers = np.nonzero(is_entry)
+        return indices[order][numbers], there[rows, numbers], starts
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        room = self._entries
+        buffer = self._entries
         size = 0 if self.origins is None else self.origins.nbytes
-        size += self.vector.nbytes + room.places.nbytes + room.values.nbytes + 2 * Sample.SIZE
+        size += self.vector.nbytes + buffer.indices.nbytes + buffer.values.nbytes + 2 * Sample.SIZE
         return self.index.nbytes + size

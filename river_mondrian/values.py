@@ -137,9 +137,9 @@ class Level(float):
 
     def __new__(cls, code: float, level: Any) -> Level:
         """Return a level with its code and the value that the user gave."""
-        made = super().__new__(cls, code)
-        made.level = level
-        return made
+        number = super().__new__(cls, code)
+        number.level = level
+        return number
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Level, (float(self), self.level)
@@ -188,18 +188,18 @@ def _encoded(value: Any) -> bytes:
         # A member of a string enum and its string are one level.
         return b"str " + str.__str__(value).encode(errors="surrogatepass")
     if isinstance(value, tuple):
-        kind, parts = "tuple", value
+        kind, members = "tuple", value
     elif pandas is not None and isinstance(value, pandas.Interval):
-        kind, parts = f"interval {value.closed}", (value.left, value.right)
+        kind, members = f"interval {value.closed}", (value.left, value.right)
     elif pandas is not None and isinstance(value, pandas.Period):
-        kind, parts = "period", (value.freqstr, value.ordinal)
+        kind, members = "period", (value.freqstr, value.ordinal)
     elif (text := _time(value)) is not None:
         return text.encode()
     elif isinstance(value, enum.Enum) and not isinstance(value, numbers.Number):
-        kind, parts = "enum", (type(value).__name__, str(value.name))
+        kind, members = "enum", (type(value).__name__, str(value.name))
     else:
         return _number(value).encode()
-    items = [_encoded(part) for part in parts]
+    items = [_encoded(member) for member in members]
     return b" ".join([kind.encode(), *(b"%d %b" % (len(item), item) for item in items)])
 
 

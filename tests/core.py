@@ -32,7 +32,7 @@ PROMISES = {
     "a process killed while it saves": "files::killed_at_any_moment",
     "removed samples": "forgetting::what_is_left_is_the_restriction_of_the_tree",
     "merged models": "merging::densities_of_parts_are_those_of_all",
-    "parts of a forest": "parts::parts_learn_what_the_whole_does",
+    "shards of a forest": "shards::parts_learn_what_the_whole_does",
     "keys": "keyed::each_key_has_its_own_model",
 }
 

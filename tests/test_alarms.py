@@ -64,8 +64,17 @@ def changing_half_the_time(n):
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
+def silent(n, seed):
+    """Return samples that lack a feature, at first sometimes, and later at ten in succession."""
+    lacks = [i % 60 == 7 or n - 100 < i < n - 90 for i in range(n)]
+    return [
+        {name: value for name, value in x.items() if name != "b" or not one}
+        for x, one in zip(told(n, seed), lacks, strict=True)
+    ]
+
+
 SAMPLES = [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
-SAMPLES += [changing_half_the_time(400)]
+SAMPLES += [changing_half_the_time(400), silent(400, seed=4)]
 OFTEN = {"threshold": 0.9, "average": 5}
 ARGUMENTS = [{}, {"threshold": 0.95, "average": 1, "rest": 0}]
 ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
@@ -85,6 +94,30 @@ def test_scores_and_alarms_are_those_of_the_twin(samples, arguments):
         assert (alarms.alarm is not None) == (expected >= alarms.threshold)
     assert [alarm.sample for alarm in alarms.alarms] == twin.alarms[-100:]
     assert twin.alarms
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("arguments", [OFTEN, OFTEN | {"window": 130, "rest": 3}])
+def test_confirmed_incidents_leave_ranks_and_ranges(arguments, seed):
+    """An answer comes 0 to 29 samples after the alarm, so that some incidents still run."""
+    alarms, twin = (
+        Alarms(Told(), calendar=["score"], **arguments),
+        NaiveAlarms(["score"], **arguments),
+    )
+    rng, due = np.random.default_rng(seed), {}
+    for n, x in enumerate(told(420, seed=seed + 30), 1):
+        expected = twin.score(x)
+        assert alarms.score_one(x) == pytest.approx(expected, abs=1e-12)
+        alarms.learn_one(x)
+        twin.learn(x)
+        if alarms.alarm:
+            due.setdefault(n + int(rng.integers(30)), []).append(len(twin.alarms) - 1)
+        for i in due.get(n, []):
+            if rng.random() < 0.8:
+                twin.confirm(i)
+                alarms.confirm(alarms.alarms[i])
+    assert twin.confirmed
+    assert any(last is None or last > first for first, last, _ in twin.incidents)
 
 
 def test_a_run_of_high_scores_is_one_alarm_that_says_when_it_began():
@@ -276,3 +309,144 @@ def test_directions_and_least_deviations_bound_novel_values_too(arguments, shift
     assert alarms.score_one(x) == float(is_raised)
     alarms.learn_one(x)
     assert (alarms.alarm is not None) == is_raised
+
+
+def job(n, seed, when=(), period=200):
+    """Return samples with a season of `period` samples, and 15 high values from each of `when`."""
+    rng = np.random.default_rng(seed)
+    angles = 2.0 * np.pi * np.arange(n) / period
+    loads = 50.0 + 20.0 * np.sin(angles) + rng.normal(0.0, 1.0, n)
+    for start in when:
+        loads[start : start + 15] += 30.0
+    rows = zip(loads.tolist(), rng.normal(size=n).tolist(), strict=True)
+    return [{"load": load, "other": other} for load, other in rows]
+
+
+SEASONAL = {"period": 200, "average": 10, "rest": 30}
+
+
+def test_a_period_gives_two_detectors_and_features_of_the_time():
+    samples = job(1500, seed=31, when=[1330])
+    times = [2.0 * math.pi * i / 200 for i in range(1500)]
+    views = [NearestNeighborDetector(window=2800, seed=1)]
+    views += [NearestNeighborDetector(window=2800, shingle=8, seed=2)]
+    names, plain = ["period_sin", "period_cos"], {"window": 2800, "grace_period": 200}
+    plain |= {"budget": (1, 200), "tolerance": 0.2, "average": 10, "rest": 30}
+    by_hand = Alarms(views, calendar=names, **plain)
+    short, timed = Alarms(**SEASONAL), Alarms(period=("time", 600.0), **plain)
+    for x, time in zip(samples, times, strict=True):
+        short.learn_one(x)
+        timed.learn_one(x | {"time": 600.0 * time / (2.0 * math.pi)})
+        by_hand.learn_one(x | dict(zip(names, (math.sin(time), math.cos(time)), strict=True)))
+    assert short.alarms == by_hand.alarms
+    assert any(1330 <= alarm.sample <= 1345 for alarm in short.alarms)
+    assert [alarm.sample for alarm in timed.alarms] == [alarm.sample for alarm in short.alarms]
+    assert "time" not in timed.alarms[-1].features
+    with pytest.raises(ValueError, match="feature 'time' must have a value"):
+        timed.learn_one(samples[0])
+
+
+def test_a_dismissed_job_raises_no_alarm_and_spends_no_budget():
+    """A job runs every night from day 9 on; an incident follows the job of day 10."""
+    jobs = [200 * day + 20 for day in range(9, 14)]
+    samples = job(2800, seed=32, when=jobs)
+    for x in samples[2120:2135]:
+        x["load"] -= 60.0
+    raised = {}
+    for is_answered in (False, True):
+        alarms = Alarms(**SEASONAL)
+        run(alarms, samples[:1900])
+        assert jobs[0] < alarms.alarms[-1].sample <= jobs[0] + 15
+        if is_answered:
+            alarms.dismiss(alarms.alarms[-1])
+        scores, found = run(alarms, samples[1900:])
+        raised[is_answered] = {1900 + n for n, alarm in enumerate(found) if alarm}
+        assert {1900 + n for n, one in enumerate(scores) if one >= 0.997} == raised[is_answered]
+    assert raised[False] & {*range(jobs[1], jobs[1] + 15)} and 2120 not in raised[False]
+    assert raised[True] == {2120}
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_samples_of_a_confirmed_incident_leave_the_stores(is_late):
+    """Stores hold all samples. Shingles contain samples of the incident after its end."""
+    views = [NearestNeighborDetector(max_samples=900, seed=1)]
+    views += [NearestNeighborDetector(max_samples=900, shingle=4, seed=2)]
+    # This detector has learned before `Alarms` copies it.
+    fed(views[0], hourly(7, seed=1))
+    alarms = Alarms(views, average=5, threshold=0.98)
+    samples = hourly(700, seed=24)
+    for x in samples[600:620]:
+        x["load"] += 30.0
+    for n, x in enumerate(samples, 1):
+        alarms.learn_one(x)
+        if n == (690 if is_late else 603):
+            alarm = next(one for one in alarms.alarms if one.sample > 600)
+            alarms.confirm(alarm)
+    _, first, last, _ = next(one for one in alarms._alarms if one[0] == tuple(alarm))
+    assert first <= 601 and 610 <= last <= 625
+    for view, before, shingle in zip(alarms._views, (7, 0), (1, 4), strict=True):
+        held = set((view._table.numbers + 1 - before).tolist())
+        assert held == set(range(shingle - before, 701)) - set(range(first, last + shingle))
+
+
+def answered():
+    """Return alarms with a confirmed, a dismissed and an open incident."""
+    alarms = Alarms(NearestNeighborDetector(seed=1), average=5, threshold=0.98, rest=20)
+    samples = hourly(700, seed=25)
+    for start, size in ((400, 30.0), (500, -40.0), (600, 60.0)):
+        for x in samples[start : start + 12]:
+            x["load"] += size
+    run(alarms, samples[:640])
+    alarms.confirm(next(one for one in alarms.alarms if one.sample > 400))
+    alarms.dismiss(next(one for one in alarms.alarms if one.sample > 500))
+    return alarms, samples[640:] + samples[490:640]
+
+
+def test_answers_are_saved_and_copied(tmp_path):
+    alarms, samples = answered()
+    rm.save(alarms, tmp_path / "alarms")
+    loaded = rm.load(tmp_path / "alarms")
+    others = [loaded, pickle.loads(pickle.dumps(alarms)), alarms.clone(include_attributes=True)]
+    for one in others:
+        one.confirm(one.alarms[-1])
+    alarms.confirm(alarms.alarms[-1])
+    expected = run(alarms, samples)
+    assert [run(one, samples) for one in others] == [expected] * 3
+
+
+def test_answers_twice_and_to_alarms_that_are_not_held():
+    alarms, _ = answered()
+    confirmed = next(one for one in alarms.alarms if one.sample > 400)
+    before = pickle.dumps(alarms)
+    alarms.confirm(confirmed)
+    alarms.dismiss(next(one for one in alarms.alarms if one.sample > 500))
+    foreign = confirmed._replace(sample=7)
+    for answer in (alarms.confirm, alarms.dismiss):
+        with pytest.raises(ValueError, match="must be one of the latest alarms, got Alarm"):
+            answer(foreign)
+    assert pickle.dumps(alarms) == before
+
+
+def test_the_latest_dismissed_samples_are_kept():
+    """The incident is dismissed while it runs, which covers the rest of it."""
+    alarms = Alarms(Told(), 0.9, average=5, calendar=["score"])
+    scores = np.random.default_rng(26).random(1400)
+    scores[300:1000] = np.linspace(0.995, 0.99999, 700)
+    for n, score in enumerate(scores.tolist(), 1):
+        alarms.learn_one({"score": score, "a": n % 7})
+        if n == 400:
+            alarms.dismiss(next(one for one in alarms.alarms if one.sample > 300))
+    numbers = alarms._table.dismissed[:, 0]
+    assert len(numbers) == 512
+    assert numbers[-1] == max(ended for _, _, ended, answer in alarms._alarms if answer)
+    assert (np.diff(numbers) == 1).all()
+
+
+def test_an_alarm_names_the_feature_that_is_silent():
+    alarms = Alarms(NearestNeighborDetector(seed=1), average=10)
+    samples = hourly(400, seed=27)
+    for x in samples[300:360]:
+        del x["load"]
+    _, found = run(alarms, samples)
+    (alarm,) = [one for one in found[300:360] if one and not one.expected]
+    assert (alarm.sample, alarm.began, alarm.features) == (310, 301, {"load": 1.0})

@@ -28,7 +28,7 @@ SELDOM = Judge(moments.looks, moments.go_on, every=500)
 # One event of each mechanism, for the suite.
 EXACT = ["first sample", "first weight late", "wider sets", "full window, new features"]
 EXACT += ["end of the warm-up", "end of a renewal, category"]
-REGRESSOR = ["third choice", "lifetime, doubling", "setting aside, between"]
+REGRESSOR = ["third change", "lifetime, doubling", "setting aside, between"]
 IN_SUITE = {
     "exact": EXACT,
     "adaptive": ["end of the warm-up", "many classes"],
@@ -39,7 +39,7 @@ IN_SUITE = {
     "ogd": ["third class late, new features"],
     "ogd auto": ["end of the start"],
     "mondrian": ["missing value"],
-    "alarms": ["alarm"],
+    "alarms": ["alarm", "confirm"],
     "monitor": ["reference, class"],
     "ridge window": ["forget"],
     **dict.fromkeys(["isolation trees", "nystrom", "dual cells"], ("15 samples",)),
@@ -134,7 +134,7 @@ def test_memory_of_kernels_can_be_made_to_fail():
     assert found[0] == found[1] == found[2]
 
 
-def test_a_choice_may_be_interrupted_again_and_again():
+def test_a_change_of_hyperparameters_may_be_interrupted_again_and_again():
     state = pickle.dumps(moments.forest("regressor", 1023))
     whole, model = pickle.loads(state), pickle.loads(state)
     n_lines = count_lines(lambda: moments.usual(whole))

@@ -30,7 +30,7 @@ import river_mondrian as rm
 from river_mondrian.compiling.kernels import COMPILES
 from river_mondrian.learners import quantile_tracking
 
-LEVELS = quantile_tracking.LEVELS
+LEVELS = quantile_tracking.COVERAGES
 
 
 class Point(base.Regressor):

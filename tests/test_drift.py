@@ -111,7 +111,7 @@ def test_only_increasing_errors_are_drifts():
         recent += ours.FAST * (error - recent)
         expected = 0
         if detector.drift_detected and recent > np.mean(seen):
-            expected = min(max(int(detector.width), ours.LEAST_KEPT), i + 1)
+            expected = min(max(int(detector.width), ours.FEWEST_KEPT), i + 1)
             seen, drifts = [recent], drifts + 1
         assert kept == expected
     assert drifts > 0
@@ -119,7 +119,7 @@ def test_only_increasing_errors_are_drifts():
 
 def test_who_detects():
     """Without a detector no drift is found; a detector outside the kernel passes `found`."""
-    for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, ours.LEAST_KEPT)):
+    for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, ours.FEWEST_KEPT)):
         made = DriftWatch(detector)
         assert watch_one.of()(made.record, 0.0, 0, 400) == 0
         assert watch_one.of()(made.record, 1.0, found, 400) == 0

@@ -24,7 +24,7 @@ def test_the_mixture_is_the_twins(seed, room, spread):
     mixture = experts.Mixture(5)
     mixture.reserve(4 + room)
     mixture.record.n_classes = 4
-    rates = experts.STEP, experts.FIRST_SQUARES, experts.LARGEST_EXPONENT, experts.SHARE_RATE
+    rates = experts.STEP_SIZE, experts.FIRST_SQUARES, experts.LARGEST_EXPONENT, experts.SHARE_RATE
     twin = Twin(5, experts.FLOOR, *rates)
     weights = np.exp(spread * np.random.default_rng(seed).normal(size=300)).tolist()
     for i, (one, label, weight) in enumerate(zip(predicted, labels, weights, strict=True)):

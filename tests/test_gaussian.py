@@ -1,8 +1,6 @@
 """Tests of the target posterior: dense reference, quadrature, hyperparameters, learned tails."""
 
-import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from scipy import stats
 
 from river_mondrian.partitions.mondrian.tree_store import Partitions
 from river_mondrian.posteriors.targets import components, learning, messages, scale_mixture
-from river_mondrian.posteriors.targets import hyperparameters as choice
-from river_mondrian.posteriors.targets.target_trees import SPREAD_FROM, TargetTrees
+from river_mondrian.posteriors.targets.target_trees import LAST_CHANGE, TargetTrees
 
 moments_of_branch, is_used = as_kernels(components.moments_of_branch, scale_mixture.is_used)
 
@@ -166,59 +163,18 @@ def test_means_are_those_of_the_cells(schedule, seed):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
 
 
-def likelihood(trees, first, last, pair, stops=None):
-    """Return a pair's progressive log likelihood; `stops` divides the trees into groups."""
-    densities = np.zeros((last - first, 2))
-    stops = [trees.n_trees] if stops is None else stops
-    for start, stop in itertools.pairwise([0, *stops]):
-        choice.add_densities(trees.forest, (first, last), (start, stop), pair, densities)
-    return choice.progressive_likelihood(densities, trees.n_trees)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("later", [0, 9])
-@pytest.mark.parametrize("places", [0, 15])
-def test_the_progressive_likelihood_is_the_twins(places, later):
-    X, y = draw(90, 5, places=places)
-    trees = grow(X, y, n_trees=3, min_samples_split=3)
-    m = 12
-    first, last = len(y) - later - m, len(y) - later
-    before = pickle.dumps(trees)
-    pair = hyperparameters(trees, 0)
-    same = likelihood(trees, first, last, pair)
-    for gamma2_, noise_ in (pair, (3.0, 0.05)):
-        got = likelihood(trees, first, last, (gamma2_, noise_))
-        # The result does not depend on the number of trees per call.
-        assert likelihood(trees, first, last, (gamma2_, noise_), [1, 3]) == got
-        assert pickle.dumps(trees) == before
-        nodes = [as_twin(trees, t, X) for t in range(3)]
-        total = 0.0
-        for p in range(first, last):
-            w = (np.arange(len(y)) < p).astype(float)
-            scale = y[:p].var() / (0.5 + noise_)
-            density = 0.0
-            for tree in nodes:
-                twin = naive.Posterior(tree, y, w, gamma2_, noise_, float(y[:p].mean()))
-                leaf = naive.route(tree, X[p])[-1]
-                spread = math.sqrt(scale * (twin.cov[leaf, leaf] + noise_))
-                density += stats.norm.pdf(y[p], twin.mean[leaf], spread) / 3.0
-            total += math.log(density * y[:p].std())
-        assert got == pytest.approx(total / m, abs=1e-8)
-    assert got != same
-
-
 def assert_up_to_date(trees):
     """Check that all messages equal the messages of a new pass over the trees."""
     before = trees.__getstate__()["nodes"].rows
     pair = hyperparameters(trees, 0)
     for gamma2, noise in ((2.0 * pair[0], pair[1]), pair):
-        learning.put_hyperparameters(trees.forest, gamma2, noise, gamma2, 0, trees.n_trees)
+        learning.put_hyperparameters(trees.forest, gamma2, noise, gamma2)
     messages.update(trees.forest, 0, trees.n_trees)
     for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
         np.testing.assert_array_equal(rows, old)
 
 
-def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
+def test_hyperparameters_change_when_the_samples_have_doubled_and_then_stay():
     X, y = draw(5000, 2)
     trees, pair, changes = grow(X[:1], y[:1], n_trees=2), None, []
     for n in range(2, len(y) + 1):
@@ -226,9 +182,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
         if hyperparameters(trees, 0) != pair:
             changes.append(n)
         pair = hyperparameters(trees, 0)
-    assert all(n & (n - 1) == 0 for n in changes if n < SPREAD_FROM)
-    assert changes[-1] < trees.splits_at
-    assert len(changes) > 8
+    assert changes == [1 << i for i in range(1, LAST_CHANGE.bit_length())]
     # Reads must not return values from before a change.
     assert_up_to_date(trees)
 

@@ -7,26 +7,15 @@ import numpy as np
 import pytest
 import test_gaussian as targets
 from common import weights_of
-from naive import adaptive as naive_adaptive
 from naive import importances as naive
-from naive.mondrian import copied, route
+from naive.mondrian import route
 from river import base
-from scipy import special
-from test_adaptive import grown, long_slots, posteriors
 from test_configurations import CONFIGURATIONS, ROWS, learn
 from test_kernels import as_twin, draw, grow
 
 import river_mondrian as rm
-from river_mondrian.learners import experts as attribution
-from river_mondrian.learners.experts import (
-    FIRST_SQUARES,
-    FLOOR,
-    LARGEST_EXPONENT,
-    SHARE_RATE,
-    STEP,
-    Mixture,
-)
-from river_mondrian.posteriors.adaptive.adaptive_reader import Explanation
+from river_mondrian import AdaptiveMondrianForestRegressor as Regressor
+from river_mondrian.posteriors.rebuilt.rebuilt_trees import orders_of
 
 # Tolerance of float64 sums of a few hundred terms below 1.
 ROUNDING = 1e-12
@@ -168,74 +157,40 @@ def test_a_path_longer_than_the_room_for_it_is_explained():
         close(trees.reader.root_prediction() + parts.sum(axis=0), predicted, ROUNDING)
 
 
-# The adaptive forest.
+# The adaptive forests.
 
 
-def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
-    X, y = draw(200, seed)
-    trees = grown(X, y, n_trees=2, seed=seed)
-    trees.build()
-    for x in queries_of(X, seed):
-        trees.predict(x.tobytes(), bytearray(8 * 4))
-        explained = Explanation(trees, x)
-        for t, slot in enumerate(long_slots(trees)):
-            start, parts = explained._tree(slot)
-            nodes = trees.reader.read(t)
-            seen = naive_adaptive.replay(nodes, X.tolist(), y, 4)
-            path = naive_adaptive.route(nodes, x.tolist())
-            for v in range(2):
-                own = [np.array(seen[number].estimate(v)) for number in path]
-                expected, rest = np.zeros((3, 4)), 1.0
-                for i, number in enumerate(path[:-1]):
-                    rest *= 1.0 - seen[number].stops[v]
-                    expected[nodes[number].dim] += rest * (own[i + 1] - own[i])
-                np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
-                np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
-            # The first posterior is the posterior of the exact forest, with the counts of a replay.
-            twin = copied(nodes, naive_adaptive.hnsp_counts(nodes, seen))
-            gamma = float(trees.forest.gamma)
-            first, expected = naive.explain_classes(twin, x.tolist(), gamma, [0.25] * 4)
-            np.testing.assert_allclose(start[0], first, atol=1e-5)
-            np.testing.assert_allclose(parts[0], expected, atol=1e-5)
-            whole = start + parts.sum(axis=1)
-            np.testing.assert_allclose(whole, posteriors(trees, slot, x), atol=1e-5)
+def predict_as(model, x):
+    found = (
+        model.predict_one(x) if isinstance(model, base.Regressor) else model.predict_proba_one(x)
+    )
+    return np.array([*found.values()] if isinstance(found, dict) else [found])
 
 
-def test_a_mixture_is_shared_out_as_its_experts_move(seed):
-    rng, own = np.random.default_rng(seed), Mixture(5)
-    rates = STEP, FIRST_SQUARES, LARGEST_EXPONENT, SHARE_RATE
-    twin = naive_adaptive.Mixture(5, FLOOR, *rates)
-    for _ in range(200):
-        twin.predict(rng.dirichlet(np.ones(3), 5).tolist())
-        twin.learn(int(rng.integers(3)))
-    own.exponents[:], own.learned["shares"][:] = twin.exponents, twin.shares
-    # These probabilities are far above the floor of the reference.
-    start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
-    shares = rng.dirichlet(np.ones(4), 5)
-    noise = 0.1 * rng.normal(size=(5, 4, 3))
-    noise -= noise.mean(axis=1, keepdims=True)
-    parts = shares[:, :, None] * (end - start)[:, None, :] + noise
-    parts -= noise.mean(axis=2, keepdims=True)
-    first, last, whole = map(own.with_share, (start, end, parts))
-    found = attribution.parts_of_mixture(own, first, last, whole)
-
-    def predict(experts):
-        return np.array(twin.predict(experts.tolist()))
-
-    close(found, naive.share_out(predict, start, parts, 2000), 1e-5)
-    close(attribution.mixed(own, last), predict(end), ROUNDING)
-    close(found.sum(axis=0), predict(end) - predict(start), ROUNDING)
+@pytest.mark.parametrize("kind", [rm.AdaptiveMondrianForestClassifier, Regressor])
+def test_explanations_by_adaptive_forests_are_the_twins(kind):
+    """Categories, missing values and neighbours contribute as the whole model's predictions say."""
+    model = kind(4, seed=1)
+    for x, y in levelled(400):
+        model.learn_one(x, y)
+    n_orders = model._trees.reader.N_ORDERS
+    for x, _ in levelled(12, seed=9):
+        names = [name for name in model.feature_names if name in x]
+        orders = [[names[i] for i in order] for order in orders_of(len(names), n_orders)]
+        expected = naive.mean_over_orders(lambda x: predict_as(model, x), x, orders)
+        found = model.explain_one(x)
+        found = [found] if kind is Regressor else found.values()
+        for k, own in enumerate(found):
+            assert [*own] == model.feature_names
+            for name, value in own.items():
+                assert value == pytest.approx(expected[name][k] if name in x else 0.0, abs=1e-12)
 
 
-def test_a_softmax_is_shared_out_as_its_logits_grow():
-    rng = np.random.default_rng(0)
-    start, parts = rng.normal(size=3), 2.0 * rng.normal(size=(4, 3))
-
-    def predict(logits):
-        return special.softmax(logits[0])
-
-    found = attribution.parts_of_softmax(start, parts)
-    close(found, naive.share_out(predict, start[None], parts[None], 2000), 1e-6)
+def test_orders_are_followed_by_their_reverses():
+    orders = orders_of(5, 3)
+    assert (np.sort(orders, axis=1) == np.arange(5)).all()
+    assert (orders[:3, ::-1] == orders[3:]).all()
+    assert len({tuple(order) for order in orders.tolist()}) > 2
 
 
 # Guarantees of estimators.

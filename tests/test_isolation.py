@@ -189,7 +189,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
     assert features.frozen and features._pool is None
 
 
-LIMITS = [("iforest", "isolation.GROWTH", 100), ("anne", "voronoi.diagrams.PROJECTION", 0)]
+LIMITS = [("iforest", "isolation.ENTRIES_OF_CALL", 100), ("anne", "voronoi.diagrams.PROJECTION", 0)]
 
 
 @pytest.mark.blas
@@ -288,7 +288,7 @@ def test_cosine_cells_are_those_at_the_least_angle(kind):
     assert features._map.sparse == (kind == "text")
     points = features._map._points().astype(float)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-6)
-    places = features._reader.index.places
+    places = features._reader.index.index_of
     known = np.zeros((d, points.shape[1]))
     for k in range(d):
         if 0 <= (place := places.get(f"w{k:03}", -1)) < len(known.T):

@@ -134,7 +134,7 @@ def test_the_cuts_are_those_of_mondrian_processes(seed):
         stats.binomtest(on_first, n, reach[0] / reach.sum()).pvalue,
     ]
     for d in range(2):
-        found = firsts["place"][firsts["feature"] == d]
+        found = firsts["threshold"][firsts["feature"] == d]
         chances.append(stats.kstest(found, stats.uniform(low[d], reach[d]).cdf).pvalue)
     assert min(chances) > 0.01 / (3 * 4)
 

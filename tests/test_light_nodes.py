@@ -11,8 +11,8 @@ from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian import boxes
 from river_mondrian.partitions.mondrian.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.partitions.mondrian.constants import FREE, NONE
-from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import Point
+from river_mondrian.partitions.mondrian.shards import joined, shard_of
 from river_mondrian.records import Float32s, Float64s, Int64s, Memory
 
 distance_outside, distance_to_batch, distances_to_batch, distance_to_inputs = as_kernels(
@@ -138,7 +138,7 @@ def test_batches_and_parts(name, wide):
     many.learn_many(rows, [y for _, y in samples])
     assert [answer(many, x) for x, _ in samples] == [answer(one, x) for x, _ in samples]
     trees = many._trees
-    many._trees = joined([part_of(trees, 0, 1), part_of(trees, 1, trees.n_trees)])
+    many._trees = joined([shard_of(trees, 0, 1), shard_of(trees, 1, trees.n_trees)])
     assert_boxes(one, many)
 
 

@@ -184,7 +184,7 @@ def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
 
 
 def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
-    monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
+    monkeypatch.setattr("river_mondrian.partitions.isolation.ENTRIES_OF_CALL", 100)
     data, features = rows(300), IsolationFeatures(20, 10, "iforest", 100, seed=1)
     model = fed(OGDRegressor(features, learning_rate=optim.SGD(1e-6)), [(x, 1.0) for x in data])
     fed(features, data)

@@ -15,7 +15,7 @@ from scipy import stats
 import river_mondrian as rm
 from river_mondrian import DriftMonitor
 from river_mondrian.compiling.kernels import COMPILES
-from river_mondrian.learners.conformal import KINDS, MOST_DEPENDENT, MOST_FEATURES, MOST_LEVELS
+from river_mondrian.learners.conformal import CHANGES, MOST_DEPENDENT, MOST_LEVELS, MOST_WATCHED
 
 
 def mixed(n, n_known, seed, y, holes=0.1):
@@ -165,7 +165,7 @@ def changed(what, seed, n=3000, at=2000):
 
 
 # The kind, the strongest feature or label, and what changed.
-CHANGES = {
+DRAWN = {
     "values": ("inputs", "e", "values"),
     "dependence": ("inputs", "b", "dependence"),
     "presence": ("inputs", "e", "presence"),
@@ -180,9 +180,9 @@ CHANGES = {
 
 
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", DRAWN)
 def test_reports_name_what_changed(what, seed):
-    kind, name, how = CHANGES[what]
+    kind, name, how = DRAWN[what]
     monitor, versions = DriftMonitor(every=10**6, seed=seed), []
     for x, y in changed(what, seed):
         monitor.learn_one(x, y)
@@ -267,7 +267,7 @@ def test_spacing_uses_one_sample_in_so_many():
 def test_late_labels_need_two_monitors():
     """One monitor learns x now, and the other learns x and y later."""
     samples = changed("relation", 2, n=2200, at=1500) if COMPILES else changed("relation", 2, 200)
-    inputs, others = (DriftMonitor(kinds=kinds, seed=1) for kinds in (["inputs"], KINDS[1:]))
+    inputs, others = (DriftMonitor(kinds=kinds, seed=1) for kinds in (["inputs"], CHANGES[1:]))
     both = DriftMonitor(kinds=["inputs"], seed=1)
     for x, y in samples:
         inputs.learn_one(x)
@@ -307,7 +307,7 @@ def test_memory_is_bounded():
         monitor.learn_one(x, f"{i}")
         sizes.append(monitor.memory_usage)
     table = monitor._table
-    assert (table.record.n_inputs, table.record.n_dependent) == (MOST_FEATURES, MOST_DEPENDENT)
+    assert (table.record.n_inputs, table.record.n_dependent) == (MOST_WATCHED, MOST_DEPENDENT)
     assert len(table.labels) == MOST_LEVELS
     assert len({*sizes[70:]}) == 1
 

@@ -7,9 +7,11 @@ import pytest
 from common import Adaptive, restored
 from naive import neighbors as naive
 
+from river_mondrian import AdaptiveMondrianForestRegressor as Regressor
 from river_mondrian.learners import experts
-from river_mondrian.posteriors.adaptive import adaptive_trees
 from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS, N_MODEL_EXPERTS
+from river_mondrian.posteriors.adaptive_targets import means
+from river_mondrian.posteriors.rebuilt import rebuilt_trees
 
 
 def stream(n, seed=0):
@@ -70,7 +72,7 @@ class Twins:
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 @pytest.mark.parametrize("most_values", [naive.MOST_VALUES, 1100])
 def test_predictions_are_the_twins(monkeypatch, missing, most_values):
-    monkeypatch.setattr(adaptive_trees, "MOST_VALUES", most_values)
+    monkeypatch.setattr(rebuilt_trees, "MOST_VALUES", most_values)
     twins = Twins(most_values, missing=missing, window=1000)
     for i, (x, y, w) in enumerate(stream(1100)):
         if twins.model.classes:
@@ -84,6 +86,37 @@ def test_predictions_are_the_twins(monkeypatch, missing, most_values):
     assert twins.model._trees.neighbors.record.n_held == len(twins.twin.held)
 
 
+def test_predicted_residuals_are_the_twins():
+    model, twin = Regressor(2, window=1000, seed=1), naive.Neighbors(1000)
+    n_drifts, n_compared = 0, 0
+    for i, (x, y, w) in enumerate(stream(1200)):
+        if i:
+            model.predict_one(x)
+            trees = model._trees
+            ridges, names = trees.ridges, model.feature_names
+            rates = ridges.learned[f"rates[{ridges.record.active}]"].tolist()
+            deviations = {n: 1.0 / r if r else 0.0 for n, r in zip(names, rates, strict=False)}
+            expected = twin.predict_targets(x, deviations)
+            np.testing.assert_allclose(trees.neighbors.predicted, expected, rtol=1e-4, atol=1e-5)
+            said = trees.first_mixture.predicted
+            own = expected[-1] if i >= means.LEAST_NEIGHBORS else 0.0
+            assert said[means.OF_NEIGHBORS] - said[means.RESIDUAL_OF] == pytest.approx(
+                own, rel=1e-4, abs=1e-5
+            )
+            n_compared += own != 0.0
+        target = {True: 1.0, False: 0.0, "late": 3.0}[y] + x.get("a", 0.0)
+        model.learn_one(x, target, w)
+        residual = model._trees.shared.arrays["accepted.targets"][means.RESIDUAL]
+        twin.learn(x, float(residual), w)
+        if len(model.drift_log) > n_drifts:
+            n_drifts += 1
+            twin.forget_before(model.drift_log[-1][1])
+        if i == 700:
+            model = copy.deepcopy(restored(model))
+    assert n_drifts > 0
+    assert n_compared > 100
+
+
 def test_equal_samples_vote_equally():
     twins = Twins()
     for i in range(300):
@@ -92,7 +125,7 @@ def test_equal_samples_vote_equally():
     twins.compare({"a": 0.5})
 
 
-@pytest.mark.parametrize("n_inputs", [3, 700])
+@pytest.mark.parametrize("n_inputs", [3, 250])
 def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
     rng = np.random.default_rng(1)
     model, sizes = Adaptive(1, seed=1, window=1000), []
@@ -100,10 +133,24 @@ def test_the_memory_grows_with_the_samples_up_to_its_bounds(n_inputs):
         x = dict(enumerate(rng.normal(size=n_inputs).tolist()))
         model.learn_one(x, bool(x[0] > 0.0))
         sizes.append(model._trees.neighbors.learned["held"].shape[1])
-    most = min(1000, naive.MOST_VALUES // n_inputs)
+    most = naive.most_samples(1000, naive.MOST_VALUES, n_inputs)
     assert sizes[-1] == most
     for n, size in enumerate(sizes, 1):
         assert min(n, most) <= size <= min(max(2 * n, 128), most)
     held = model._trees.neighbors
     assert held.nbytes >= 4 * n_inputs * most
     assert model._raw_memory_usage > held.nbytes
+
+
+def test_the_limit_in_bytes_counts_the_samples_that_neighbors_will_hold():
+    """The growth that is checked against `max_bytes` is the growth of the memory."""
+    model = Adaptive(1, seed=1)
+    for x, y, w in stream(600):
+        model.learn_one(x, y, w)
+    trees = model._trees
+    before, of_neighbors = trees.nbytes, trees.neighbors.nbytes
+    expected = trees._growth_for(1280)
+    trees._reserve_points(1280)
+    assert trees.neighbors.nbytes - of_neighbors > 0.2 * expected
+    # Each chunk of samples also has an address and an object.
+    assert trees.nbytes - before == pytest.approx(expected, abs=2000)

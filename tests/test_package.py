@@ -9,6 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import string
 import types
 from pathlib import Path
 
@@ -179,3 +180,16 @@ def test_names_of_other_modules_exist(name):
     # Benchmarks need more packages than `river_mondrian` does.
     pytest.importorskip("polars")
     assert not missing(importlib.import_module(name))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_texts_of_pages_have_their_values(name):
+    pytest.importorskip("polars")
+    module = importlib.import_module(name)
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "report.about":
+            _, _, text = inspect.getdoc(vars(module)[node.args[0].id]).partition("\n\n")
+            fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
+            given = {keyword.arg for keyword in node.keywords}
+            assert text
+            assert {re.match(r"\w+", field)[0] for field in fields} <= given | set(vars(module))

@@ -354,6 +354,7 @@ def test_negative_weights_are_lines():
     ax = rm.plot.weights(history)
     assert not ax.collections
     kinds = {"lines", "bends", "waves", "trees", "trees of residuals", "trees of errors"}
+    kinds |= {"neighbors"}
     assert set(names(ax)) == kinds | {"first mixture", "series"}
     assert sum(line.get_ydata()[-1] for line in ax.lines[:-1]) == pytest.approx(1.0)
 

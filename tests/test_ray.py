@@ -10,7 +10,7 @@ import pytest
 from broker import wait_until
 from common import fed, raises
 from test_merging import ORIGIN, rows
-from test_parts import assert_predicts_the_same, assert_same, begun, samples, scattered
+from test_shards import assert_predicts_the_same, assert_same, begun, samples, scattered
 
 import river_mondrian as rm
 from river_mondrian.distributed import KeyedModels, ShardedForest, SpreadKeyedModels, learn_dataset

@@ -8,11 +8,8 @@ import pandas as pd
 import pytest
 from common import fed, raises
 from scipy import stats
-from test_gaussian import assert_up_to_date, draw, hyperparameters
 
-import river_mondrian as rm
 from river_mondrian import MondrianForestRegressor, PredictiveDistribution
-from river_mondrian.posteriors.targets.hyperparameters import LAST_NOISE, MOST_CANDIDATES, chosen
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -93,87 +90,6 @@ def test_reading_stops_at_the_lifetime():
     assert 2 < len(frame) < 300
     for x in rows(X[:20]):
         assert f"mean {model.predict_one(x):.6g} (" in model.debug_one(x)
-
-
-# Changes of hyperparameters are spread over samples.
-
-# With this many trees, one call changes only some trees at sample 1,024.
-N_TREES, BEGIN = 12, 1024
-
-
-def stream(n, seed=2):
-    X, y = draw(n, seed)
-    # With this noise, the choice takes several steps.
-    y = y + np.random.default_rng(seed).normal(size=n)
-    return list(zip(map(dict, map(enumerate, X.tolist())), y.tolist(), strict=True))
-
-
-def begun():
-    """Return a regressor with a change of hyperparameters in progress."""
-    model = fed(rm.MondrianForestRegressor(N_TREES, seed=1), stream(BEGIN + 5))
-    assert model._trees.change is not None
-    return model
-
-
-def best_by(scores, start, moves_gamma2=True, moves_noise=True):
-    """Follow `chosen` with a score function; return the final pair and the evaluated candidates."""
-    found = {}
-    while True:
-        reached, candidate = chosen(start, found, moves_gamma2, moves_noise)
-        if candidate is None:
-            return reached, list(found)
-        assert candidate not in found
-        found[candidate] = scores(candidate)
-
-
-def test_steps_lead_uphill_one_at_a_time():
-    def hill(one):
-        return -abs(one[0] - 2) - abs(one[1] - 1)
-
-    assert best_by(hill, (0, 0))[0] == (2, 1)
-    assert best_by(hill, (0, 0), moves_gamma2=False)[0] == (0, 1)
-    assert best_by(hill, (0, 3), moves_noise=False)[0] == (2, 3)
-    assert best_by(hill, (0, 0), False, False) == ((0, 0), [])
-    # There are five steps at most, and no more noise than LAST_NOISE.
-    reached, asked = best_by(lambda one: one[0] + one[1], (0, 0))
-    assert sum(reached) == 5
-    assert len(asked) <= MOST_CANDIDATES
-    assert max(step for _, step in asked) <= LAST_NOISE
-    # A step of the noise needs a minimal gain.
-    assert best_by(lambda one: 0.001 * one[1], (0, 0))[0] == (0, 0)
-
-
-def test_a_sample_that_is_forgotten_ends_the_change():
-    model = begun()
-    model.forget_one(*stream(BEGIN + 5)[3])
-    trees = model._trees
-    assert trees.change is None
-    assert trees._climbed[0] != BEGIN
-    assert len({hyperparameters(trees, t) for t in range(N_TREES)}) == 1
-    assert_up_to_date(trees)
-    assert fed(model, stream(300, 3))._trees.change is None
-
-
-@pytest.mark.parametrize("params", [{"window": 5000}, {"max_nodes": 4001}])
-def test_where_points_move_or_lack_a_change_is_made_at_once(params):
-    trees = fed(rm.MondrianForestRegressor(2, seed=1, **params), stream(BEGIN))._trees
-    assert (trees.change, trees._climbed[0]) == (None, BEGIN)
-
-
-DAMAGES = [("n", BEGIN + 100), ("at", BEGIN - 1), ("n_done", N_TREES + 1), ("extent", math.nan)]
-DAMAGES += [("n_forgotten", 1), ("choice", (0, 0.5)), ("is_chosen", 1)]
-DAMAGES += [("scores", {one: score}) for one, score in (((0, 1000), 0.5), ((0, 1), "a"))]
-DAMAGES += [("densities", np.zeros((3, 2)))]
-
-
-@pytest.mark.parametrize("name, value", DAMAGES)
-def test_a_damaged_change_is_refused(name, value):
-    trees = begun()._trees
-    stored = trees.__getstate__()
-    for change, text in (({name: value}, None), ({"other": 1}, "its fields are wrong")):
-        damaged = stored | {"change": stored["change"] | change}
-        with pytest.raises(rm.ModelFormatError, match=text):
-            object.__new__(type(trees)).__setstate__(damaged)
 
 
 def test_means_have_no_distribution():

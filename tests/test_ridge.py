@@ -101,7 +101,7 @@ def test_before_there_is_enough():
 
 # Ridge regression with a window or removed samples, against refits.
 
-# Ten times the error bound of `forgetting.SHARE`.
+# Ten times the error bound of `windows.LARGEST_RELATIVE_ERROR`.
 CLOSE = 1e-8
 
 

@@ -11,6 +11,7 @@ from test_gaussian import assert_up_to_date, dense, draw, grow, make
 from test_regressor import make_data, rows
 
 from river_mondrian import MondrianForestRegressor
+from river_mondrian.posteriors.targets.target_trees import GAMMA2_FACTOR, NOISE_FACTOR
 
 
 def spoilt(y, places, value):
@@ -140,14 +141,15 @@ def test_the_extent_is_the_twins(n):
     assert trees._extent(trees.current_scaling) == pytest.approx(twin_extent)
 
 
-def test_gamma2_follows_the_robust_extent():
+def test_hyperparameters_follow_the_robust_extent_and_the_number_of_samples():
     X, y = draw(512, 0)
     X[[60, 200, 300, 301], 1] = 1e6
     trees = grow(X, y, scale=False)
-    middle = twin.extent(X.astype(np.float32).tolist()) / (2.0 * math.log2(512))
-    power = math.log2(trees.hyperparameters["prior_rate"] / middle)
-    assert power == pytest.approx(round(power), abs=1e-6)
-    assert abs(power) <= 5.0
+    expected = GAMMA2_FACTOR * twin.extent(X.astype(np.float32).tolist()) / (2.0 * math.log2(512))
+    found = trees.hyperparameters
+    assert found["prior_rate"] == pytest.approx(expected)
+    k = 2.0 * found["prior_variance"] / found["noise_variance"]
+    assert k == pytest.approx(2.0 * 512 / NOISE_FACTOR)
 
 
 # The effect of wild values.

@@ -14,7 +14,8 @@ from river_mondrian import AdaptiveMondrianForestClassifier
 
 from ..data import DataFolder, Stream
 from ..report import Report, progress
-from .comparing import FLOOR, N_TREES
+from ..scores import FLOOR
+from .comparing import N_TREES
 
 # Number of samples between two changes, and number of samples after a change with a separate score.
 EVERY = 2000
@@ -59,7 +60,15 @@ def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -
 
 
 def jumps(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the adaptive forest with logistic regressions after a line jumps or turns."""
+    """Compare the adaptive forest with logistic regressions after a line jumps or turns.
+
+    Accuracy and log loss after a linear boundary jumps or turns. The inputs are normal, and a
+    line separates two classes. The line changes {n_changes} times, after every {every} samples.
+    The column `noise` has the share of flipped labels. A cell has accuracy / accuracy on the
+    {FIRST} samples after each change / log loss (floored at {FLOOR}). All scores are
+    progressive and start at the first change. Cells are means of {seeds} seeds. SGD is
+    StandardScaler | LogisticRegression with the step size in parentheses; .01 is the default.
+    """
     every, seeds = (300, 1) if quick else (EVERY, 3)
     table = []
     kinds = itertools.product((0.0, math.pi / 6.0), (5, 20), (0.0, 0.1))
@@ -84,14 +93,6 @@ def jumps(data: DataFolder, report: Report, quick: bool) -> None:
             means = after.mean(), after[:, :, :FIRST].mean(), losses[:, 1:].mean()
             cells.append(" / ".join(f"{mean:.3f}" for mean in means))
         table.append([name, n_features, noise, *cells])
-    report.note(
-        "Accuracy and log loss after a linear boundary jumps or turns. The inputs are normal, "
-        f"and a line separates two classes. The line changes {N_LINES - 1} times, after every "
-        f"{every} samples. The column `noise` has the share of flipped labels. A cell has "
-        f"accuracy / accuracy on the {FIRST} samples after each change / log loss (floored at "
-        f"{FLOOR}). All scores are progressive and start at the first change. Cells are means of "
-        f"{seeds} seeds. SGD is StandardScaler | LogisticRegression with the step size in "
-        "parentheses; .01 is the default."
-    )
+    report.about(jumps, n_changes=N_LINES - 1, every=every, seeds=seeds)
     models = [model for model in MODELS if not (quick and model == "ARF")]
     report.table(["turn", "features", "noise", *models], table)

@@ -48,7 +48,12 @@ def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[floa
 
 
 def weights(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the recall of a class by the weight of its samples."""
+    """Measure the recall of a class by the weight of its samples.
+
+    Recall / precision of a class by the weight of its samples. The weight is in the header of
+    the column. All other samples have the weight 1. Progressive scores from the 301st sample on
+    are means of {seeds} seeds. The forest has {N_TREES} trees.
+    """
     n, seeds = (600, 1) if quick else (6000, 3)
     table = []
     for name, (samples, label) in _with_rare_classes(n).items():
@@ -59,9 +64,5 @@ def weights(data: DataFolder, report: Report, quick: bool) -> None:
             runs = [_recall(samples, label, weight, seed) for seed in range(1, seeds + 1)]
             cells.append(" / ".join(f"{mean:.3f}" for mean in np.mean(runs, axis=0)))
         table.append([name, str(label), f"{part:.3f}", *cells])
-    report.note(
-        "Recall / precision of a class by the weight of its samples. The weight is in the header "
-        "of the column. All other samples have the weight 1. Progressive scores from the 301st "
-        f"sample on are means of {seeds} seeds. The forest has {N_TREES} trees."
-    )
+    report.about(weights, seeds=seeds)
     report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)

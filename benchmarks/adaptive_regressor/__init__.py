@@ -1,4 +1,4 @@
-"""Errors, distributions, speed and memory of the adaptive regressor and of other regressors.
+"""Errors, distributions, speed and memory of the adaptive regressor, compared with peers.
 
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
@@ -7,13 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .comparing import streams
-from .pictures import pictures
-from .speed import memory, speed
+from .comparing import memory, speed, streams
 
-PARTS: dict[str, Callable[..., None]] = {
-    "streams": streams,
-    "speed": speed,
-    "memory": memory,
-    "pictures": pictures,
-}
+PARTS: dict[str, Callable[..., None]] = {"streams": streams, "speed": speed, "memory": memory}

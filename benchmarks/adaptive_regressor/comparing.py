@@ -1,70 +1,160 @@
-"""Comparison of all regressors on all streams."""
+"""Errors, densities, coverage, time and memory of the adaptive regressor and of its peers."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import math
+from functools import partial
 from typing import Any
 
-from ..data import DataFolder, Stream
+import numpy as np
+from river import forest
+from river.datasets import synth
+
+from river_mondrian import AdaptiveMondrianForestRegressor
+
+from ..costs import report_long_run, report_speed
+from ..data import DataFolder
 from ..report import Report, progress
-from ..timing import TURN, alternate
-from .models import PEERS, SLOW, Model, is_there, models
-from .scores import Scores, run
-from .streams import SOURCES, load
-from .tables import Results, report_all
+from ..timing import in_turns
+from .models import ADAPTIVE, AUTOREGRESSIVE, LAST_VALUE, MODELS, RIVALS, SLOW, SQUARED, WITH_LAW
+from .scores import CRPS_EVERY, LEVELS, mean_of, number, run
+from .streams import KEPT, SOURCES, STUDIED, load
 
-SEEDS, QUICK_SAMPLES = 3, 300
-QUICK_STREAMS = ("TrumpApproval", "Friedman", "counts")
-
-
-def _runs(models_: dict[str, Model], samples: Stream, delay: int, seeds: int) -> dict[str, Any]:
-    """Run models on a stream in turns; return the summaries of their seeds by model."""
-    features = len(samples[0][0])
-    runs, scores = {}, {}
-    for name, model in models_.items():
-        most = SLOW.get(name)
-        if most is not None and (features > most[0] or len(samples) > most[1]):
-            continue
-        for seed in range(1, (seeds if model.seeded else 1) + 1):
-            key = f"{name}/{seed}"
-            scores[key] = Scores(len(samples))
-            runs[key] = run(model, seed, samples, delay, scores[key])
-    alternate(runs, TURN)
-    found: dict[str, Any] = {}
-    for key, score in scores.items():
-        found.setdefault(key.rpartition("/")[0], []).append(score.summary())
-    return found
+# Results of each seed, by stream and by model.
+Results = dict[str, dict[str, list[dict[str, Any]]]]
+# Largest difference between coverage and level, over all samples and in a quarter of the samples.
+CLOSE, CLOSE_LOCALLY = 0.03, 0.08
 
 
-def streams(
-    data: DataFolder,
-    report: Report,
-    quick: bool,
-    known: Path | None = None,
-    chosen: tuple[str, ...] = (),
-    seeds: int = 0,
-) -> None:
+def _named(stream: str) -> str:
+    return stream if stream in STUDIED else f"{stream} {'***' if stream in KEPT else '**'}"
+
+
+def streams(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare errors, densities, coverage and times of regressors on all streams.
 
-    Results in `known`, a file of an earlier run, are not computed again. If `chosen` has models,
-    only these models run.
+    Errors, densities, coverage and times of all regressors on all streams. The design was
+    selected on the streams without a mark. Streams marked ** or *** are new, and streams marked
+    *** were held out until the estimator was final. Scores are means over seeds. Errors include
+    the first sample, for which the prediction is 0.
     """
-    results: Results = json.loads(known.read_text()) if known is not None else {}
-    wanted = {name: model for name, model in models().items() if not chosen or name in chosen}
-    for name in QUICK_STREAMS if quick else SOURCES:
-        samples = load(data, name, QUICK_SAMPLES if quick else None)
+    results: Results = {}
+    lengths: dict[str, int] = {}
+    for name in ("TrumpApproval", "Friedman", "counts") if quick else SOURCES:
+        samples = load(data, name, 300 if quick else None)
         if samples is None:
             continue
-        left = {m: wanted[m] for m in wanted if m not in results.get(name, {})}
-        if quick and "SRP of 3" in left:
-            del left["SRP of 3"]
-        progress(f"{name}: {', '.join(left)}")
-        found = _runs(left, samples, SOURCES[name].delay, seeds or (1 if quick else SEEDS))
-        results.setdefault(name, {}).update(found)
-        report.out.mkdir(parents=True, exist_ok=True)
-        path = report.out / f"{report.name}.json"
-        path.write_text(json.dumps(results, indent=1), encoding="utf-8")
-    if not is_there():
-        report.note(f"The estimator under test does not exist yet: {len(PEERS)} others.")
-    report_all({name: results[name] for name in SOURCES if name in results}, report)
+        progress(name)
+        size = len(samples[0][0]), len(samples)
+        peers = {
+            model: partial(run, one, samples, SOURCES[name].delay)
+            for model, one in MODELS.items()
+            if not (quick and model == "SRP of 3")
+            if all(a <= b for a, b in zip(size, SLOW.get(model, size), strict=True))
+        }
+        seeds = {model: 1 if quick or not MODELS[model].seeded else 3 for model in peers}
+        lengths[name], results[name] = len(samples), in_turns(peers, seeds)
+    report.about(streams)
+    failures = [
+        f"{model} on {name} ({out['failure']})"
+        for name, found in results.items()
+        for model, outs in found.items()
+        for out in outs
+        if "failure" in out
+    ]
+    if failures:
+        report.note(f"Runs that ended with an error: {'; '.join(failures)}.")
+    for what, own, title in (
+        ("mae", ADAPTIVE, "Mean absolute error"),
+        ("rmse", SQUARED, "Root mean squared error"),
+    ):
+        report.heading(title)
+        _table(report, results, what, list(MODELS), lengths)
+        _report_best(report, results, what, own)
+    _report_laws(report, results)
+    report.heading("Microseconds of CPU time per sample, to predict and to learn")
+    _table(report, results, "us", list(MODELS), form=".0f")
+
+
+def _table(
+    report: Report,
+    results: Results,
+    what: str,
+    models: list[str],
+    lengths: dict[str, int] | None = None,
+    form: str = ".4g",
+) -> None:
+    """Report the mean of a score for each stream and model."""
+    rows = [
+        [
+            _named(stream),
+            *([lengths[stream]] if lengths else []),
+            *(number(mean_of(found.get(model, []), what), form) for model in models),
+        ]
+        for stream, found in results.items()
+    ]
+    report.table(["stream", *(["n"] if lengths else []), *models], rows)
+
+
+def _report_best(report: Report, results: Results, what: str, own: str) -> None:
+    """Report the best peer on each stream, and count the streams on which the model is better."""
+    rows, ahead = [], 0
+    for stream, found in results.items():
+        scores = {model: mean_of(runs, what) for model, runs in found.items()}
+        rivals = {m: scores[m] for m in RIVALS if not math.isnan(scores.get(m, math.nan))}
+        best, ours = min(rivals, key=rivals.__getitem__), scores[own]
+        ahead += ours <= rivals[best]
+        row = [_named(stream), number(ours), f"{best} {rivals[best]:.4g}"]
+        row.append(f"{ours / rivals[best]:.3f}")
+        rows.append([*row, *(number(scores[m]) for m in (LAST_VALUE, AUTOREGRESSIVE))])
+    report.table(["stream", own, "best peer", "ratio", "last", "autoregressive"], rows)
+    report.note(
+        f"The error of the adaptive forest is at or below the error of the best peer on {ahead} "
+        f"of {len(rows)} streams."
+    )
+
+
+def _report_laws(report: Report, results: Results) -> None:
+    report.heading("Mean log likelihood, after the first tenth")
+    _table(report, results, "log", list(WITH_LAW))
+    report.heading(f"CRPS of every {CRPS_EVERY}th sample, after the first tenth")
+    _table(report, results, "crps", list(WITH_LAW))
+    levels = ", ".join(f"{q:.0%}" for q in LEVELS)
+    report.heading(f"Coverage of {ADAPTIVE} at {levels}, after the first tenth")
+    rows, near, local = [], 0, 0
+    for stream, found in results.items():
+        mean = np.mean([out["coverage"] for out in found[ADAPTIVE]], axis=0)
+        gaps = np.abs(mean - LEVELS)
+        near += bool((gaps[0] <= CLOSE).all())
+        local += bool((gaps[1:] <= CLOSE_LOCALLY).all())
+        rows.append([_named(stream), *(", ".join(f"{c:.2f}" for c in part) for part in mean)])
+    report.table(["stream", "all", *(f"quarter {k}" for k in range(1, 5))], rows)
+    report.note(
+        f"The coverage is within 3 points of the level on {near} of {len(rows)} streams. In "
+        "each quarter by predicted variance, the coverage is within 8 points of the level on "
+        f"{local} of {len(rows)} streams."
+    )
+
+
+def speed(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare the time to predict and learn with River's forests."""
+    n, repeats = (300, 1) if quick else (3000, 5)
+    models = {model: MODELS[model].make for model in (ADAPTIVE, "exact", "ARF")}
+    models["AMF"] = lambda seed: forest.AMFRegressor(seed=seed)
+    found = {name: load(data, name, n) for name in ("Friedman", "cpu")}
+    report_speed(report, models, "predict_one", found, repeats)
+
+
+def memory(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure memory, speed, error and the longest call over a long stream.
+
+    Memory, speed, error and the longest call over a long stream. The stream is Friedman, with
+    window={most}. A row describes a tenth of the stream: the memory, the samples per second,
+    the mean absolute error, and the CPU time of the longest learn_one. The samples per second
+    include the generation of samples, prediction and learning.
+    """
+    n, most = (3000, 1000) if quick else (1_000_000, 20_000)
+    model = AdaptiveMondrianForestRegressor(window=most, seed=1)
+    report.about(memory, most=most)
+    source = synth.Friedman(seed=7)
+    report_long_run(report, model, source, n, "MAE", lambda predicted, y: abs(predicted - y))

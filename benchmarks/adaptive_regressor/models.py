@@ -1,4 +1,4 @@
-"""Regressors of the comparison, and functions that return their predictions."""
+"""Regressors of the comparisons, and functions that return their predictions."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import ensemble, forest, linear_model, neighbors, preprocessing, tree
+from river import base, compose, ensemble, forest, linear_model, neighbors, preprocessing, tree
+from river import stats as river_stats
 
-import river_mondrian
-from river_mondrian import MondrianForestRegressor
+from river_mondrian import (
+    AdaptiveMondrianForestRegressor,
+    MondrianForestRegressor,
+    PredictiveDistribution,
+)
 
 from ..data import Array
-from ..regressor.peers import PEERS as EARLIER
-from ..regressor.peers import predict_mixture
 
-OURS = "AdaptiveMondrianForestRegressor"
 ADAPTIVE, SQUARED, AUTOREGRESSIVE = "adaptive", "adaptive, squared", "adaptive, autoregressive"
-LAST_VALUE = "last value"
+LAST_VALUE, LINEAR = "last value", "Bayesian linear"
+# A point, and a distribution, a 95 % interval or None.
+Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
 
 
 class Model(NamedTuple):
     """Functions that create a regressor, and predict a point and (if possible) a distribution."""
 
     make: Callable[[int], Any]
-    predict: Callable[[Any, dict[Any, float]], tuple[float, Any]]
+    predict: Callable[[Any, dict[Any, float]], Prediction]
     seeded: bool = True
 
 
@@ -57,9 +60,7 @@ class RecursiveLeastSquares:
         return np.array([1.0, *self.scaler.transform_one(x).values()])
 
     def predict_one(self, x: dict[Any, float]) -> float:
-        if not len(self.weights):
-            return 0.0
-        return float(self._row(x) @ self.weights)
+        return float(self._row(x) @ self.weights) if len(self.weights) else 0.0
 
     def learn_one(self, x: dict[Any, float], y: float) -> None:
         self.scaler.learn_one(x)
@@ -72,109 +73,88 @@ class RecursiveLeastSquares:
         self.weights = np.linalg.solve(self.gram + 1e-3 * np.eye(len(row)), self.moments)
 
 
-def _point(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
+class _OfStandardTargets:
+    """A model that gets standardized targets, because it assumes noise of variance 1."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.moments = river_stats.Var()
+
+    def learn_one(self, x: dict[Any, float], y: float) -> None:
+        self.moments.update(y)
+        spread = math.sqrt(self.moments.get()) or 1.0
+        self.model.learn_one(x, (y - self.moments.mean.get()) / spread)
+
+    def predict(self, x: dict[Any, float]) -> Prediction:
+        found = self.model.predict_one(x, with_dist=True)
+        one, spread = np.ones(1), math.sqrt(self.moments.get()) or 1.0
+        mean = self.moments.mean.get() + spread * found.mu
+        return mean, PredictiveDistribution(one, one * mean, one * spread * found.sigma)
+
+
+def _bayesian(seed: int) -> Any:
+    inputs = preprocessing.StandardScaler() + compose.FuncTransformer(lambda x: {"one": 1.0})
+    return _OfStandardTargets(inputs | linear_model.BayesianLinearRegression())
+
+
+def point(model: Any, x: dict[Any, float]) -> Prediction:
+    """Return the prediction of a model that predicts no distribution."""
     return model.predict_one(x) or 0.0, None
 
 
-def _law(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
-    """Return the point and the distribution that the adaptive regressor predicts."""
-    return model.predict_one(x), model.predict_one(x, with_dist=True)
+def law(model: Any, x: dict[Any, float]) -> Prediction:
+    """Return the point and the distribution that a regressor of this package predicts."""
+    found = model.predict_one(x, with_dist=True) if model.n_samples else None
+    return (model.predict_one(x) if found else 0.0), found
 
 
-def _ours(seed: int, **options: Any) -> Any:
-    return getattr(river_mondrian, OURS)(seed=seed, **options)
-
-
-def _earlier(name: str) -> Model:
-    make, predict = EARLIER[name]
-    return Model(lambda seed: make(), predict, seeded=False)
-
-
-def _scaled(model: Any) -> Any:
+def scaled(model: base.Regressor) -> Any:
     return preprocessing.MinMaxScaler() | model
 
 
-_UNDER_TEST: dict[str, Model] = {
-    ADAPTIVE: Model(_ours, _law),
-    SQUARED: Model(partial(_ours, loss="squared"), _point),
-    AUTOREGRESSIVE: Model(partial(_ours, autoregressive=True), _law),
-}
-PEERS: dict[str, Model] = {
-    "exact": Model(lambda seed: MondrianForestRegressor(seed=seed), predict_mixture),
-    "exact, mean": Model(lambda seed: MondrianForestRegressor(posterior="mean", seed=seed), _point),
-    "AMF, raw": Model(lambda seed: forest.AMFRegressor(seed=seed), _point),
-    "AMF, scaled": Model(lambda seed: _scaled(forest.AMFRegressor(seed=seed)), _point),
-    "ARF": Model(lambda seed: forest.ARFRegressor(seed=seed), _point),
-    "ARF, scaled": Model(
-        lambda seed: preprocessing.StandardScaler() | forest.ARFRegressor(seed=seed), _point
-    ),
-    "SRP of 3": Model(lambda seed: ensemble.SRPRegressor(n_models=3, seed=seed), _point),
-    "HATR": Model(lambda seed: tree.HoeffdingAdaptiveTreeRegressor(seed=seed), _point),
+def _standardized(model: base.Regressor) -> Any:
+    return preprocessing.StandardScaler() | model
+
+
+def _adaptive(seed: int, **options: Any) -> Any:
+    return AdaptiveMondrianForestRegressor(seed=seed, **options)
+
+
+_BAYESIAN = Model(_bayesian, lambda model, x: model.predict(x), seeded=False)
+_SGT = preprocessing.TargetStandardScaler
+MODELS: dict[str, Model] = {
+    ADAPTIVE: Model(_adaptive, law),
+    SQUARED: Model(partial(_adaptive, loss="squared"), point),
+    AUTOREGRESSIVE: Model(partial(_adaptive, autoregressive=True), law),
+    "exact": Model(lambda seed: MondrianForestRegressor(seed=seed), law),
+    "exact, mean": Model(lambda seed: MondrianForestRegressor(posterior="mean", seed=seed), point),
+    "AMF, raw": Model(lambda seed: forest.AMFRegressor(seed=seed), point),
+    "AMF, scaled": Model(lambda seed: scaled(forest.AMFRegressor(seed=seed)), point),
+    "ARF": Model(lambda seed: forest.ARFRegressor(seed=seed), point),
+    "ARF, scaled": Model(lambda seed: _standardized(forest.ARFRegressor(seed=seed)), point),
+    "SRP of 3": Model(lambda seed: ensemble.SRPRegressor(n_models=3, seed=seed), point),
+    "HATR": Model(lambda seed: tree.HoeffdingAdaptiveTreeRegressor(seed=seed), point),
     "HATR, scaled": Model(
-        lambda seed: (
-            preprocessing.StandardScaler() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed)
-        ),
-        _point,
+        lambda seed: _standardized(tree.HoeffdingAdaptiveTreeRegressor(seed=seed)), point
     ),
     "KNN": Model(
-        lambda seed: (
-            preprocessing.StandardScaler()
-            | neighbors.KNNRegressor(engine=neighbors.LazySearch(window_size=1000))
+        lambda seed: _standardized(
+            neighbors.KNNRegressor(engine=neighbors.LazySearch(window_size=1000))
         ),
-        _point,
+        point,
         seeded=False,
     ),
-    "SGT": Model(
-        lambda seed: preprocessing.TargetStandardScaler(_scaled(tree.SGTRegressor())),
-        _point,
-        seeded=False,
-    ),
-    "Bayesian linear": _earlier("Bayesian linear"),
+    "SGT": Model(lambda seed: _SGT(scaled(tree.SGTRegressor())), point, seeded=False),
+    LINEAR: _BAYESIAN,
     "gradient descent": Model(
-        lambda seed: preprocessing.StandardScaler() | linear_model.LinearRegression(),
-        _point,
-        seeded=False,
+        lambda seed: _standardized(linear_model.LinearRegression()), point, seeded=False
     ),
-    "RLS": Model(lambda seed: RecursiveLeastSquares(1.0), _point, seeded=False),
-    "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
-    LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
+    "RLS": Model(lambda seed: RecursiveLeastSquares(1.0), point, seeded=False),
+    "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), point, seeded=False),
+    LAST_VALUE: Model(lambda seed: LastValue(), point, seeded=False),
 }
-# The package's other regressors are in the tables, but are no peers.
-EARLIER_OURS = ("exact", "exact, mean")
-# Largest (number of features, number of samples) of streams for the slowest model.
+# The package's models and the model that predicts the last target are no rivals.
+RIVALS = tuple(list(MODELS)[5:-1])
+WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", LINEAR)
+# Largest (number of features, number of samples) of streams for the slowest models.
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}
-WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", "Bayesian linear")
-
-
-def is_there() -> bool:
-    """Return whether the adaptive regressor exists."""
-    return OURS in river_mondrian.__all__
-
-
-def models() -> dict[str, Model]:
-    """Return all regressors, with the adaptive regressor if it exists."""
-    return (_UNDER_TEST if is_there() else {}) | PEERS
-
-
-# Mean absolute errors from an earlier study of the same streams. Three models are from CapyMOA
-# 0.15.1: streaming gradient boosted regression (SGBR), and SOKNL and adaptive random forests (ARF)
-# of 100 trees. The last model is the prototype of the adaptive regressor, with its log likelihood.
-CAPYMOA = ("SGBR *", "SOKNL *", "ARF of 100 *")
-STUDY: dict[str, tuple[float, float, float, float, float]] = {
-    "TrumpApproval": (0.96, 0.575, 3.90, 0.301, -0.126),
-    "ChickWeights": (22.6, 23.6, 26.4, 7.83, -3.749),
-    "Friedman": (1.492, 1.926, 2.570, 0.928, -1.541),
-    "FriedmanDrift gra": (1.681, 2.275, 2.811, 1.156, -1.798),
-    "FriedmanDrift lea": (1.653, 2.095, 2.739, 1.130, -1.755),
-    "Planes2D": (0.989, 0.959, 1.354, 0.871, -1.500),
-    "Mv": (2.42, 3.12, 7.33, 0.817, -0.891),
-    "bike_hour": (29.6, 65.1, 58.1, 27.9, -4.965),
-    "california": (35_133, 42_442, 39_498, 31_915, -11.972),
-    "kin8nm": (0.147, 0.162, 0.174, 0.109, 0.575),
-    "cpu": (4.03, 3.82, 8.12, 1.861, -2.234),
-}
-
-
-def finite(value: float) -> float:
-    """Return a prediction, or 0 if it is infinite or NaN."""
-    return value if math.isfinite(value) else 0.0

@@ -5,110 +5,82 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from river_mondrian import PredictiveDistribution
+
 from ..data import Array, Stream
 from ..timing import BLOCK
-from .models import Model, finite
+from .models import Model
 
 LEVELS = (0.5, 0.8, 0.95)
-QUARTERS = 4
 LEAST_LOG = -700.0
 # The CRPS is slow, so it is computed for every tenth sample only.
 CRPS_EVERY = 10
-# Largest allowed difference between coverage and level, over all samples and in each quarter.
-CLOSE, CLOSE_LOCALLY = 0.03, 0.08
 
 
-@dataclass
-class Scores:
-    """Scores of one run. Scores of distributions exclude the first tenth of the samples."""
+def run(model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any]) -> Iterator[str]:
+    """Predict each sample, learn it after `delay` other samples, and write the scores.
 
-    n: int
-    errors: list[float] = field(default_factory=list)
-    log_likelihoods: list[float] = field(default_factory=list)
-    crps: list[float] = field(default_factory=list)
-    # For each target: the predicted probability of a smaller value, and the predicted variance.
-    levels: list[float] = field(default_factory=list)
-    widths: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    # The error that ended the run.
-    failure: str = ""
-
-    def add(self, i: int, point: float, law: Any, y: float) -> None:
-        """Update the scores by the prediction of the i-th target."""
-        self.errors.append(y - finite(point))
-        if law is None:
-            return
-        self.log_likelihoods.append(max(law.log_pdf(y), LEAST_LOG))
-        if i >= self.n // 10:
-            if i % CRPS_EVERY == 0:
-                self.crps.append(law.crps(y))
-            self.levels.append(law.cdf(y))
-            self.widths.append(law.var)
-
-    def coverage(self) -> list[list[float]]:
-        """Return the share of targets in each central interval.
-
-        The first row is for all samples, and the others for the quarters by predicted variance.
-        """
-        away = np.abs(2.0 * np.array(self.levels) - 1.0)
-        parts: list[Array] = [np.arange(len(away))]
-        parts += np.array_split(np.argsort(self.widths, kind="stable"), QUARTERS)
-        return [[float((away[part] <= q).mean()) for q in LEVELS] for part in parts]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the scores as Python numbers."""
-        if self.failure:
-            return {"n": self.n, "failure": self.failure}
-        errors, n = np.array(self.errors), self.n
-        found: dict[str, Any] = {
-            "n": n,
-            "mae": float(np.abs(errors).mean()),
-            "rmse": math.sqrt(np.square(errors).mean()),
-            "us": 1e6 * self.seconds / n,
-        }
-        if self.levels:
-            logs = np.array(self.log_likelihoods)
-            found["log"] = float(logs[-len(self.levels) :].mean())
-            found["log, whole"] = float(logs.mean())
-            found["crps"] = float(np.mean(self.crps))
-            found["coverage"] = self.coverage()
-        return found
-
-
-def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) -> Iterator[str]:
-    """Predict each sample, learn it after `delay` other samples, and update the scores.
-
-    The first prediction is 0. Yields after each block of samples. Only calls of the model are
-    timed.
+    The first prediction is 0. Yields after each block of samples. Scores of distributions exclude
+    the first tenth of the samples. An error ends the run; `out` then has only "failure".
     """
-    regressor, predict = model.make(seed), model.predict
-    for start in range(0, len(samples), BLOCK):
+    regressor, n, seconds = model.make(seed), len(samples), 0.0
+    errors, logs, crps, widths = [], [], [], []
+    # For each target, the smallest level at which the central interval contains it.
+    levels: list[float] = []
+    for start in range(0, n, BLOCK):
         found: list[tuple[float, Any]] = []
         began = time.process_time()
         try:
-            for i in range(start, min(start + BLOCK, len(samples))):
-                found.append(predict(regressor, samples[i][0]) if i > delay else (0.0, None))
+            for i in range(start, min(start + BLOCK, n)):
+                x = samples[i][0]
+                found.append(model.predict(regressor, x) if i > delay else (0.0, None))
                 if i >= delay:
                     regressor.learn_one(*samples[i - delay])
         except ArithmeticError as error:
-            scores.failure = f"{type(error).__name__}: {error}"
+            out["failure"] = f"{type(error).__name__}: {error}"
             return
-        scores.seconds += time.process_time() - began
+        seconds += time.process_time() - began
         for i, (point, law) in enumerate(found, start):
-            scores.add(i, point, law, samples[i][1])
+            y = samples[i][1]
+            errors.append(y - (point if math.isfinite(point) else 0.0))
+            if i < n // 10 or law is None:
+                continue
+            if isinstance(law, PredictiveDistribution):
+                logs.append(max(law.log_pdf(y), LEAST_LOG))
+                levels.append(abs(2.0 * law.cdf(y) - 1.0))
+                widths.append(law.var)
+                if i % CRPS_EVERY == 0:
+                    crps.append(law.crps(y))
+            else:  # The ends of a 95 % interval.
+                levels.append(0.95 if law[0] <= y <= law[1] else 1.0)
         yield "both"
+    out |= {
+        "mae": float(np.abs(errors).mean()),
+        "rmse": math.sqrt(np.square(errors).mean()),
+        "us": 1e6 * seconds / n,
+    }
+    if logs:
+        out |= {"log": float(np.mean(logs)), "crps": float(np.mean(crps))}
+    if levels:
+        quarters = np.array_split(np.argsort(widths, kind="stable"), 4) if widths else []
+        out["coverage"] = coverage(np.array(levels), [np.arange(len(levels)), *quarters])
 
 
-def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
-    """Return whether the coverage of all samples, and of each quarter, is within its limit."""
-    whole, *quarters = coverage
-    near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
-    local = all(
-        abs(c - q) <= CLOSE_LOCALLY for part in quarters for c, q in zip(part, LEVELS, strict=True)
-    )
-    return near, local
+def coverage(levels: Array, parts: list[Array]) -> list[list[float]]:
+    """Return the share of targets in each central interval, for all and for parts of targets."""
+    return [[float((levels[part] <= q).mean()) for q in LEVELS] for part in parts]
+
+
+def mean_of(runs: list[dict[str, Any]], what: str) -> float:
+    """Return the mean of a score over seeds, or NaN without the score."""
+    values = [run[what] for run in runs if what in run]
+    return float(np.mean(values)) if values else math.nan
+
+
+def number(value: float, form: str = ".4g") -> str:
+    """Return a score as text."""
+    return "-" if math.isnan(value) else format(value, form)

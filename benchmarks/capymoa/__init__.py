@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 
-from ..adaptive.comparing import CHOSEN_ON
-from ..adaptive.comparing import load as load_classes
+from ..adaptive.streams import CHOSEN_ON
+from ..adaptive.streams import load as load_classes
 from ..adaptive_regressor.streams import STUDIED
 from ..adaptive_regressor.streams import load as load_targets
 from ..data import Array, DataFolder, Stream
@@ -69,11 +70,11 @@ def _theirs(python: str, samples: Stream, of_targets: bool, names: list[str]) ->
     return {line["name"]: (line["score"], line["seconds"]) for line in lines}
 
 
-def _ours(make: Callable[[int], Any], samples: Stream, of_targets: bool, seeds: int) -> Any:
+def _ours(make: Callable[..., Any], samples: Stream, of_targets: bool, seeds: int) -> Any:
     """Return the mean score and the median seconds of progressive runs of an adaptive forest."""
     scores, seconds = [], []
     for seed in range(1, seeds + 1):
-        model, found = make(seed), 0.0
+        model, found = make(seed=seed), 0.0
         start = time.process_time()
         for x, y in samples:
             predicted = model.predict_one(x)
@@ -87,11 +88,19 @@ def _ours(make: Callable[[int], Any], samples: Stream, of_targets: bool, seeds: 
 def _compare(
     report: Report,
     streams: dict[str, Stream],
-    make: Callable[[int], Any],
+    make: Callable[..., Any],
     peers: list[str],
     of_targets: bool,
     seeds: int,
 ) -> None:
+    """Report scores and times of the adaptive forest and of CapyMOA's learners.
+
+    {what} of the adaptive forest and of CapyMOA's learners. The adaptive forest has 10 trees
+    and default parameters; its scores are means of {seeds} seeds. CapyMOA's learners have one
+    seed, the number of trees in the name, and otherwise default parameters. All models get
+    unscaled features. Each sample is predicted and then learned. CapyMOA's prequential
+    evaluation runs in Java.
+    """
     python = _python()
     if python is None or not streams:
         return
@@ -112,19 +121,13 @@ def _compare(
         times.append([*head, *(f"{1e6 * s / len(samples):,.0f}" for _, s in found.values())])
     headers = ["stream", "n", "adaptive", *peers]
     what = "Mean absolute error" if of_targets else "Progressive accuracy"
-    report.note(
-        f"{what} of the adaptive forest and of CapyMOA's learners. The adaptive forest has 10 "
-        f"trees and default parameters; its scores are means of {seeds} seeds. CapyMOA's learners "
-        "have one seed, the number of trees in the name, and otherwise default parameters. All "
-        "models get unscaled features. Each sample is predicted and then learned. CapyMOA's "
-        "prequential evaluation runs in Java."
-    )
+    report.about(_compare, what=what, seeds=seeds)
     report.table(headers, scores)
     report.note(
         f"The adaptive forest is at least as accurate as CapyMOA's best learner on {ahead} of "
         f"{len(streams)} streams."
     )
-    report.note("## Microseconds of processor time per sample, all threads")
+    report.heading("Microseconds of processor time per sample, all threads")
     report.table(headers, times)
 
 
@@ -133,14 +136,8 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
     streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
     peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)
-    _compare(
-        report,
-        streams,
-        lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
-        peers,
-        False,
-        seeds,
-    )
+    make = partial(AdaptiveMondrianForestClassifier, 10)
+    _compare(report, streams, make, peers, False, seeds)
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
@@ -148,14 +145,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
     streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
     peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)
-    _compare(
-        report,
-        streams,
-        lambda seed: AdaptiveMondrianForestRegressor(seed=seed),
-        peers,
-        True,
-        seeds,
-    )
+    _compare(report, streams, AdaptiveMondrianForestRegressor, peers, True, seeds)
 
 
 PARTS: dict[str, Callable[..., None]] = {"classes": classes, "targets": targets}

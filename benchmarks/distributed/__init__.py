@@ -1,4 +1,4 @@
-"""Forests in several processes by Ray: cost, and results after kills.
+"""Forests in several processes by Ray, many models by key, and the example service.
 
 Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
@@ -10,15 +10,11 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .keys import keys
-from .kills import kills
-from .machines import machines
 from .service import service
 from .sharding import sharding
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], bool | None]] = {
     "sharding": sharding,
-    "machines": machines,
-    "kills": kills,
     "keys": keys,
     "service": service,
 }

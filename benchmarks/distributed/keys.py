@@ -64,19 +64,20 @@ def _run(n_keys: int, n_trees: int, visit: int, n_asked: int, **arguments: objec
 
 
 def keys(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory of 100,000 forests by key, with and without a memory limit."""
+    """Measure time and memory of 100,000 forests by key, with and without a memory limit.
+
+    Time and memory of many models by key. Each key has {SAMPLES} samples of {N_FEATURES}
+    features and two classes. The column `in a row` has the number of consecutive samples of a
+    key. At most 1,000 models are ready; the others are packed in memory or stored in a folder.
+    After learning, predictions for random keys are timed. The last two columns have the median
+    and the 99 % quantile of their times in ms.
+    """
     n, n_asked = (QUICK_KEYS, 100) if quick else (KEYS, 2_000)
     rows = [_run(n, 10, SAMPLES, n_asked), _run(n // 20, 10, 5, n_asked)]
     with tempfile.TemporaryDirectory() as folder:
         bound = BOUND // 20 * n // KEYS
         rows.append(_run(n // 20, 10, 5, n_asked, max_bytes=bound, folder=folder))
-    report.note(
-        f"Time and memory of many models by key. Each key has {SAMPLES} samples of {N_FEATURES} "
-        "features and two classes. The column `in a row` has the number of consecutive samples "
-        "of a key. At most 1,000 models are ready; the others are packed in memory or stored in "
-        "a folder. After learning, predictions for random keys are timed. The last two columns "
-        "have the median and the 99 % quantile of their times in ms."
-    )
+    report.about(keys)
     report.table(
         [
             "trees",

@@ -1,154 +1,115 @@
-"""Two workers, compared with one process, threads, and two independent processes."""
+"""Two workers, compared with one process and with threads."""
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from river_mondrian import MondrianForestClassifier
 
+from ..adaptive.streams import load
 from ..data import DataFolder
 from ..report import Report, progress
-from .processors import seconds_below, seconds_of
-from .runs import BLOCK, N_TREES, WARM_UP, Block, blocks_of, local_ray, streams
 
-N_SAMPLES, QUICK_SAMPLES = 15_000, 4_000
-REPEATS, QUICK_REPEATS = 3, 1
-IDLE_SECONDS = 5.0
+N_TREES, BLOCK, WARM_UP = 100, 1000, 256
 SIZES = (1, 10, 100, 1000, 10_000)
+Block = tuple[pd.DataFrame, list[Any]]
 
-PEERS = ("one process", "n_jobs=2", "two separate processes", "two workers")
+
+@contextmanager
+def local_ray(n_cpus: int = 4) -> Iterator[Any]:
+    """Run Ray on this machine; `n_cpus` may exceed the number of processors."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise SystemExit("this needs Ray: pip install river-mondrian[ray]") from None
+    ray.init(num_cpus=n_cpus, include_dashboard=False, log_to_driver=False)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
-def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
+def blocks_of(X: Any, y: Any, size: int) -> list[Block]:
+    """Return consecutive frames of `size` rows, with labels."""
+    frame = pd.DataFrame(np.asarray(X, float), columns=[f"x{i}" for i in range(X.shape[1])])
+    labels = np.asarray(y).tolist()
+    return [
+        (frame.iloc[i : i + size].reset_index(drop=True), labels[i : i + size])
+        for i in range(0, len(frame), size)
+    ]
+
+
+def _begun(start: Block, n_jobs: int = 1) -> Any:
     """Return a model that has learned the first block twice, so all kernels are loaded."""
-    model = MondrianForestClassifier(n_trees, seed=1, **arguments)
+    model = MondrianForestClassifier(N_TREES, n_jobs=n_jobs, seed=1)
     model.learn_many(*start)
     model.learn_many(*start)
     return model
 
 
-class Rate(NamedTuple):
-    """Rows per second by the clock, and rows per second of two processors without other load."""
+def _workers(start: Block) -> Any:
+    from river_mondrian.distributed import ShardedForest
 
-    clock: float
-    free: float
-
-
-def _rate(n: int, spent: float, busiest: float, total: float) -> Rate:
-    """Return the rates, given the wall-clock time and the processor time of processes."""
-    return Rate(n / spent, n / max(busiest, 0.5 * total))
+    sharded = ShardedForest.scatter(_begun(start), 2, save_every=10_000)
+    # The workers load their kernels in this call.
+    sharded.learn_many(*start)
+    return sharded
 
 
-def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found: Any) -> None:
-    """Learn all blocks in this process, after all processes are ready; report both times."""
-    model = begun(start, n_trees)
-    barrier.wait()
-    started, used = time.perf_counter(), time.process_time()
+PEERS: dict[str, Callable[[Block], Any]] = {
+    "one process": _begun,
+    "n_jobs=2": lambda start: _begun(start, 2),
+    "two workers": _workers,
+}
+
+
+def _rate(model: Any, blocks: list[Block]) -> float:
+    """Return the rows per second at which a model learns blocks."""
+    started = time.perf_counter()
     for block in blocks:
         model.learn_many(*block)
-    found.put((time.perf_counter() - started, time.process_time() - used))
-
-
-def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N_TREES) -> Rate:
-    """Return the rate of two processes that learn all blocks with half of the trees each."""
-    context = multiprocessing.get_context("spawn")
-    barrier, found = context.Barrier(3), context.Queue()
-    processes = [
-        context.Process(target=_alone, args=(start, blocks, n_trees // 2, barrier, found))
-        for _ in range(2)
-    ]
-    for process in processes:
-        process.start()
-    barrier.wait()
-    # This process uses a processor while it waits, so each child process measures its own time.
-    spent, used = zip(*(found.get() for _ in processes), strict=True)
-    rate = _rate(n, max(spent), max(used), sum(used))
-    for process in processes:
-        process.join()
+    if hasattr(model, "finish"):
+        model.finish()
+    rate = sum(len(labels) for _, labels in blocks) / (time.perf_counter() - started)
+    if hasattr(model, "close"):
+        model.close()
     return rate
 
 
-def one_process(
-    start: Block, blocks: list[Block], n: int, n_jobs: int, n_trees: int = N_TREES
-) -> Rate:
-    """Return the rate at which this process learns all blocks."""
-    model = begun(start, n_trees, n_jobs=n_jobs)
-    started, used = time.perf_counter(), time.process_time()
-    for block in blocks:
-        model.learn_many(*block)
-    spent, total = time.perf_counter() - started, time.process_time() - used
-    # Threads share the work evenly, so each thread takes the same part of the total.
-    return _rate(n, spent, total / n_jobs, total)
-
-
-def _idle() -> float:
-    """Return the share of a processor that Ray's processes use when idle."""
-    used = seconds_below()
-    time.sleep(IDLE_SECONDS)
-    return (seconds_below() - used) / IDLE_SECONDS
-
-
-def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
-    from river_mondrian.distributed import ShardedForest
-
-    sharded = ShardedForest.scatter(begun(start, N_TREES), 2, save_every=10_000)
-    # The workers load their kernels in this call.
-    sharded.learn_many(*start)
-    workers = [one["process"] for one in sharded.describe_shards()]
-    before, whole = [seconds_of(worker) for worker in workers], seconds_below()
-    started = time.perf_counter()
-    for block in blocks:
-        sharded.learn_many(*block)
-    sharded.finish()
-    spent = time.perf_counter() - started
-    used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
-    # The idle load of Ray is subtracted.
-    found = _rate(n, spent, max(used), seconds_below() - whole - idle * spent)
-    sharded.close()
-    return found
-
-
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare rates of two workers, one process, threads and two processes; time Ray's calls."""
+    """Compare rates of two workers, one process and threads; measure the cost of a call.
+
+    Rows per second of two workers, one process and two threads. There are {N_TREES} trees, and
+    blocks of {BLOCK:,} rows after the first {WARM_UP} rows. Rates are by the wall clock, the
+    best of the repeats, in which the methods take turns.
+    """
+    n, repeats = (4000, 1) if quick else (15_000, 3)
+    rows = []
     with local_ray() as ray:
-        idle, rows = _idle(), []
-        for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
-            start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
+        for name in ("letter", "covtype", "ImageSegments"):
+            samples = None if name == "ImageSegments" and rows else load(data, name, n)
+            if samples is None:
+                continue
+            X, y = np.array([list(x.values()) for x, _ in samples]), [y for _, y in samples]
+            (start,) = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)
             blocks = blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK)
-            n, found = len(X) - WARM_UP, {peer: [] for peer in PEERS}
-            for repeat in range(QUICK_REPEATS if quick else REPEATS):
+            best = dict.fromkeys(PEERS, 0.0)
+            for repeat in range(repeats):
                 progress(f"{name}, repeat {repeat}")
-                found["one process"].append(one_process(start, blocks, n, 1))
-                found["n_jobs=2"].append(one_process(start, blocks, n, 2))
-                found["two separate processes"].append(two_of_their_own(start, blocks, n))
-                found["two workers"].append(_sharded(start, blocks, n, idle))
-            for what in Rate._fields:
-                best = {peer: max(getattr(r, what) for r in found[peer]) for peer in PEERS}
-                share = best["two workers"] / best["two separate processes"]
-                rows.append(
-                    [
-                        name,
-                        "the clock" if what == "clock" else "free processors",
-                        *(f"{best[peer]:.0f}" for peer in PEERS),
-                        f"{share:.2f}",
-                    ]
-                )
-        report.note(
-            "Rows per second of two workers, one process, two threads, and two independent "
-            f"processes. There are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first "
-            f"{WARM_UP} rows. Rates are the best of the repeats, in which the methods take turns. "
-            "The wall clock includes other load of the machine. Rates for two free processors "
-            "use processor time: the time of the busiest process, or half of the total, "
-            "whichever is larger. The total includes the driver, the workers and Ray. The idle "
-            f"load of Ray, {100.0 * idle:.0f} % of a processor, is subtracted. The share is the "
-            "rate of two workers relative to two independent processes."
-        )
-        report.table(["stream", "by", *PEERS, "share"], rows)
-        _ray_cost(report, ray, quick)
+                for peer, make in PEERS.items():
+                    best[peer] = max(best[peer], _rate(make(start), blocks))
+            rows.append([name, *(f"{rate:.0f}" for rate in best.values())])
+        report.about(sharding)
+        report.table(["stream", *PEERS], rows)
+        _call_cost(report, ray, quick)
 
 
 class _Nothing:
@@ -158,46 +119,31 @@ class _Nothing:
         return number
 
 
-def block_costs(ray: Any, n_workers: int, size: int, width: int, n: int) -> tuple[float, float]:
-    """Return the driver's processor time for a block, and the time until all workers answer."""
+def _call_cost(report: Report, ray: Any, quick: bool) -> None:
+    """Report the time of calls without learning, by the size of the block.
+
+    The next table has the median time of a call without learning. The call reads a frame of 16
+    columns, puts it into the object store, and calls two workers that ignore it.
+    """
     from river_mondrian.distributed.shard import Known
 
-    model = MondrianForestClassifier(n_workers, seed=1)
-    rng = np.random.default_rng(1)
-    (block, *_) = blocks_of(rng.normal(size=(size, width)), rng.integers(26, size=size), size)
-    known = Known.of(model)
+    known, rng, rows = Known.of(MondrianForestClassifier(2, seed=1)), np.random.default_rng(1), []
     actor = ray.remote(_Nothing).options(num_cpus=0)
-    workers = [actor.remote() for _ in range(n_workers)]
+    workers = [actor.remote() for _ in range(2)]
     ray.get([worker.learn.remote(0, None) for worker in workers])
-    here, whole = [], []
-    for number in range(n):
-        started, used = time.perf_counter(), time.process_time()
-        ref = ray.put(known.read_block(*block, 1.0))
-        calls = [worker.learn.remote(number, ref) for worker in workers]
-        here.append(time.process_time() - used)
-        ray.get(calls)
-        whole.append(time.perf_counter() - started)
-    for worker in workers:
-        ray.kill(worker)
-    return float(np.median(here)), float(np.median(whole))
-
-
-def _ray_cost(report: Report, ray: Any, quick: bool) -> None:
-    rows = []
     for size in SIZES[::2] if quick else SIZES:
-        progress(f"blocks of {size}")
-        here, whole = block_costs(ray, 2, size, 16, 20 if quick else 100)
-        rows.append(
-            [
-                f"{size:,}",
-                f"{1e3 * here:.2f}",
-                f"{1e3 * whole:.2f}",
-                f"{1e6 * whole / size:.1f}",
-            ]
-        )
-    report.note(
-        "The next table has the median time of a call without learning. The call reads a frame "
-        "of 16 columns, puts it into the object store, and calls two workers that ignore it."
-    )
+        (block, *_) = blocks_of(rng.normal(size=(size, 16)), rng.integers(26, size=size), size)
+        times = []
+        for number in range(20 if quick else 100):
+            started, used = time.perf_counter(), time.process_time()
+            ref = ray.put(known.read_block(*block, 1.0))
+            calls = [worker.learn.remote(number, ref) for worker in workers]
+            here = time.process_time() - used
+            ray.get(calls)
+            times.append((here, time.perf_counter() - started))
+        here, whole = np.median(times, axis=0)
+        rows.append([f"{size:,}", f"{1e3 * here:.2f}", f"{1e3 * whole:.2f}"])
+        rows[-1].append(f"{1e6 * whole / size:.1f}")
+    report.about(_call_cost)
     headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
     report.table(headers, rows)

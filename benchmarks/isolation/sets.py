@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from river import datasets
 
-from ..data import Array, DataFolder, min_max, take
+from ..data import Array, DataFolder, min_max
 
 # Numbers of training and test rows of the two-class sets: a subset for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
 WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
+# Labels of the second class.
+ONES = {"mnist": (3, 4, 6, 7, 9)}
 
 
 class Set(NamedTuple):
@@ -60,39 +61,34 @@ def load_set(data: DataFolder, name: str) -> Set | None:
 
 
 def digits_set() -> Set:
+    """Return the digits of scikit-learn."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     return split("digits", digits.data, digits.target)
 
 
-def _bundled() -> Iterator[Set]:
-    digits = digits_set()
-    yield digits._replace(name="digits, odd or even", y=digits.y % 2, y_test=digits.y_test % 2)
-    samples = take(datasets.Phishing(), 1250)
-    X = np.array([list(x.values()) for x, _ in samples])
-    yield split("Phishing", X, np.array([int(y) for _, y in samples]))
-
-
 def two_class_sets(
     data: DataFolder, quick: bool, limits: Mapping[str, tuple[int, int]] = ROWS
 ) -> list[Set]:
-    """Return the paper's two-class sets in the folder, with the classes 0 and 1."""
-    if data.folder is None:
-        return [each.part(600, 300) if quick else each for each in _bundled()]
+    """Return the paper's two-class sets in the folder, with the classes 0 and 1.
+
+    Without a folder, the set is scikit-learn's digits, odd or even.
+    """
     found = []
-    for name, limit in list(limits.items())[: 1 if quick else None]:
+    for name, limit in limits.items():
         each = load_set(data, name)
-        if each is None:
-            continue
-        if name == "covtype":
-            each = each._replace(y=each.y == 1, y_test=each.y_test == 1)
-        if name == "mnist":
-            each = each._replace(
-                y=np.isin(each.y, (3, 4, 6, 7, 9)), y_test=np.isin(each.y_test, (3, 4, 6, 7, 9))
-            )
-        each = each._replace(y=each.y.astype(int), y_test=each.y_test.astype(int))
-        found.append(each.part(*((1500, 500) if quick else limit)))
+        if each is not None:
+            ones = ONES.get(name, (1,))
+            y, y_test = (np.isin(labels, ones).astype(int) for labels in (each.y, each.y_test))
+            part = each._replace(y=y, y_test=y_test).part(*((1500, 500) if quick else limit))
+            found.append(part)
+        if found and quick:
+            break
+    if data.folder is None:
+        digits = digits_set()
+        odd = digits._replace(name="digits, odd", y=digits.y % 2, y_test=digits.y_test % 2)
+        found.append(odd.part(*((600, 300) if quick else (len(odd.y), len(odd.y_test)))))
     return found
 
 

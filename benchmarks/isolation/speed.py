@@ -1,9 +1,9 @@
-"""Rows per second of learning, and the time to find cells on the CPU, on a GPU and by ikpykit."""
+"""Time of maps, predictions and updates: the paper's Figure 4, the dual, ikpykit and a GPU."""
 
 from __future__ import annotations
 
 import importlib.util
-import statistics
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,17 +13,17 @@ import numba
 import numpy as np
 import pandas as pd
 
-from river_mondrian import IsolationFeatures, OGDClassifier
+from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
 from river_mondrian.partitions.voronoi import cuda
 
 from ..data import DataFolder, stream
 from ..report import Report, progress
 from ..timing import median, no_gc, ratio, repeated
-from .models import IK_A, IK_I, METHODS, RATE, T, built, isolation_map
-from .sets import ROWS, Set, frame_of, gaussian_blobs, load_set, split, two_class_sets
+from .models import IK_A, IK_I, METHODS, OGD, RATE, T, built, isolation_map
+from .sets import ROWS, frame_of, gaussian_blobs, two_class_sets
 
 
-def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
+def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
     """Convert each call to an iterator with one step."""
 
     def step(call: Callable[[], Any]) -> Iterator[str]:
@@ -33,158 +33,161 @@ def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str,
     return {name: step(call) for name, call in calls.items()}
 
 
+@numba.njit(fastmath=True)
+def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
+    """Return the dot product of the weights and each row's t psi features, which are 0 or 1."""
+    total = 0.0
+    for row in range(len(cells)):
+        for k in range(cells.shape[1]):
+            dense[cells[row, k]] = 1.0
+        for j in range(len(weights)):
+            total += weights[j] * dense[j]
+        for k in range(cells.shape[1]):
+            dense[cells[row, k]] = 0.0
+    return total
+
+
+def figure4(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure times of map, prediction and update against psi (Figure 4 of Ting et al. 2021).
+
+    Time against the number of cells per partition, psi (Figure 4 of Ting et al. 2021). Times
+    are microseconds per row, medians of {repeats} runs, with t = {T} partitions by isolation
+    trees. The data are {n} rows of 20 Gaussian blobs in 10 dimensions. The naive product sums t
+    psi products and makes no update. The last column has the time of the naive product relative
+    to predict and update.
+    """
+    n, repeats = (300, 1) if quick else (2000, 5)
+    grid = (16, 256) if quick else (4, 16, 64, 256, 1024, 4096, 16384)
+    X, y = gaussian_blobs(max(4 * grid[-1], 4 * n), 10)
+    frame, labels = frame_of(X[:n]), pd.Series(y[:n])
+    rows = []
+    for psi in grid:
+        progress(f"figure4: psi = {psi}")
+        features = IsolationFeatures(T, psi, method="iforest", pool_size=4 * psi, seed=1)
+        features = built(features, X[: 4 * psi])
+        cells = np.ascontiguousarray(features.to_csr(frame).indices.reshape(n, T), dtype=np.int32)
+        product, dense = np.ones(T * psi), np.zeros(T * psi)
+        _naive_products(cells[:1], product, dense)
+        model = OGDClassifier(features=features, loss="hinge", learning_rate=RATE)
+        model.learn_many(frame[:1], labels[:1])
+        weights = model._current
+        assert weights is not None
+        targets, ones = y[:n].astype(float), np.ones(n)
+        calls: dict[str, Callable[[], Any]] = {
+            "map": partial(features.cells_many, frame),
+            # The rows are mapped before, so only the model is timed.
+            "learn": partial(weights.learn_rows, cells, targets, ones),
+            "naive": partial(_naive_products, cells, product, dense),
+        }
+        runs = repeated(repeats, partial(_calls_of, calls))
+        us = [1e6 * median(runs, name, "all") / n for name in calls]
+        rows.append((psi, *(f"{one:.2f}" for one in us), f"{us[2] / us[1]:.1f}"))
+    report.about(figure4, repeats=repeats, n=n)
+    report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
+
+
+def dual(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare times of primal and dual predictions (section 8.1.1 of Ting et al. 2021).
+
+    Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). The
+    stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is wrong.
+    Samples are mappings. Times are mean microseconds per sample of the block that ends at the
+    row. At the end the dual models have {n_supports} support vectors.
+    """
+    n = 2000 if quick else 20_000
+    X, y = gaussian_blobs(n, 20)
+    # One in five labels is wrong, so the number of support vectors grows steadily.
+    noise = np.random.default_rng(1).random(n) < 0.2
+    y = np.where(noise, 1 - y, y)
+    samples = stream(X, y)
+    features = isolation_map("iforest", 64, 1024)
+    models: dict[str, Any] = {
+        IK_I: OGDClassifier(features=features, loss="hinge", learning_rate=RATE),
+        "IK_i-OGD (dual)": DualOGDClassifier(features, learning_rate=RATE),
+        OGD: DualOGDClassifier("laplace", lifetime=math.log(64) / 20, learning_rate=RATE),
+    }
+    course: dict[str, list[float]] = {name: [] for name in models}
+    size = n // 20
+    with no_gc():
+        for begin in range(0, n, size):
+            progress(f"dual: {begin} of {n}")
+            for name, model in models.items():
+                began = time.perf_counter()
+                for x, label in samples[begin : begin + size]:
+                    model.predict_one(x)
+                    model.learn_one(x, label)
+                course[name].append(1e6 * (time.perf_counter() - began) / size)
+    rows = [
+        (
+            (i + 1) * size,
+            *(f"{times[i]:.1f}" for times in course.values()),
+            *(f"{course[name][i] / course[IK_I][i]:.1f}" for name in list(models)[1:]),
+        )
+        for i in (0, 4, 9, 14, 19)
+    ]
+    supports = [str(model.n_supports) for model in list(models.values())[1:]]
+    report.about(dual, n=n, n_supports=" and ".join(supports))
+    report.table(
+        (
+            "samples",
+            *(f"{name}, us" for name in models),
+            *(f"{name} / {IK_I}" for name in list(models)[1:]),
+        ),
+        rows,
+    )
+    with report.drawing() as axes:
+        for name, times in course.items():
+            axes.plot(np.arange(1, 21) * size, times, label=name)
+        axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
+        axes.legend()
+
+
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the rows per second of IK-OGD, with frames and with mappings."""
-    sets = two_class_sets(data, quick, {"a9a": ROWS["a9a"]})
+    """Measure the rows per second of IK-OGD, and compare the map with ikpykit's transform.
+
+    Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per
+    partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time includes
+    building each map and learning the stored samples again. Rates are medians of {repeats} runs
+    by processor time.
+    """
     n, repeats = (300, 1) if quick else (20_000, 3)
     rows = []
-    for each in sets:
+    for each in two_class_sets(data, quick, {"a9a": ROWS["a9a"]}):
         frame, labels = frame_of(each.X), pd.Series(each.y)
         samples = stream(each.X, each.y, n)
         for peer in (IK_I, IK_A):
             progress(f"speed: {each.name}, {peer}")
             features = isolation_map(METHODS[peer], 64, min(1024, len(each.X)))
-            OGDClassifier(loss="hinge", learning_rate=RATE).learn_many(frame[:64], labels[:64])
+
+            def many(features: Any = features, frame: Any = frame, labels: Any = labels) -> None:
+                OGDClassifier(features, loss="hinge", learning_rate=RATE).learn_many(frame, labels)
+
+            def one(features: Any = features, samples: Any = samples) -> None:
+                model = OGDClassifier(features, loss="hinge", learning_rate=RATE)
+                for x, y in samples:
+                    model.learn_one(x, y)
+
+            calls = {"learn_many": many, "learn_one": one}
+            many(features, frame[:64], labels[:64])
+            runs = repeated(repeats, partial(_calls_of, calls), clock=time.process_time)
             for call, count in (("learn_many", len(frame)), ("learn_one", len(samples))):
-                spent = []
-                for _ in range(repeats):
-                    model = OGDClassifier(features=features, loss="hinge", learning_rate=RATE)
-                    with no_gc():
-                        began = time.process_time(), time.perf_counter()
-                        if call == "learn_many":
-                            model.learn_many(frame, labels)
-                        else:
-                            for x, y in samples:
-                                model.learn_one(x, y)
-                        spent.append(
-                            (time.process_time() - began[0], time.perf_counter() - began[1])
-                        )
-                rate, wall = (
-                    count / statistics.median(times) for times in zip(*spent, strict=True)
-                )
-                rows.append(
-                    (
-                        each.name,
-                        peer,
-                        call,
-                        count,
-                        f"{rate:.0f}",
-                        f"{wall:.0f}",
-                    )
-                )
-    report.note(
-        "Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per "
-        f"partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time "
-        "includes building each map and learning the stored samples again. Rates are medians of "
-        f"{repeats} runs. The column `rows/s` uses the CPU time of the process, which excludes "
-        "other load of the machine. The last column uses the wall clock."
-    )
-    report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
-
-
-@numba.njit(fastmath=True)
-def _loop(x: Any, points: Any, members: Any, out: Any) -> None:
-    """Write the index of the nearest point in each partition, by a loop over all points."""
-    for k in range(members.shape[0]):
-        best = np.inf
-        for j in range(members.shape[1]):
-            distance = np.float32(0.0)
-            for i in range(len(x)):
-                gap = x[i] - points[members[k, j], i]
-                distance += gap * gap
-            if distance < best:
-                best, out[k] = distance, j
-
-
-def _each(call: Callable[[Any], Any], items: Any) -> None:
-    for item in items:
-        call(item)
-
-
-def cells(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time of aNNE cells with a loop over t psi points, and with ikpykit."""
-    asked = {
-        "letter": (10_000, 1024),
-        "mnist": (10_000, 256),
-        "covtype": (100_000, 4096),
-    }
-    n, repeats = (20, 1) if quick else (200, 3)
-    rows = []
-    sets: list[tuple[Set, int, int]] = []
-    for name, (pool, psi) in list(asked.items())[: 1 if quick else None]:
-        each = load_set(data, name)
-        if each is not None:
-            sets.append((each, pool, psi))
-    if data.folder is None:
-        X, y = gaussian_blobs(3000, 20)
-        sets = [(split("Gaussian blobs", X, y), 2000, 256)]
-    for each, pool, psi in sets:
-        progress(f"cells: {each.name}")
-        features = IsolationFeatures(T, psi, pool_size=pool, seed=1)
-        features = built(features, each.X[:pool])
-        rng = np.random.default_rng(0)
-        points = each.X[:pool].astype(np.float32)
-        members = np.array([rng.choice(pool, psi, replace=False) for _ in range(T)])
-        test = each.X_test[:n].astype(np.float32)
-        samples = [x for x, _ in stream(test, each.y_test[:n])]
-        out = np.zeros(T, dtype=np.int64)
-        _loop(test[0], points=points, members=members, out=out)
-        features.cells_one(samples[0])
-
-        calls = {
-            "ours": partial(_each, features.cells_one, samples),
-            "loop": partial(_each, partial(_loop, points=points, members=members, out=out), test),
-        }
-        runs = repeated(repeats, partial(calls_of, calls))
-        middle, least, most = ratio(runs, "loop", "ours", "all")
-        rows.append(
-            (
-                f"{each.name}, {each.d}",
-                pool,
-                psi,
-                f"{1e6 * median(runs, 'ours', 'all') / n:.0f}",
-                f"{1e6 * median(runs, 'loop', 'all') / n:.0f}",
-                f"{middle:.1f}",
-                f"{least:.1f} - {most:.1f}",
-            )
-        )
-    report.note(
-        f"Time to find the Voronoi cells of single samples. `cells_one` gets mappings of {n} test "
-        f"rows, and finds cells in t = {T} partitions of psi points each. The comparison is a "
-        "compiled loop over all t psi points on arrays. Times and the ratio are medians of "
-        f"{repeats} runs; the last column has the smallest and the largest ratio."
-    )
-    report.table(
-        (
-            "data, d",
-            "pool",
-            "psi",
-            "package, us",
-            "loop, us",
-            "ratio",
-            "smallest - largest",
-        ),
-        rows,
-    )
-    _ikpykit(report, quick)
-
-
-def _ikpykit(report: Report, quick: bool) -> None:
-    """Compare `to_csr` with the transform of ikpykit, if ikpykit is installed."""
+                rate = count / median(runs, call, "all")
+                rows.append((each.name, peer, call, count, f"{rate:.0f}"))
+    report.about(speed, repeats=repeats)
+    report.table(("data", "model", "call", "rows", "rows/s"), rows)
     if importlib.util.find_spec("ikpykit") is None:
         report.note("ikpykit is not installed.")
         return
     from ikpykit.kernel import IsoKernel
 
-    n, repeats = (500, 1) if quick else (4000, 3)
+    n = 500 if quick else 4000
     X, _ = gaussian_blobs(n, 54)
     theirs = IsoKernel(method="anne", n_estimators=T, max_samples=256, random_state=1).fit(X)
     ours = built(IsolationFeatures(T, 256, pool_size=n, seed=1), X)
     frame = frame_of(X)
     ours.to_csr(frame[:1])
-
-    calls = {"ours": partial(ours.to_csr, frame), "ikpykit": partial(theirs.transform, X)}
-    runs = repeated(repeats, partial(calls_of, calls))
+    maps = {"ours": partial(ours.to_csr, frame), "ikpykit": partial(theirs.transform, X)}
+    runs = repeated(repeats, partial(_calls_of, maps))
     middle, least, most = ratio(runs, "ikpykit", "ours", "all")
     report.note(
         f"`to_csr` is compared with ikpykit's transform on {n} rows of 54 features, with psi = "
@@ -195,12 +198,19 @@ def _ikpykit(report: Report, quick: bool) -> None:
     )
 
 
-def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu") -> None:
-    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d."""
-    xp = cuda.device_namespace(device)
-    if xp is None:
-        report.note("The times of a GPU need the option --device cuda.")
+def crossover(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d.
+
+    Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t =
+    {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are medians
+    of {repeats} runs in milliseconds per batch, including copies to and from the GPU. The
+    paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on a CPU (Table
+    6 of Ting et al. 2021).
+    """
+    if importlib.util.find_spec("cupy") is None:
+        print("crossover: skipped, because it needs CuPy and a GPU", flush=True)
         return
+    xp = cuda.device_namespace("cuda")
     batches = (1, 64) if quick else (1, 16, 256, 4096, 10_000)
     grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
     repeats = 1 if quick else 3
@@ -221,17 +231,11 @@ def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu"
                 "processor": partial(compiled.transform_rows, X[:n]),
                 "device": partial(compiled.transform_on, X[:n], xp),
             }
-            runs = repeated(repeats, partial(calls_of, calls))
+            runs = repeated(repeats, partial(_calls_of, calls))
             times = [1e3 * median(runs, peer, "all") for peer in ("processor", "device")]
             faster = "device" if times[1] < times[0] else "processor"
             rows.append(
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
-    report.note(
-        f"Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t "
-        f"= {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are "
-        f"medians of {repeats} runs in milliseconds per batch, including copies to and from the "
-        "GPU. The paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on "
-        "a CPU (Table 6 of Ting et al. 2021)."
-    )
+    report.about(crossover, name=name, repeats=repeats)
     report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

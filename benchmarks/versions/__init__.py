@@ -6,9 +6,6 @@ a function of the data folder, the report, a flag for quick runs, the commit, an
 repeats.
 """
 
-from .digests import digests
-from .first_call import first_call
-from .memory import memory
-from .speed import speed
+from .comparing import digests, speed
 
-PARTS = {"digests": digests, "speed": speed, "first_call": first_call, "memory": memory}
+PARTS = {"digests": digests, "speed": speed}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,48 +18,41 @@ import numpy as np
 import river_mondrian
 
 from ..data import Array
-from . import forests, linear, rows
-
-CONFIGURATIONS = {
-    f"{group}: {name}": run
-    for groups in (forests.GROUPS, linear.GROUPS)
-    for group, named in groups.items()
-    for name, run in named.items()
-}
-
-
-def names() -> list[str]:
-    return list(CONFIGURATIONS)
-
-
-def digest(name: str, n: int) -> Array:
-    return np.asarray(CONFIGURATIONS[name](n), dtype=np.float64)
+from ..timing import BLOCK, no_gc
+from .configurations import CALLS, CONFIGURATIONS, FUNCTIONS, learner, outputs
 
 
 def compile_all(n: int) -> None:
     """Compile all kernels into numba's cache; errors show later, in the comparison."""
-    for run in CONFIGURATIONS.values():
+    for name in (*CONFIGURATIONS, *FUNCTIONS):
         with suppress(Exception):
-            run(n)
+            outputs(name, n)
 
 
-def row_names(sets: Sequence[str]) -> list[str]:
-    """Return the names of the rows that use one of the sets, or all names without sets."""
-    return [name for name, row in rows.ROWS.items() if not sets or set(sets) & set(row[1])]
-
-
-def forest_names(sets: Sequence[str]) -> list[str]:
-    return [name for name, row in rows.FORESTS.items() if not sets or set(sets) & set(row[1])]
+def timed(name: str, n: int) -> dict[str, Array]:
+    """Return the processor seconds of each block of predictions and of learning."""
+    make, of_length = CONFIGURATIONS[name]
+    model, samples = make(), of_length(n)
+    predict = next(getattr(model, call) for call in CALLS if hasattr(model, call))
+    learn = learner(model)
+    found: dict[str, list[float]] = {"learn": [], "predict": []}
+    with no_gc():
+        for start in range(0, len(samples), BLOCK):
+            begun = time.process_time()
+            for x, y in samples[start : start + BLOCK]:
+                learn(x, y)
+            between = time.process_time()
+            for x, _ in samples[start : start + BLOCK]:
+                predict(x)
+            found["learn"].append(between - begun)
+            found["predict"].append(time.process_time() - between)
+    return {call: np.array(seconds) for call, seconds in found.items()}
 
 
 TASKS: dict[str, Callable[..., Any]] = {
-    "names": names,
-    "digest": digest,
+    "outputs": outputs,
     "compile_all": compile_all,
-    "rows": row_names,
-    "timed": rows.timed,
-    "forests": forest_names,
-    "memory": rows.memory,
+    "timed": timed,
 }
 
 

@@ -23,11 +23,13 @@ PEERS = {
 OURS = ("adaptive", "exact")
 
 
-def table(name: str, section: str = "", number: int = 0) -> pd.DataFrame:
-    """Return a table of a page of results, as text."""
-    _, _, text = (RESULTS / f"{name}.md").read_text().partition(f"## {section}" if section else "#")
-    blocks = [block for block in text.split("\n\n") if block.startswith("|")]
-    rows = [line.strip("|").split("|") for line in blocks[number].splitlines()]
+def table(page: str, section: str, heading: str = "") -> pd.DataFrame:
+    """Return the first table of a section of a page of results, or below a heading, as text."""
+    _, _, text = (RESULTS / f"{page}.md").read_text().partition(f"\n## {section}\n\n")
+    if heading:
+        _, _, text = text.partition(f"### {heading}\n\n")
+    block = next(block for block in text.split("\n\n") if block.startswith("|"))
+    rows = [line.strip("|").split("|") for line in block.splitlines()]
     head, _, *body = [[cell.strip() for cell in row] for row in rows]
     return pd.DataFrame(body, columns=head)
 
@@ -41,9 +43,9 @@ def numbers(cells: pd.Series | pd.DataFrame, place: int = 0) -> pd.DataFrame:
     return cells.map(number)
 
 
-def streams(section: str, place: int = 0) -> pd.DataFrame:
+def streams(heading: str, place: int = 0) -> pd.DataFrame:
     """Return figures of the forests on the streams that all of them finished."""
-    found = table("adaptive_streams", section).set_index("stream")[list(PEERS)]
+    found = table("adaptive", "Streams", heading).set_index("stream")[list(PEERS)]
     return numbers(found, place).dropna()
 
 
@@ -56,22 +58,21 @@ def axes(width: float = 7.2, height: float = 3.9, columns: int = 1) -> tuple[Fig
     return figure, list(made.flat)
 
 
-def _beside_best(name: str, section: str, ours: str, peers: list[str]) -> pd.DataFrame:
-    """Return the score of our model and the best peer's score for each stream."""
-    found = table(name, section).set_index("stream")
-    place = int(name == "adaptive_streams")
+def _beside_best(found: pd.DataFrame, peers: list[str], place: int) -> pd.DataFrame:
+    """Return the adaptive forest's score and the best peer's score for each stream."""
+    found = found.set_index("stream")
     best = numbers(found[peers], place).min(axis=1)
-    return pd.DataFrame({"ours": numbers(found[ours], place), "best": best})
+    return pd.DataFrame({"ours": numbers(found["adaptive"], place), "best": best})
 
 
 def accurate(_: str) -> Figure:
     """Draw a bar per stream: the ratio of the best peer's score to our score."""
     figure, (left, right) = axes(7.2, 6.4, 2)
-    classes = _beside_best("adaptive_streams", "scores", "adaptive", ["AMF", "ARF", "SRP", "HAT"])
-    head = table("adaptive_regressor_streams", "Mean absolute error").columns
+    classes = table("adaptive", "Streams", "scores")
+    classes = _beside_best(classes, ["AMF", "ARF", "SRP", "HAT"], 1)
+    targets = table("adaptive_regressor", "Streams", "Mean absolute error")
     own = ("stream", "n", "adaptive", "exact")
-    peers = [peer for peer in head if not peer.startswith(own)]
-    targets = _beside_best("adaptive_regressor_streams", "Mean absolute error", "adaptive", peers)
+    targets = _beside_best(targets, [p for p in targets if not p.startswith(own)], 0)
     for ax, scores, title in (
         (left, classes, "log loss"),
         (right, targets, "absolute error"),
@@ -120,7 +121,7 @@ def small(_: str) -> Figure:
 def growth(_: str) -> Figure:
     """Draw time by the number of classes, and memory by the number of samples."""
     figure, (left, right) = axes(7.2, 3.6, 2)
-    found = table("limits_classes")
+    found = table("limits", "Classes")
     found = found[found["samples"] == "1200"].drop_duplicates(["classes", "forest"])
     for k, (forest, rows) in enumerate(found.groupby("forest", sort=False)):
         micros = numbers(rows["learn_one"]) + numbers(rows["predict_one"])
@@ -139,7 +140,7 @@ def growth(_: str) -> Figure:
     left.minorticks_off()
     left.set_xlabel("classes", fontsize=12)
     left.set_title("microseconds per sample", fontsize=12)
-    memory = table("adaptive_memory")
+    memory = table("adaptive", "Memory")
     right.plot(numbers(memory["samples"]) / 1e6, numbers(memory["MiB"]), "o-", color=color(0))
     right.set(ylim=(0.0, 1.5 * numbers(memory["MiB"]).max()))
     right.set_xlabel("millions of samples, window=20000", fontsize=12)
@@ -150,7 +151,7 @@ def growth(_: str) -> Figure:
 def calibrated(_: str) -> Figure:
     """Draw the coverage of intervals on each stream, by method."""
     figure, (ax,) = axes(7.2, 3.9)
-    found = table("calibration_intervals")
+    found = table("calibration", "Intervals")
     found = found[found["delay"] == "0"]
     methods = {
         "calibrated": "Calibrated(forest)",
@@ -176,7 +177,7 @@ def calibrated(_: str) -> Figure:
 def drifting(_: str) -> Figure:
     """Draw the accuracy over the 500 samples after a change of the boundary."""
     figure, (ax,) = axes(7.2, 3.9)
-    found = table("adaptive_jumps")
+    found = table("adaptive", "Jumps")
     labels = (
         found["turn"]
         + ", "

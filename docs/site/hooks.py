@@ -1,7 +1,7 @@
 """Hooks of MkDocs that add generated pages to the pages of this folder.
 
-They generate the reference, the gallery, the notebooks and the index of benchmarks. They also add
-the repository's changelog, contributing guide, architecture and security policy.
+They generate the reference, the gallery and the notebooks. They also add the repository's
+changelog, contributing guide, architecture and security policy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from river_mondrian import __version__
 
-import benchmarks
 import gallery
 import notebooks
 import reference
@@ -69,7 +68,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    made: dict[str, str | bytes] = {**reference.pages(), "results/index.md": benchmarks.index()}
+    made: dict[str, str | bytes] = {**reference.pages()}
     # The examples run in other processes while the notebooks run.
     with ThreadPoolExecutor(1) as pool:
         drawn = pool.submit(gallery.files)

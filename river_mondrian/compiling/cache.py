@@ -86,8 +86,8 @@ class CodeCache:
         # Modules read the package's environment variables at import, so code depends on these
         # variables.
         prefix = package.upper() + "_"
-        own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
-        self._settings = own, sys.flags.optimize
+        variables = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
+        self._settings = variables, sys.flags.optimize
 
     def enable(self, dispatcher: D, links: Any = None, is_linked: bool = False) -> D:
         """Make a function of the package load its compiled code from disk, and store new code.
@@ -105,9 +105,9 @@ class CodeCache:
         function = getattr(compiled, "py_func", None)
         if function and f"{function.__module__}.".startswith(f"{self._package}."):
             try:
-                found = FunctionCache(self, compiled, links, is_linked)
-                private.set_cache(compiled, found)
-                self._caches[id(compiled)] = compiled, found
+                stored = FunctionCache(self, compiled, links, is_linked)
+                private.set_cache(compiled, stored)
+                self._caches[id(compiled)] = compiled, stored
             # Any exception is caught, because another version of numba may fail in any way.
             except Exception as error:
                 self.fail(error)
@@ -115,8 +115,8 @@ class CodeCache:
 
     def load_packaged(self, dispatcher: Any, types: Any) -> Any:
         """Return a function's code that comes with the package; None if the package has none."""
-        _, found = self._caches.get(id(dispatcher), (None, None))
-        return found and found.load_packaged(types, _cpu_target.target_context)
+        _, stored = self._caches.get(id(dispatcher), (None, None))
+        return stored and stored.load_packaged(types, _cpu_target.target_context)
 
     def fail(self, error: BaseException) -> None:
         """Go on without stored code, since numba has changed."""
@@ -141,9 +141,9 @@ class CodeCache:
     @property
     def _made_for(self) -> dict[str, Any]:
         """Return the versions and settings for which this process compiles code."""
-        own, optimize = self._settings
+        variables, optimize = self._settings
         settings = {f"NUMBA_{name}": value for name, value in _numba_settings()}
-        return {**sources.VERSIONS, "python -O": optimize, **dict(own), **settings}
+        return {**sources.VERSIONS, "python -O": optimize, **dict(variables), **settings}
 
     def pack(self, folder: Path) -> None:
         """Copy the compiled code to a folder, for a wheel."""
@@ -207,18 +207,18 @@ class FunctionCache:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return the code compiled for a signature; None if no sound file has it."""
-        found = None
+        compiled = None
         # A linked function is loaded from the package only for packaged code that calls it.
         if not self._is_linked:
-            found = self.load_packaged(signature, target_context)
-        if found is None and self._package.folder is not None:
+            compiled = self.load_packaged(signature, target_context)
+        if compiled is None and self._package.folder is not None:
             target = packaged.own_target()
-            found = self._load(self._package.folder, target, signature, target_context)
-        if found is None:
+            compiled = self._load(self._package.folder, target, signature, target_context)
+        if compiled is None:
             package = self._package
             name = package.name(self._function)
             WATCH.compiles(name, package.folder, package.packaged.unused)
-        return found
+        return compiled
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
         """Return the package's code for a signature; None if the package has none."""

@@ -85,16 +85,16 @@ class Watch:
         if shown is not None:
             shown.reach(shown.done + 1, f"compiling {name}")
         if is_first:
-            kept = f"Code is kept in {folder}, for later processes"
+            where = f"Code is kept in {folder}, for later processes"
             if folder is None:
-                kept = "Code cannot be kept, so every process compiles again"
+                where = "Code cannot be kept, so every process compiles again"
             if unused:
-                kept += f". The package's own code is not used: {unused}"
+                where += f". The package's own code is not used: {unused}"
             level = logging.WARNING if shown is None else logging.INFO
             what = "kernels are compiled at their first call, which takes seconds."
             # A closed stderr may make the logging raise, which must not stop the compilation.
             with contextlib.suppress(Exception):
-                LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, kept, _COMMAND)
+                LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, where, _COMMAND)
         LOGGER.debug("compiling %s", name)
 
 

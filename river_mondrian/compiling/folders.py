@@ -141,13 +141,13 @@ def _warn(package: str, problem: str, folder: Path | None) -> None:
 
 def _bases() -> list[tuple[str, Path | None]]:
     """Return names and paths of possible parents of the code's folder, in order of preference."""
-    found: list[tuple[str, Path | None]] = []
+    bases: list[tuple[str, Path | None]] = []
     if _config.CACHE_DIR:
-        found.append(("NUMBA_CACHE_DIR", Path(_config.CACHE_DIR).absolute()))
+        bases.append(("NUMBA_CACHE_DIR", Path(_config.CACHE_DIR).absolute()))
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA", "")
         if os.path.isabs(local):
-            return [*found, ("LOCALAPPDATA", Path(local))]
+            return [*bases, ("LOCALAPPDATA", Path(local))]
         in_home = "AppData/Local"
     elif sys.platform == "darwin":
         in_home = "Library/Caches"
@@ -155,12 +155,12 @@ def _bases() -> list[tuple[str, Path | None]]:
         xdg = os.environ.get("XDG_CACHE_HOME", "")
         # The XDG standard says to ignore a relative path.
         if os.path.isabs(xdg):
-            found.append(("XDG_CACHE_HOME", Path(xdg)))
+            bases.append(("XDG_CACHE_HOME", Path(xdg)))
         in_home = ".cache"
     home = os.path.expanduser("~")
     # A missing home folder is not created, because its absence may be intended.
     is_there = os.path.isabs(home) and os.path.isdir(home)
-    return [*found, (f"~/{in_home}", Path(home, in_home) if is_there else None)]
+    return [*bases, (f"~/{in_home}", Path(home, in_home) if is_there else None)]
 
 
 def use(folder: Path) -> None:
@@ -184,13 +184,13 @@ def use(folder: Path) -> None:
 def _remove_old(folder: Path) -> None:
     """Remove siblings unused for `UNUSED_DAYS`; keep only the `MOST_OTHERS` used last."""
     used = []
-    for other in folder.parent.iterdir():
+    for sibling in folder.parent.iterdir():
         # Another process may remove the folder first.
         with contextlib.suppress(OSError):
-            if other != folder and _KEY.fullmatch(other.name):
-                used.append((other.stat().st_mtime, other))
+            if sibling != folder and _KEY.fullmatch(sibling.name):
+                used.append((sibling.stat().st_mtime, sibling))
     used.sort(reverse=True)
     oldest = time.time() - UNUSED_DAYS * 86400
-    for number, (at, other) in enumerate(used):
+    for number, (at, sibling) in enumerate(used):
         if number >= MOST_OTHERS or at < oldest:
-            shutil.rmtree(other, ignore_errors=True)
+            shutil.rmtree(sibling, ignore_errors=True)

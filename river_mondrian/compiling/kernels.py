@@ -10,9 +10,10 @@
 - `inline_in_source`: a helper whose lines become part of its caller before type inference.
 
 Two marks change how a function is compiled; they stand below the other decorator. `cold` marks a
-function that runs rarely. `ordered_sums` keeps the order of sums. A kernel with this mark calls
-only helpers with this mark, because the sums of other helpers may be reordered even within the
-kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
+function that runs rarely. `ordered_sums` keeps the order of sums; so does `ORDERED_SUMS = True` for
+all functions of a module. A kernel with ordered sums calls only helpers with ordered sums, because
+the sums of other helpers may be reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`,
+nothing is compiled: kernels run as Python.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from numba.extending import typeof_impl
 
 from ..records import private
 from ..records.arrays import record_of
-from ..records.numba_fields import FASTMATH
+from ..records.numba_fields import fastmath_of
 from ..records.numba_types import coded, numba_type
 from ..records.pipelines import ColdCompiler, HelperCompiler, KernelCompiler
 from . import cache
@@ -59,9 +60,9 @@ class _Links:
             if not packaged and instance.symbol in symbols
         ]
 
-    def load(self, found: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
+    def load(self, links: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
         """Compile or load linked functions; if `packaged`, only load them."""
-        for name, taken in found:
+        for name, taken in links:
             instance_of(_LINKED[name], taken, packaged)
 
 
@@ -94,12 +95,12 @@ def ordered_sums(function: F) -> F:
 def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
     """Return numba's dispatcher of a function.
 
-    Without the mark `ordered_sums`, sums may be reordered, so that they use vector units. NaN and
-    infinity keep their meaning, because missing values are NaN.
+    Unless sums are ordered, they may be reordered, so that they use vector units. NaN and infinity
+    keep their meaning, because missing values are NaN.
     """
-    # Without this option, numba uses the flags of the caller.
-    fastmath = getattr(function, "fastmath", FASTMATH)
-    shared = {"error_model": "numpy", "no_cfunc_wrapper": True, "fastmath": fastmath}
+    # Without the option `fastmath`, numba uses the flags of the caller.
+    shared: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
+    shared["fastmath"] = fastmath_of(function)
     return _njit(pipeline_class=compiler, **shared, **options)(function)
 
 
@@ -135,22 +136,22 @@ class Kernel(Generic[P, T]):
         Calling the result is faster than calling this object, which looks up the classes at each
         call.
         """
-        found = self._compiled.get(classes)
-        if found is None:
+        compiled = self._compiled.get(classes)
+        if compiled is None:
             names = _type_variables(self.function)
             taken = _taken(self.function, dict(zip(names, classes, strict=True)))
-            found = self._compiled[classes] = self.dispatcher.compile(taken)
-        return found
+            compiled = self._compiled[classes] = self.dispatcher.compile(taken)
+        return compiled
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the kernel compiled for the classes of the records that are passed."""
         if self._only is not None:
             return self._only(*args, **kwargs)
-        classes = tuple(type(args[place]) for place in _type_variables(self.function).values())
-        found = self.of(*classes)
+        classes = tuple(type(args[i]) for i in _type_variables(self.function).values())
+        compiled = self.of(*classes)
         if not classes:
-            self._only = found
-        return found(*args, **kwargs)
+            self._only = compiled
+        return compiled(*args, **kwargs)
 
 
 @typeof_impl.register(Kernel)
@@ -161,12 +162,12 @@ def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
 @functools.cache
 def _type_variables(function: Any) -> dict[str, int]:
     """Return the index of the first parameter of each type variable, by the variable's name."""
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for i, name in enumerate(inspect.signature(function).parameters):
         hint = _hints(function)[name]
         if isinstance(hint, TypeVar):
-            places.setdefault(hint.__name__, i)
-    return places
+            indices.setdefault(hint.__name__, i)
+    return indices
 
 
 class Plain(Generic[P, T]):
@@ -182,9 +183,9 @@ class Plain(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the function."""
-        given: Any = [record_of(arg) for arg in args]
+        arguments: Any = [record_of(arg) for arg in args]
         with np.errstate(all="ignore"):
-            return self.function(*given, **kwargs)
+            return self.function(*arguments, **kwargs)
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
@@ -268,10 +269,10 @@ class Instance:
             self.compiled = dispatcher.overloads[taken]
         if self.compiled is None:
             raise LookupError(function.__qualname__)
-        given = ", ".join(map(str, taken))
+        type_names = ", ".join(map(str, taken))
         made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
         # The name by which compiled code for this target refers to the function.
-        name = f"{function.__module__}:{function.__qualname__}({given})"
+        name = f"{function.__module__}:{function.__qualname__}({type_names})"
         self.symbol = f"{cache.PREFIX}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
         self.address = private.address_of(self.compiled)
@@ -308,7 +309,7 @@ def set_entries(record: Any, *functions: Any, **others: Any) -> None:
     variables stand for the class of the record.
     """
     kind: Any = type(record)
-    for name, function in ({own.__name__: own for own in functions} | others).items():
+    for name, function in ({f.__name__: f for f in functions} | others).items():
         setattr(record, name, _address_of(function, kind) if COMPILES else function)
 
 
@@ -334,9 +335,9 @@ def link_by_name(function: F) -> F:
 
     @coded(function, typer)
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        found = instance_of(function, sig.args)
+        instance = instance_of(function, sig.args)
         typ = private.function_type(context, sig.return_type, sig.args)
-        callee = cgutils.get_or_insert_function(builder.module, typ, found.symbol)
+        callee = cgutils.get_or_insert_function(builder.module, typ, instance.symbol)
         return private.call_function(context, builder, callee, sig.return_type, sig.args, args)
 
     return function

@@ -168,13 +168,13 @@ def _paths(root: Path) -> list[str]:
     """Return the paths of all files that Python may import from a folder, in a fixed order."""
     if not os.path.isdir(root):
         return [str(archive) for archive in root.parents if os.path.isfile(archive)][:1]
-    found = []
+    paths = []
     for folder, below, names in os.walk(root):
         # Editors' lock files and notebooks' checkpoints cannot be imported.
         below[:] = [name for name in below if name.isidentifier() and name != "__pycache__"]
-        found += [
+        paths += [
             os.path.join(folder, name)
             for name in names
             if name.endswith(_SUFFIXES) and name.partition(".")[0].isidentifier()
         ]
-    return sorted(found)
+    return sorted(paths)

@@ -24,11 +24,14 @@ Equations, sections and theorems are those of O'Reilly and Tran (2022).
 import math
 
 from ..checks import LARGEST_SIZE
-from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name
 from ..limits import DONE, LARGEST, NO_ROOM, WAITS
 from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
 from .regions import NONE, PivotPartition, has_room, release_sample, take_sample
 from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Estimators over trees: mean(count / volume), mean(count) / mean(volume), and mean(count / expected
 # volume).
@@ -118,14 +121,12 @@ class PivotForest(PivotPartition):
 
 
 @helper
-@ordered_sums
 def replacement(forest: PivotForest, j: int) -> float:
     """Return the value that replaces a missing value of a feature."""
     return forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
 
 
 @helper
-@ordered_sums
 def read_sample(forest: PivotForest, x: Float64s) -> int:
     """Replace missing values by means; return `DONE`, or the index of the first invalid input."""
     for j in range(forest.n_inputs):
@@ -138,7 +139,6 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
 
 
 @helper
-@ordered_sums
 def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
     """Return the log density after `n` samples, from the contributions of all trees.
 
@@ -173,14 +173,12 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
 
 @helper
-@ordered_sums
 def log_side(lifetime: float) -> float:
     """Return the logarithm of a cell's mean side (Equation 16 of O'Reilly and Tran 2022)."""
     return math.log(2.0 / lifetime)
 
 
 @link_by_name
-@ordered_sums
 def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
     """Return the mixture's log density from all trees' counts; write each level's log density."""
     n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
@@ -204,7 +202,6 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
 
 
 @helper
-@ordered_sums
 def learn_weights(forest: PivotForest) -> None:
     """Update the weight of each level with the level's density at a sample."""
     weights, largest = forest.log_weights, -math.inf
@@ -216,7 +213,6 @@ def learn_weights(forest: PivotForest) -> None:
 
 
 @helper
-@ordered_sums
 def learn_usual(forest: PivotForest) -> None:
     """Update the running statistics of each level with the level's surprise at a sample."""
     n_usual = forest.n_usual
@@ -236,7 +232,6 @@ def learn_usual(forest: PivotForest) -> None:
 
 
 @helper
-@ordered_sums
 def best_lifetime(forest: PivotForest, t: int) -> float:
     """Return a tree's lifetime at the level with the largest weight."""
     best = 0
@@ -247,7 +242,6 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
 
 
 @helper
-@ordered_sums
 def log_unit(forest: PivotForest) -> float:
     """Return the log of the product of the rates, which converts densities to units of features."""
     total = 0.0
@@ -259,7 +253,6 @@ def log_unit(forest: PivotForest) -> float:
 
 
 @helper
-@ordered_sums
 def log_volume(forest: PivotForest, t: int) -> float:
     """Return the log volume of the current cell, with lengths in units of 1 / rate."""
     cell, total = forest.cell, 0.0
@@ -276,7 +269,6 @@ def log_volume(forest: PivotForest, t: int) -> float:
 
 
 @link_by_name
-@ordered_sums
 def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     """Return the log density from the counts and volumes of cells."""
     is_laplace = forest.estimator == LAPLACE
@@ -299,7 +291,6 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 
 
 @link_by_name
-@ordered_sums
 def log_of_counts(
     forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
 ) -> float:
@@ -340,7 +331,6 @@ def log_of_counts(
 
 
 @helper
-@ordered_sums
 def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     """Return the log density at a sample without missing values.
 
@@ -354,7 +344,6 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 
 
 @helper
-@ordered_sums
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
@@ -396,7 +385,6 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 
 
 @link_by_name
-@ordered_sums
 def remove_oldest(forest: PivotForest) -> None:
     """Remove the oldest samples until the bounds allow another sample."""
     window, max_nodes = forest.window, forest.max_nodes
@@ -426,7 +414,6 @@ def remove_oldest(forest: PivotForest) -> None:
 
 
 @link_by_name
-@ordered_sums
 def regions_needed(forest: PivotForest, x: Float64s) -> int:
     """Return the largest number of new regions that a sample may need; missing values are NaN."""
     if not forest.origin:
@@ -440,7 +427,6 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 
 
 @link_by_name
-@ordered_sums
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
@@ -495,14 +481,12 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
 
 
 @kernel
-@ordered_sums
 def learn_one(forest: PivotForest, lifetime: float) -> int:
     """Learn the sample in `inputs`; return the result of `learn_row`."""
     return learn_row(forest, forest.inputs, lifetime)
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s) -> int:
     """Learn rows of `n_inputs` values each.
 
@@ -533,7 +517,6 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
 
 
 @batch_kernel
-@ordered_sums
 def add_samples(forest: PivotForest, other: PivotForest) -> None:
     """Add the samples of a forest with the same keys and origin; `forest` must have room."""
     add_regions(forest, other)
@@ -545,7 +528,6 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 
 
 @helper
-@ordered_sums
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     """Return the log density or score of a sample of `n_inputs` values; NaN if a value is invalid.
 
@@ -560,14 +542,12 @@ def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
 
 
 @kernel
-@ordered_sums
 def read_one(forest: PivotForest, reading: int) -> float:
     """Return the log density or score of the sample in `inputs`; see `reading_of`."""
     return reading_of(forest, forest.inputs, reading)
 
 
 @batch_kernel
-@ordered_sums
 def read_rows(forest: PivotForest, rows: Float64s, n: int, reading: int, out: Float64s) -> None:
     """Write the log density or score of each of `n` rows of `n_inputs` values."""
     width = forest.n_inputs

@@ -7,8 +7,11 @@ import sys
 from typing import TypeVar
 
 from .. import records as rec
-from ..compiling.kernels import helper, link_by_name, ordered_sums
+from ..compiling.kernels import helper, link_by_name
 from ..elementary import mixed, state_after, uniform_of
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Number that stands for no region or no sample.
 NONE = -1
@@ -146,7 +149,6 @@ P = TypeVar("P", bound=PivotPartition)
 
 
 @helper
-@ordered_sums
 def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
@@ -166,7 +168,6 @@ def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float6
 
 
 @helper
-@ordered_sums
 def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
     """Return a stored pivot's values along a tree's directions."""
     values = partition.samples.row(row).values(partition)
@@ -174,7 +175,6 @@ def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
 
 
 @helper
-@ordered_sums
 def start_at_origin(partition: P, t: int) -> None:
     """Set the current pivot to the origin, if the trees have an origin."""
     if partition.origin:
@@ -185,7 +185,6 @@ def start_at_origin(partition: P, t: int) -> None:
 
 
 @helper
-@ordered_sums
 def has_room(partition: P, n_regions: int) -> bool:
     """Return whether there is room for a sample and `n_regions` regions."""
     regions, samples = partition.regions, partition.samples
@@ -195,7 +194,6 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 
 @helper
-@ordered_sums
 def take_sample(partition: P, x: rec.Float64s) -> int:
     """Store a sample, queue it if samples are queued, and return its row; there must be room."""
     row = partition.unused_sample
@@ -222,7 +220,6 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
 
 
 @helper
-@ordered_sums
 def release_sample(partition: P, row: int) -> None:
     """Remove one use of a stored sample, if any; free its row if no use is left."""
     sample = partition.samples.row(row)
@@ -240,7 +237,6 @@ def release_sample(partition: P, row: int) -> None:
 
 
 @helper
-@ordered_sums
 def free_region(partition: P, row: int) -> None:
     """Free a region's row, and the row of its pivot if the pivot has no other use."""
     region = partition.regions.row(row)
@@ -283,21 +279,18 @@ _PRECISION = 2.0**-52
 
 
 @helper
-@ordered_sums
 def key_of(key: int, i: int) -> int:
     """Return the i-th output of splitmix64 seeded with a key."""
     return mixed(state_after(key, i + 1))
 
 
 @helper
-@ordered_sums
 def uniform(key: int, i: int) -> float:
     """Return the i-th uniform number in the open interval (0, 1) of a key."""
     return uniform_of(key_of(key, i))
 
 
 @helper
-@ordered_sums
 def first_block(horizon: float, began: float) -> float:
     """Return the length of the first block on each side of a pivot."""
     if began > 0.0:
@@ -306,14 +299,12 @@ def first_block(horizon: float, began: float) -> float:
 
 
 @helper
-@ordered_sums
 def beyond(value: float, step: float) -> float:
     """Return the value plus a positive step; despite rounding, the result exceeds the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
 @link_by_name
-@ordered_sums
 def find_cut(
     partition: P,
     key: int,
@@ -380,7 +371,6 @@ def find_cut(
 
 
 @helper
-@ordered_sums
 def place_of_cut(partition: P, around: rec.Float64s) -> float:
     """Return the coordinate of the current cut in its dimension."""
     cut = partition.cut
@@ -390,7 +380,6 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 
 
 @helper
-@ordered_sums
 def go_beyond(partition: P) -> None:
     """Project the current pivot onto the current cut, if the trees have an origin.
 
@@ -402,7 +391,6 @@ def go_beyond(partition: P) -> None:
 
 
 @helper
-@ordered_sums
 def nearest_cut(
     key: int, side: int, began: float, block: float, until: float, bound: float
 ) -> float:

@@ -268,8 +268,8 @@ class PivotTrees(rec.OwnsArrays):
 
     def _sample_layout(self) -> rec.RowLayout:
         """Return the layout of a stored sample's row."""
-        values = rec.Part("values", rec.FLOAT64, self.memory[0].n_inputs)
-        return rec.RowLayout(StoredSample, (values, rec.Part("links", rec.INT32, 2)))
+        values = rec.Section("values", rec.FLOAT64, self.memory[0].n_inputs)
+        return rec.RowLayout(StoredSample, (values, rec.Section("links", rec.INT32, 2)))
 
     def _finish(self) -> None:
         """Create the buffers, and set the addresses of all arrays in the record."""

@@ -10,16 +10,19 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling.kernels import helper, link_by_name, ordered_sums
-from ..records import Array, Float64s, Int64, Record, new_array, prefetch, release, room_of_array
+from ..compiling.kernels import helper, link_by_name
+from ..records import Array, Float64s, Int64, Record, array_buffer, new_array, prefetch, release
 from . import regions
 from .regions import NONE, Cell, P, PathStep, PivotTree, Region
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 REGION_WORDS = Region.WORDS
 
 # The number of regions of a path for which the buffer has room.
 PATH = 64
-_room_of_path = room_of_array(PathStep, PATH)
+_buffer_of_path = array_buffer(PathStep, PATH)
 
 
 class Pair(Record):
@@ -36,7 +39,6 @@ REMOVE = -1
 
 
 @helper
-@ordered_sums
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
     """Store a region and return its row; there must be room.
 
@@ -62,7 +64,6 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 
 @helper
-@ordered_sums
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
     """Write a cell's count for shares from index `g` on, up to a time; return the next index."""
     counts, shares = partition.counts, partition.shares
@@ -73,7 +74,6 @@ def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: in
 
 
 @helper
-@ordered_sums
 def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) -> None:
     """Remove a region from the list of its parent's regions, or from the tree."""
     following = partition.regions.row(row).next
@@ -86,7 +86,6 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
 
 
 @helper
-@ordered_sums
 def pass_regions(
     partition: P, tree: PivotTree, child: int, g: int, count: int
 ) -> tuple[int, int, int, int]:
@@ -111,7 +110,6 @@ def pass_regions(
 
 
 @link_by_name
-@ordered_sums
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     """Walk to a sample's region in a tree; count, add or remove the sample.
 
@@ -188,7 +186,6 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
 
 @helper
-@ordered_sums
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
     """Return the number of samples in a pivot's cell, and the region beyond the current cut.
 
@@ -213,7 +210,6 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
 
 
 @link_by_name
-@ordered_sums
 def count_missing(partition: P, t: int, x: Float64s) -> int:
     """Return the number of regions that a tree from an origin lacks on the path to a sample."""
     tree, cut = partition.trees[t], partition.cut
@@ -236,7 +232,6 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
 
 
 @link_by_name
-@ordered_sums
 def add_regions(partition: P, other: P) -> None:
     """Add the samples of another partition with the same keys and origin; there must be room.
 
@@ -276,7 +271,6 @@ def add_regions(partition: P, other: P) -> None:
 
 
 @link_by_name
-@ordered_sums
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
@@ -297,7 +291,6 @@ def cut_back(
 
 
 @helper
-@ordered_sums
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
     """Cut the current cell by the cuts of all regions on the path, the last region first.
 
@@ -311,7 +304,6 @@ def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> No
 
 
 @helper
-@ordered_sums
 def keep_beyond(partition: P, around: Float64s) -> None:
     """Restrict the current cell to the point's side of the current cut."""
     cut, cell = partition.cut, partition.cell
@@ -325,10 +317,9 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 
 @helper
-@ordered_sums
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
     """Compute a point's cell, if pivots are samples; return the cell's number of samples."""
-    tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
+    tree, cut, path = partition.trees[t], partition.cut, _buffer_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
         region = partition.regions.row(row)
@@ -356,7 +347,6 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 
 
 @link_by_name
-@ordered_sums
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
     """Set the current cell to a point's cell at a lifetime; return the cell's number of samples.
 
@@ -402,14 +392,12 @@ def room_for_faces(n_directions: int) -> int:
 
 
 @helper
-@ordered_sums
 def along_normal(faces: Float64s, i: int, x: float, y: float, z: float) -> float:
     """Return the dot product of a face's normal and a vector."""
     return faces[FACE * i] * x + faces[FACE * i + 1] * y + faces[FACE * i + 2] * z
 
 
 @link_by_name
-@ordered_sums
 def triangle_area(
     faces: Float64s, n: int, i: int, j: int, x: float, y: float, z: float, height: float
 ) -> float:
@@ -447,7 +435,6 @@ def triangle_area(
 
 
 @helper
-@ordered_sums
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
     """Replace the matrix U = Q R of the upper faces' normals by Q (Gram-Schmidt).
 
@@ -474,7 +461,6 @@ def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
 
 
 @helper
-@ordered_sums
 def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
     """Return the volume of the pyramid with a face as its base and the origin as its tip."""
     x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
@@ -489,7 +475,6 @@ def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
 
 
 @link_by_name
-@ordered_sums
 def log_polytope_volume(
     directions: Float64s, n_inputs: int, n_dims: int, cell: Cell, inside: Float64s, faces: Float64s
 ) -> float:

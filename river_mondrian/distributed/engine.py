@@ -73,9 +73,9 @@ class RayEngine:
     ) -> None:
         self._ray = ray_module()
         self._code = code
-        given = {"num_cpus": n_cpus, "max_restarts": 0} | dict(options)
-        check_cpus(self._ray, n_workers, given["num_cpus"])
-        self._actor = self._ray.remote(Shard).options(**given)
+        resources = {"num_cpus": n_cpus, "max_restarts": 0} | dict(options)
+        check_cpus(self._ray, n_workers, resources["num_cpus"])
+        self._actor = self._ray.remote(Shard).options(**resources)
 
     def start(self, path: str, save_every: int) -> Any:
         """Start an actor with the shard of a forest in a file, and return the actor."""
@@ -180,11 +180,11 @@ def learn_dataset(
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())
     shares = dataset.streaming_split(n_workers)
-    parts = [learn.remote(fresh, one, target, weight, batch_size) for one in shares]
-    found = model
-    for part in parts:
+    futures = [learn.remote(fresh, share, target, weight, batch_size) for share in shares]
+    merged = model
+    for future in futures:
         try:
-            found = merge(found, ray.get(part))
+            merged = merge(merged, ray.get(future))
         except ray.exceptions.RayTaskError as error:
             raise error.as_instanceof_cause() from None
-    return found
+    return merged

@@ -188,13 +188,13 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
 
         """
         if callable(self.key):
-            found = self.key(x)
+            key = self.key(x)
         else:
             x = as_dict(x)
             if self.key not in x:
                 raise ValueError(f"feature {self.key!r} is the key, but the sample lacks it")
-            found = x[self.key]
-        return plain_key(found, "a key")
+            key = x[self.key]
+        return plain_key(key, "a key")
 
     def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if callable(self.key):
@@ -220,7 +220,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         with self._lock:
             return self._store.get(key)
 
-    def learn_one(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], *target: Any, **options: Any) -> None:
         """Make the model of a sample's key learn the sample.
 
         Parameters
@@ -229,7 +229,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             The sample: a mapping that contains the key, or to which the function `key` is applied.
         *target
             The label or target, if the prototype is supervised.
-        **given
+        **options
             Other arguments of the prototype's `learn_one`, such as a weight.
 
         """
@@ -238,27 +238,27 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             model = self._store.get(key)
             if model is None:
                 # No model is stored if the sample cannot be learned.
-                made = self.model.clone()
-                made.learn_one(rest, *target, **given)
-                self._store.put(key, made)
+                new = self.model.clone()
+                new.learn_one(rest, *target, **options)
+                self._store.put(key, new)
                 return
-            model.learn_one(rest, *target, **given)
+            model.learn_one(rest, *target, **options)
             self._store.changed(key)
 
-    def _ask(self, name: str, x: Mapping[Any, Any], *args: Any, **given: Any) -> Any:
+    def _ask(self, name: str, x: Mapping[Any, Any], *args: Any, **options: Any) -> Any:
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
             if not self._stores:
                 asked = self._blank if model is None else model
-                return getattr(asked, name)(rest, *args, **given)
+                return getattr(asked, name)(rest, *args, **options)
             asked = self.model.clone() if model is None else model
-            found = getattr(asked, name)(rest, *args, **given)
+            answer = getattr(asked, name)(rest, *args, **options)
             if model is None:
                 self._store.put(key, asked)
             else:
                 self._store.changed(key)
-            return found
+            return answer
 
     def flush(self) -> int:
         """Save all models that have changed since they were saved.
@@ -393,10 +393,10 @@ class SpreadKeyedModels:
         check_integer("n_workers", n_workers, 1)
         self.models = models
         self._ray = ray_module()
-        given: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
-        check_cpus(self._ray, n_workers, given["num_cpus"])
-        arguments = [getattr(models, one.name) for one in dataclasses.fields(models)]
-        actor = self._ray.remote(_KeyedWorker).options(**given)
+        resources: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
+        check_cpus(self._ray, n_workers, resources["num_cpus"])
+        arguments = [getattr(models, field.name) for field in dataclasses.fields(models)]
+        actor = self._ray.remote(_KeyedWorker).options(**resources)
         self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
 
     def _share(self, samples: Sequence[Mapping[Any, Any]]) -> list[list[int]]:
@@ -449,17 +449,17 @@ class SpreadKeyedModels:
         The results, in the order of the samples.
 
         """
-        shares, found = self._share(X), [None] * len(X)
+        shares, results = self._share(X), [None] * len(X)
         arguments = [(name, [X[i] for i in share]) for share in shares]
         for share, answers in zip(shares, self._call("ask", arguments), strict=True):
             for i, answer in zip(share, answers, strict=True):
-                found[i] = answer
-        return found
+                results[i] = answer
+        return results
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the results of a method of all workers; repeat a call if its worker dies."""
         pairs = zip(self.workers, arguments, strict=True)
-        asks = [partial(getattr(worker, method).remote, *given) for worker, given in pairs]
+        asks = [partial(getattr(worker, method).remote, *values) for worker, values in pairs]
         calls = [ask() for ask in asks]
         return [self._answer(ask, call) for ask, call in zip(asks, calls, strict=True)]
 

@@ -41,13 +41,13 @@ def kind_of(model: Any) -> str:
     Models of the same kind may have other arguments that differ. The steps of a pipeline are
     arguments, too.
     """
-    parts = []
+    inner_models = []
     for name in inspect.signature(type(model).__init__).parameters:
-        given = getattr(model, name, None)
-        several = given.values() if isinstance(given, Mapping) else given
-        several = several if isinstance(several, (ValuesView, list, tuple)) else [given]
-        parts += [one for one in several if isinstance(one, base.Estimator)]
-    inner = f"({', '.join(map(kind_of, parts))})" if parts else ""
+        argument = getattr(model, name, None)
+        several = argument.values() if isinstance(argument, Mapping) else argument
+        several = several if isinstance(several, (ValuesView, list, tuple)) else [argument]
+        inner_models += [value for value in several if isinstance(value, base.Estimator)]
+    inner = f"({', '.join(map(kind_of, inner_models))})" if inner_models else ""
     return type(model).__name__ + inner
 
 
@@ -150,8 +150,8 @@ class ModelStore:
         """Pack models, or move models to the folder, until the limits hold."""
         while len(self._ready) > self._n_ready:
             self._pack()
-        most = self._max_bytes
-        while most is not None and self.nbytes > most:
+        limit = self._max_bytes
+        while limit is not None and self.nbytes > limit:
             if self._packed:
                 key, (content, is_changed) = next(iter(self._packed.items()))
                 if is_changed:
@@ -185,12 +185,12 @@ class ModelStore:
         if not self._trusted:
             save(model, path, extra={"key": key})
             return
-        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         try:
-            part.write_bytes(pickle.dumps((key, model)))
-            os.replace(part, path)
+            temporary.write_bytes(pickle.dumps((key, model)))
+            os.replace(temporary, path)
         except BaseException:
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
     def _load(self, path: Path) -> tuple[Any, Any]:

@@ -72,7 +72,7 @@ class Known:
         return Block(list(values), np.array([list(values.values())]))
 
     def _read_samples(self, samples: Sequence[Mapping[Any, Any]]) -> Block:
-        index, found = self.features, []
+        index, rows = self.features, []
         for row, x in enumerate(samples):
             try:
                 values = index.read(x, self.model._takes_levels)
@@ -81,11 +81,11 @@ class Known:
             new = index.new_of(values)
             if new:
                 index = index.with_more(new)
-            found.append(values)
-        columns = np.full((len(found), len(index)), np.nan)
-        for row, values in enumerate(found):
+            rows.append(values)
+        columns = np.full((len(rows), len(index)), np.nan)
+        for row, values in enumerate(rows):
             for name, value in values.items():
-                columns[row, index.places[name]] = value
+                columns[row, index.index_of[name]] = value
         return Block(list(index.names), columns)
 
     def read_block(self, X: Any, y: Any, w: Any) -> Block:
@@ -189,7 +189,7 @@ class Shard:
         saved block. The calling process learns the distribution of targets from these densities.
 
         """
-        self._told = {n: told for n, told in self._told.items() if n > heard}
+        self._told = {n: densities for n, densities in self._told.items() if n > heard}
         if number > self._position:
             if number != self._position + 1 or not self._is_whole:
                 raise RuntimeError(f"block {number} comes after block {self._position}")
@@ -216,7 +216,7 @@ class Shard:
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position
 
-    def part(self) -> Any:
+    def model(self) -> Any:
         """Return the shard as a model."""
         return self._model
 
@@ -244,8 +244,8 @@ class Shard:
     def describe(self) -> dict[str, Any]:
         """Return the shard's size in bytes, the process id, and a regressor's hyperparameters."""
         model: Any = self._model
-        nbytes, given = model._raw_memory_usage, getattr(model, "hyperparameters", {})
-        return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": given}
+        nbytes, hyperparameters = model._raw_memory_usage, getattr(model, "hyperparameters", {})
+        return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": hyperparameters}
 
 
 # All workers learn the same blocks, each with its shard. A worker that dies is restarted.
@@ -346,15 +346,15 @@ class Crew:
         """Wait for the answers to the blocks up to `last`, and use the answers."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
-            found = [(one, partial(one.calls.__getitem__, number)) for one in self._members]
-            answers = [self._get(member, call) for member, call in found]
+            calls = [(m, partial(m.calls.__getitem__, number)) for m in self._members]
+            answers = [self._get(member, call) for member, call in calls]
             for member, (_, saved) in zip(self._members, answers, strict=True):
                 member.saved = max(member.saved, saved)
-            told, tails = [one for one, _ in answers if one is not None], self.tails
-            if told and tails is not None:
-                tails, sums = tails.copy(), told[0].copy()
-                for one in told[1:]:
-                    sums[:, 1:] += one[:, 1:]
+            densities, tails = [sums for sums, _ in answers if sums is not None], self.tails
+            if densities and tails is not None:
+                tails, sums = tails.copy(), densities[0].copy()
+                for other_sums in densities[1:]:
+                    sums[:, 1:] += other_sums[:, 1:]
                 learn_tails(tails, sums)
             self._taken_in = number, tails
             for member in self._members:
@@ -368,12 +368,12 @@ class Crew:
         while True:
             self._send(member)
             try:
-                found = self._engine.get(call())
+                answer = self._engine.get(call())
             except WorkerDied as error:
                 self._restart(member, error)
             else:
                 member.deaths = 0
-                return found
+                return answer
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
         """Restart a worker from its file, and mark the blocks that the file lacks as not sent."""
@@ -402,11 +402,11 @@ class Crew:
         self.finish()
         call = self._engine.call
         first = [call(member.worker, name, *arguments) for member in self._members]
-        found = []
-        for member, one in zip(self._members, first, strict=True):
+        results = []
+        for member, sent in zip(self._members, first, strict=True):
             again = (call(member.worker, name, *arguments) for _ in itertools.count())
-            found.append(self._get(member, itertools.chain([one], again).__next__))
-        return found
+            results.append(self._get(member, itertools.chain([sent], again).__next__))
+        return results
 
     def stop(self) -> None:
         """End all workers."""

@@ -17,7 +17,7 @@ from river import base
 
 from ..arguments import check_arguments
 from ..estimators import classifier, regressor
-from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
+from ..estimators.merging import bounds_of, check_shards, divided, splits_at, united
 from ..files.store import save
 from ..frames import Block, check_labels, native_frame, native_moments, native_series
 from ..model import ClonesWhole
@@ -112,7 +112,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     def __post_init__(self) -> None:
         check_arguments(self)
-        check_parts(self.model, self.n_shards)
+        check_shards(self.model, self.n_shards)
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
@@ -145,10 +145,10 @@ class ShardedForest(ClonesWhole, base.Estimator):
         A sharded forest, whose workers have the shards of the model.
 
         """
-        made = cls(model.clone(), n_shards, **arguments)
-        made._state = copy.deepcopy(model)
-        made._spread()
-        return made
+        forest = cls(model.clone(), n_shards, **arguments)
+        forest._state = copy.deepcopy(model)
+        forest._spread()
+        return forest
 
     @property
     def _multiclass(self) -> bool:
@@ -174,9 +174,9 @@ class ShardedForest(ClonesWhole, base.Estimator):
         engine, paths = self._engine(), []
         if self._files is None:
             self._files = tempfile.TemporaryDirectory(prefix="shards-", dir=self.folder)
-        for i, part in enumerate(divided(whole, self.n_shards)):
+        for i, shard in enumerate(divided(whole, self.n_shards)):
             paths.append(os.path.join(self._files.name, f"shard-{i}"))
-            save(part, paths[-1], extra={"position": 0, "told": {}})
+            save(shard, paths[-1], extra={"position": 0, "told": {}})
         tails = getattr(whole._trees, "tails", None)
         tails = None if tails is None else tails.copy()
         limits = self.save_every, self.in_flight, self.max_restarts
@@ -186,8 +186,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the whole model, without stopping the workers."""
         state = self._state
         if isinstance(state, Crew):
-            parts = state.ask("part")
-            return united(parts, state.tails)
+            shards = state.ask("model")
+            return united(shards, state.tails)
         return state
 
     def gather(self) -> Any:
@@ -212,8 +212,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             left_out = {"_lock", "_files", "_state"}
-            kept = {name: own for name, own in self.__dict__.items() if name not in left_out}
-            return kept | {"_state": self._whole()}
+            state = {name: value for name, value in self.__dict__.items() if name not in left_out}
+            return state | {"_state": self._whole()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -262,20 +262,20 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if isinstance(state, Crew):
             n = state.known.first_joint_row(block)
             if n > 0:
-                part = block.part(0, n)
-                state.learn(part, state.known.after(part))
-                return len(part)
+                rows = block.part(0, n)
+                state.learn(rows, state.known.after(rows))
+                return len(rows)
             n = 1
             whole = self._whole()
         else:
             whole, n = state, splits_at(state) - state.n_samples
-        part = block.part(0, n)
-        frame: Any = (None, part.names, part.columns)
-        whole._learn_read(frame, part.y, part.w)
+        rows = block.part(0, n)
+        frame: Any = (None, rows.names, rows.columns)
+        whole._learn_read(frame, rows.y, rows.w)
         self._state = whole
         if isinstance(state, Crew):
             state.stop()
-        return len(part)
+        return len(rows)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn a sample, as a block of one row.
@@ -337,7 +337,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     def _raw_memory_usage(self) -> int:
         with self._lock:
             if isinstance(self._state, Crew):
-                return sum(one["nbytes"] for one in self.describe_shards())
+                return sum(shard["nbytes"] for shard in self.describe_shards())
             return self._state._raw_memory_usage
 
     # Predicting.
@@ -380,10 +380,10 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         return list(self._known.labels)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        found = self._ask_rows("predict", rows)
-        total = np.zeros_like(found[0])
-        for share, one in zip(self._shares(), found, strict=True):
-            total += share * one
+        answers = self._ask_rows("predict", rows)
+        total = np.zeros_like(answers[0])
+        for share, probabilities in zip(self._shares(), answers, strict=True):
+            total += share * probabilities
         return total
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
@@ -396,8 +396,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the most probable label; None before the first sample."""
-        found = self.predict_proba_one(x)
-        return max(found, key=found.__getitem__) if found else None
+        probabilities = self.predict_proba_one(x)
+        return max(probabilities, key=probabilities.__getitem__) if probabilities else None
 
     def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the probability of each label for a frame's rows.
@@ -416,8 +416,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
         """
         with self._lock:
-            frame, found = self._predict_rows(X, progress)
-            return native_frame(dict(zip(self.classes, found.T, strict=True)), like=frame)
+            frame, probabilities = self._predict_rows(X, progress)
+            return native_frame(dict(zip(self.classes, probabilities.T, strict=True)), like=frame)
 
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the most probable label for a frame's rows.
@@ -438,8 +438,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         with self._lock:
             classes = self.classes or [None]
             check_labels(classes, X)
-            frame, found = self._predict_rows(X, progress)
-            best = found.argmax(axis=1) if found.shape[1] else np.zeros(len(found), int)
+            frame, values = self._predict_rows(X, progress)
+            best = values.argmax(axis=1) if values.shape[1] else np.zeros(len(values), int)
             return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 
 
@@ -462,10 +462,10 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
     def _combined(self, rows: Block) -> NDArray[np.float64]:
         # Each shard's mean and variance give the mean and the variance of the mixture over all
         # trees.
-        found = np.array(self._ask_rows("predict", rows))
+        moments = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
-        mean = (shares * found[:, :, 0]).sum(axis=0)
-        variance = (shares * (found[:, :, 1] + (found[:, :, 0] - mean) ** 2)).sum(axis=0)
+        mean = (shares * moments[:, :, 0]).sum(axis=0)
+        variance = (shares * (moments[:, :, 1] + (moments[:, :, 0] - mean) ** 2)).sum(axis=0)
         return np.stack([mean, variance], axis=1)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
@@ -487,9 +487,9 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             if not with_dist:
                 return float(self._combined(row)[0, 0])
             self.model._need_distribution()
-            found = self._ask_rows("predict_mixture", row)
-            weights = [share * one[0] for share, one in zip(self._shares(), found, strict=True)]
-            centres, scales = (np.concatenate([one[i] for one in found]) for i in (1, 2))
+            mixtures = self._ask_rows("predict_mixture", row)
+            weights = [share * m[0] for share, m in zip(self._shares(), mixtures, strict=True)]
+            centres, scales = (np.concatenate([m[i] for m in mixtures]) for i in (1, 2))
             n = self.n_samples
             return PredictiveDistribution(np.concatenate(weights), centres, scales, None, n)
 

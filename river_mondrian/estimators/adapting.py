@@ -29,14 +29,14 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
         return drift.DriftWatch(drift.NOBODY)
-    own: Any = detector
+    adwin: Any = detector
     if (
         _is_of_river(detector, "ADWIN")
-        and own.delta > 0.0
-        and own.clock >= 1
-        and 1 <= own.max_buckets <= drift.MOST_BUCKETS
+        and adwin.delta > 0.0
+        and adwin.clock >= 1
+        and 1 <= adwin.max_buckets <= drift.MOST_BUCKETS
     ):
-        return drift.DriftWatch(drift.ADWIN, **{k: getattr(own, k) for k in drift.PARAMETERS})
+        return drift.DriftWatch(drift.ADWIN, **{k: getattr(adwin, k) for k in drift.PARAMETERS})
     return drift.DriftWatch(drift.OUTSIDE)
 
 
@@ -101,7 +101,7 @@ class AdaptingForest(MondrianForest):
         self._fed = detector, trees.n_samples + 1, fed
         if not fed.drift_detected:
             return 0
-        return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.LEAST_KEPT)
+        return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.FEWEST_KEPT)
 
     @locked
     def _learn_each(self, rows: frames.Block, progress: bool) -> None:
@@ -109,8 +109,8 @@ class AdaptingForest(MondrianForest):
         # Another thread may have added a feature after the rows were read.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()
-        for part in pieces(len(rows), progress):
-            for i in range(part.start, part.stop):
+        for piece in pieces(len(rows), progress):
+            for i in range(piece.start, piece.stop):
                 self._learn_row(rows.mapping(i), rows.y[i], weights[i])
 
     @locked
@@ -137,6 +137,6 @@ class AdaptingForest(MondrianForest):
     @property
     def _raw_memory_usage(self) -> int:
         size: int = super()._raw_memory_usage
-        for detector in {id(one): one for one in (self._fed or ())[::2]}.values():
+        for detector in {id(fed): fed for fed in (self._fed or ())[::2]}.values():
             size += detector._raw_memory_usage
         return size

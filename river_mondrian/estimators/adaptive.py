@@ -51,9 +51,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     levels may share a row.
 
     `feature_importances` covers the trees of all samples, not the other experts. `explain_one`
-    returns Aumann-Shapley values[^4] of the pool's prediction. These values are computed from the
-    features' contributions to the posteriors, to the logits of the linear models, and to the votes
-    of the neighbours.
+    estimates Shapley values[^4] of the pool's prediction, with all experts.
 
     Parameters
     ----------
@@ -146,8 +144,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     Method: Basic Properties. IEEE Transactions on Information Theory 41.
     [^3]: Duchi, J., Hazan, E. and Singer, Y. (2011). Adaptive Subgradient Methods for Online
     Learning and Stochastic Optimization. Journal of Machine Learning Research 12.
-    [^4]: Sundararajan, M., Taly, A. and Yan, Q. (2017). Axiomatic Attribution for Deep Networks.
-    International Conference on Machine Learning 34.
+    [^4]: Strumbelj, E. and Kononenko, I. (2014). Explaining Prediction Models and Individual
+    Predictions with Feature Contributions. Knowledge and Information Systems 41.
 
     """
 

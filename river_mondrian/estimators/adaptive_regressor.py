@@ -44,10 +44,12 @@ class AdaptiveMondrianForestRegressor(
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
     - Ridge regressions forget old samples at several rates. Their inputs are the features,
       piecewise linear functions and products of features, and random Fourier features.
-    - The predictions of trees and regressions are experts. Two mixtures weight the experts by the
-      experts' progressive losses. The first mixture combines the regressions and the trees that
-      learn targets or residuals. The second mixture adds the trees that learn the errors of the
-      first mixture.
+    - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression, from
+      the 1,000th sample on. With more than 12 features, fewer samples are kept.
+    - The predictions of trees, regressions and neighbours are experts. Two mixtures weight the
+      experts by the experts' progressive losses. The first mixture combines the regressions, the
+      trees that learn targets or residuals, and the neighbours. The second mixture adds the trees
+      that learn the errors of the first mixture.
     - The distribution of each prediction is learned from past errors and from the disagreement of
       the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -15,7 +16,7 @@ from river import base, compose
 from ..arguments import check_integer, check_positive, told
 from ..checks import refuse
 from ..frames import read_frame, rows_of
-from ..inputs import as_dict, too_large
+from ..inputs import as_dict, check_value, too_large
 from ..limits import DONE
 from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, Course, CourseRecord, learn, look
@@ -27,6 +28,15 @@ from .nearest_neighbor import NearestNeighborDetector
 LEAST_RANKED = 100
 # Number of the latest alarms that are kept, unless the budget needs more.
 KEPT_ALARMS = 100
+# Number of samples that wait for an answer, and number of dismissed samples, at most.
+MOST_KEPT = 512
+# Values instead of the last sample of an incident that has not ended: whether the averages have
+# reached the threshold.
+RUNNING, RISING = 0, -1
+# Answers to an alarm.
+DISMISSED, CONFIRMED = "dismissed", "confirmed"
+# The features that a period adds to a sample.
+PERIODIC = ("period_sin", "period_cos")
 # Signs of the deviations that a direction permits.
 SIGNS = {"up": 1.0, "down": -1.0}
 # Largest number of features that an error names.
@@ -135,6 +145,10 @@ class Alarms(Model, base.AnomalyDetector):
     factor. Successive samples are dependent, so ranks replace the distribution of this statistic.
     With several detectors, p is the geometric mean of the detectors' values of p.
 
+    The latest means are those of the latest `window` samples. A detector that has learned little
+    gives irregular scores. So a mean of the second `window` samples replaces the mean of the first
+    `window` samples only if it is higher.
+
     A sample with a novel value has the score 1. Let e be the sample's largest distance from an
     earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
     `threshold` of the latest `window` samples had a distance of e or more. This happens if values
@@ -178,14 +192,26 @@ class Alarms(Model, base.AnomalyDetector):
     detector: Any = None
     threshold: float = 0.997
     average: int = 40
-    window: int = 8192
+    window: int | None = None
     rest: int = 100
-    tolerance: float = 0.05
-    grace_period: int = LEAST_RANKED
+    tolerance: float | None = None
+    grace_period: int | None = None
     budget: tuple[int, int] | None = None
     direction: Mapping[Hashable, str] | None = None
     at_least: Mapping[Hashable, float] | None = None
     calendar: Sequence[Hashable] | None = None
+    period: int | tuple[Hashable, float] | None = None
+
+    _TRANSIENT = Model._TRANSIENT | {"_window", "_tolerance", "_grace", "_budget"}
+
+    def _renew(self) -> None:
+        super()._renew()
+        # The parameters, with defaults that depend on the period.
+        n = self.period if type(self.period) is int else None
+        self._window = self.window or (max(14 * n, LEAST_RANKED) if n else 8192)
+        self._tolerance = self.tolerance or (0.2 if n else 0.05)
+        self._grace = self.grace_period or max(n or 0, LEAST_RANKED)
+        self._budget = self.budget or ((1, n) if n else None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,31 +219,45 @@ class Alarms(Model, base.AnomalyDetector):
         if self.threshold > 1.0:
             raise ValueError(f"threshold must be at most 1, got {self.threshold!r}")
         check_integer("average", self.average, 1)
-        check_integer("window", self.window, LEAST_RANKED)
+        check_integer("window", self.window, LEAST_RANKED, None)
         check_integer("rest", self.rest, 0)
-        check_positive("tolerance", self.tolerance)
-        check_integer("grace_period", self.grace_period, LEAST_RANKED)
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+        check_integer("grace_period", self.grace_period, LEAST_RANKED, None)
+        _check_period(self.period)
         _check_budget(self.budget)
         _check_bounds(self.direction, self.at_least)
         if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
-        self._views = _views_of(self.detector)
-        self._table = Course(
-            len(self._views), self.window, self.average, self.threshold, self.tolerance
-        )
-        # The latest `Alarm`s, as plain tuples.
-        self._alarms: tuple[tuple[Any, ...], ...] = ()
+        near = 2048 if self.period is None else self._window
+        self._views = _views_of(self.detector, near)
+        self._table = Course(len(self._views), self._measures(), self._times())
+        # The latest alarms. Each is a tuple: an `Alarm` as a plain tuple, the first and the last
+        # sample of the incident (the last one may be `RUNNING` or `RISING`), and the answer or "".
+        self._alarms: tuple[tuple[tuple[Any, ...], int, int, str], ...] = ()
+
+    def _measures(self) -> tuple[int, int, float, float]:
+        return self._window, self.average, self.threshold, self._tolerance
+
+    def _times(self) -> tuple[Hashable, ...]:
+        """Return the names of the features whose values are never novel."""
+        return (*(self.calendar or ()), *(() if self.period is None else PERIODIC))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         course = self._table.course
-        own = len(self._views), self.window, self.average, self.threshold, self.tolerance
+        own = len(self._views), *self._measures(), *self._times()
         kept = course.n_views, course.window, course.average, course.threshold, course.tolerance
-        if own != kept:
+        if own != (*kept, *self._table.times):
             refuse(self, "_table", kept, f"but the parameters are {own}")
         try:
-            is_sound = all(0 < Alarm(*alarm).sample <= course.n for alarm in self._alarms)
-        except TypeError:
+            is_sound = all(
+                0 < Alarm(*fields).began <= began <= fields[0] <= course.n
+                and RISING <= ended <= course.n
+                and answer in ("", DISMISSED, CONFIRMED)
+                for fields, began, ended, answer in self._alarms
+            )
+        except (TypeError, ValueError):
             is_sound = False
         if not is_sound:
             refuse(self, "_alarms", self._alarms, "but each should belong to a learned sample")
@@ -242,22 +282,161 @@ class Alarms(Model, base.AnomalyDetector):
         """
         with self._lock:
             self._enter()
-            x = as_dict(x)
+            x = self._timed(as_dict(x))
             table = self._scored(x)
-            alarm = self._raised(x, table)
-            alarms, n = self._alarms, table.course.n
-            if alarm is not None:
-                kept = max(KEPT_ALARMS, self.budget[0] if self.budget else 0)
-                alarms = (*alarms, tuple(alarm))[-kept:]
+            n = int(table.course.n)
+            table, alarms, rows = self._followed(table, self._raised(x, table))
 
             def count() -> None:
                 self._table, self._alarms = table, alarms
+                table.waiting, table.dismissed = rows
                 if table.course.n == n:
                     learn(table.course)
 
+            # Shingles contain samples of an incident after its end.
+            late = n - max(getattr(final_of(view), "shingle", 1) for view in self._views)
+            confirmed = [
+                functools.partial(self._remove, began, n + 1, ended)
+                for _, began, ended, answer in alarms
+                if answer == CONFIRMED and not 0 < ended < late
+            ]
             # From this assignment on, an interrupted call is completed, not undone.
-            self._pending = Steps([*(_learning(view, x) for view in self._views), count])
+            learning = (_learning(view, x) for view in self._views)
+            self._pending = Steps([*learning, count, *confirmed])
             self._settle()
+
+    def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """Return a sample with the features of the period."""
+        if self.period is None:
+            return x
+        if isinstance(self.period, tuple):
+            name, length = self.period
+            time = check_value(name, x.get(name))
+            if time != time:
+                raise ValueError(f"feature {name!r} must have a value, because it is the time")
+            x = {key: value for key, value in x.items() if key != name}
+        else:
+            time, length = float(self._table.course.n), self.period
+        angle = 2.0 * math.pi * (time % length) / length
+        return {**x, **dict(zip(PERIODIC, (math.sin(angle), math.cos(angle)), strict=True))}
+
+    def _followed(self, table: Course, alarm: Alarm | None) -> tuple[Course, Any, Any]:
+        """Return the state after the next sample: the table, the alarms, and samples of incidents.
+
+        The samples are pairs: `waiting` and `dismissed` of the table.
+        """
+        held, n = self._alarms, int(table.course.n)
+        is_high = bool(table.course.score >= self.threshold)
+        if held and held[-1][2] <= 0:
+            is_late = n + 1 >= held[-1][0][0] + self.average
+            is_over = not is_high and (held[-1][2] == RUNNING or is_late)
+            if is_high or is_over:
+                now = n if is_over else RUNNING
+                held = tuple((*one[:2], one[2] if one[2] > 0 else now, one[3]) for one in held)
+                table = table.cut(n, held[0][1]) if is_over else table
+        began = 0
+        if alarm is not None:
+            began = max(alarm.began, 1 + max((one[2] for one in held), default=0))
+            kept = max(KEPT_ALARMS, self._budget[0] if self._budget else 0)
+            held = (*held, (tuple(alarm), began, RUNNING if is_high else RISING, ""))[-kept:]
+            table = table.cut(began - 1, held[0][1])
+        waiting, dismissed = table.waiting, table.dismissed
+        if held and held[-1][2] <= 0:
+            rows = table.numbered(began or n + 1)
+            if any(answer == DISMISSED for *_, ended, answer in held if ended <= 0):
+                dismissed = _joined(dismissed, rows)
+            else:
+                waiting = _joined(waiting, rows)
+        return table, held, (waiting, dismissed)
+
+    # Answers.
+
+    def dismiss(self, alarm: Alarm) -> None:
+        """Report that the incident of an alarm was normal.
+
+        Later alarms whose samples are as near to the samples of the incident as usual samples are
+        to the stored samples are not raised. If the incident has not ended, the rest of the
+        incident is dismissed, too. At most 512 dismissed samples are kept, the latest.
+
+        Samples are compared by each `NearestNeighborDetector` that has the features in their own
+        unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
+        has no effect. Samples of incidents without an answer are kept up to the latest 512.
+
+        Parameters
+        ----------
+        alarm
+            One of `alarms`.
+
+        Raises
+        ------
+        ValueError
+            If the alarm is not one of `alarms`. Then nothing has changed.
+
+        """
+        self._answer(alarm, DISMISSED)
+
+    def confirm(self, alarm: Alarm) -> None:
+        """Report that the incident of an alarm was real, so that it does not hide the next one.
+
+        The incident's averages leave the ranking, its values leave the ranges of the features, and
+        its samples leave the stores of the `NearestNeighborDetector`s. If the incident has not
+        ended, its other samples are removed when they have been learned. Other detectors keep the
+        samples of the incident.
+
+        Parameters
+        ----------
+        alarm
+            One of `alarms`.
+
+        Raises
+        ------
+        ValueError
+            If the alarm is not one of `alarms`. Then nothing has changed.
+
+        """
+        self._answer(alarm, CONFIRMED)
+
+    def _answer(self, alarm: Alarm, answer: str) -> None:
+        with self._lock:
+            self._enter()
+            held, table = self._alarms, self._table
+            places = [i for i, one in enumerate(held) if Alarm(*one[0]) == alarm]
+            if not places:
+                raise ValueError(f"the alarm must be one of the latest alarms, got {alarm!r}")
+            (place,) = places
+            fields, began, ended, known = held[place]
+            if known == answer:
+                return
+            held = (*held[:place], (fields, began, ended, answer), *held[place + 1 :])
+            last = ended if ended > 0 else int(table.course.n)
+            waiting, dismissed = table.waiting, table.dismissed
+            if answer == DISMISSED:
+                is_own = (waiting[:, 0] >= began) & (waiting[:, 0] <= last)
+                dismissed, waiting = _joined(dismissed, waiting[is_own]), waiting[~is_own]
+            else:
+                is_own = (dismissed[:, 0] >= began) & (dismissed[:, 0] <= last)
+                waiting, dismissed = _joined(waiting, dismissed[is_own]), dismissed[~is_own]
+
+            def keep() -> None:
+                self._alarms, table.waiting, table.dismissed = held, waiting, dismissed
+
+            steps: list[Callable[[], object]] = [keep]
+            if answer == CONFIRMED:
+                steps.append(functools.partial(self._remove, began, began, ended))
+            self._pending = Steps(steps)
+            self._settle()
+
+    def _remove(self, began: int, first: int, ended: int) -> None:
+        """Remove a confirmed incident's samples from the number `first` on."""
+        n = int(self._table.course.n)
+        last = ended if ended > 0 else n
+        self._table.remove(began, first, last)
+        for view in self._views:
+            own = final_of(view)
+            if isinstance(own, NearestNeighborDetector):
+                # The detector may have learned samples before it was given to `Alarms`.
+                more = own.n_samples - n - 1
+                own._forget(first + more, last + more + own.shingle - 1)
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
@@ -288,6 +467,10 @@ class Alarms(Model, base.AnomalyDetector):
 
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
+        number, names = table.course.n + 1, table.features.names
+        if table.course.is_silent:
+            began, silent = number - self.average + 1, table.silent
+            return Alarm(number, began, score, (), dict.fromkeys(silent, 1 / len(silent)), {}, {})
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
         # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) over a sample
@@ -303,7 +486,6 @@ class Alarms(Model, base.AnomalyDetector):
                 for name, values in own._neighbors(x).items():
                     near.setdefault(name, []).append(values)
         shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
-        number, names = table.course.n + 1, table.features.names
         places = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
         novel = tuple(names[place] for place in places)
         expected = {name: float(np.median(np.concatenate(own))) for name, own in near.items()}
@@ -313,8 +495,6 @@ class Alarms(Model, base.AnomalyDetector):
 
     def _passes(self, alarm: Alarm) -> bool:
         """Return whether a feature with a large share passes `direction` and `at_least`."""
-        if not self._is_bounded():
-            return True
         direction, at_least = self.direction or {}, self.at_least or {}
         least = (1.0 - 1e-9) / max(len(alarm.features), 1)
         names = [name for name, share in alarm.features.items() if share >= least]
@@ -328,7 +508,16 @@ class Alarms(Model, base.AnomalyDetector):
         return not names
 
     def _is_bounded(self) -> bool:
-        return bool(self.direction or self.at_least)
+        return bool(self.direction or self.at_least) or len(self._table.dismissed) > 0
+
+    def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
+        """Return whether the samples of a new alarm are near to dismissed samples."""
+        views = [_own_detector(view) for view in self._views]
+        views = [view for view in views if isinstance(view, NearestNeighborDetector)]
+        if not views or not len(table.dismissed):
+            return False
+        rows, names = table.numbered(alarm.began)[:, 1:], table.features.names
+        return all(view._are_near(names, rows, table.dismissed[:, 1:]) for view in views)
 
     # Scores.
 
@@ -338,7 +527,7 @@ class Alarms(Model, base.AnomalyDetector):
         if score < self.threshold:
             return None
         alarm = self._alarm(x, table, score)
-        return alarm if self._passes(alarm) else None
+        return alarm if self._passes(alarm) and not self._is_dismissed(alarm, table) else None
 
     def _scored(self, x: Mapping[Any, Any]) -> Course:
         """Write a sample and its scores to the table; return the table."""
@@ -357,11 +546,11 @@ class Alarms(Model, base.AnomalyDetector):
     def _score(self, course: CourseRecord) -> float:
         """Return the score of the sample in the table, before `direction` and `at_least`."""
         n, alarms = course.n, self._alarms
-        if n < self.grace_period or self._is_spent(n + 1):
+        if n < self._grace or self._is_spent(n + 1):
             return 0.0
-        if course.is_novel:
+        if course.is_novel or course.is_silent:
             return 1.0
-        if course.is_flat or (alarms and n < alarms[-1][0] + self.rest):
+        if course.is_flat or (alarms and n < alarms[-1][0][0] + self.rest):
             return 0.0
         return float(course.score)
 
@@ -374,23 +563,22 @@ class Alarms(Model, base.AnomalyDetector):
             if new:
                 table = table.widened(new)
             table.features.write(values, table.inputs)
-        for name in self.calendar or ():
-            place = table.features.places.get(name)
-            if place is None:
-                # Only the first sample can lack the feature, since known features stay known.
-                raise ValueError(
-                    f"feature {name!r} in calendar must have a value in the first sample, got "
-                    f"values of {table.features.names[:MOST_NAMED]}"
-                )
-            table.inputs[place] = math.nan
+        if table.course.n == 0:
+            # Only the first sample can lack the feature, since known features stay known.
+            for name in self.calendar or ():
+                if name not in table.features.index_of:
+                    raise ValueError(
+                        f"feature {name!r} in calendar must have a value in the first sample, got "
+                        f"values of {table.features.names[:MOST_NAMED]}"
+                    )
         return table
 
     def _is_spent(self, number: int) -> bool:
         """Return whether an alarm at a sample would exceed the budget."""
-        if self.budget is None:
+        if self._budget is None:
             return False
-        most, n = self.budget
-        return len(self._alarms) >= most and number - self._alarms[-most][0] < n
+        most, n = self._budget
+        return len(self._alarms) >= most and number - self._alarms[-most][0][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the score that a sample would have as the next sample, within [0, 1].
@@ -412,10 +600,10 @@ class Alarms(Model, base.AnomalyDetector):
         """
         with self._lock:
             self._enter()
-            x = as_dict(x)
+            x = self._timed(as_dict(x))
             table = self._scored(x)
             score = self._score(table.course)
-            # Only `direction` and `at_least` need the alarm, which takes longer than the score.
+            # Only bounds and dismissals need the alarm, which takes longer than the score.
             is_refused = (
                 self._is_bounded() and score >= self.threshold and not self._raised(x, table)
             )
@@ -427,14 +615,14 @@ class Alarms(Model, base.AnomalyDetector):
     @locked
     def alarm(self) -> Alarm | None:
         """The alarm that the last learned sample raised, or None."""
-        is_new = bool(self._alarms) and self._alarms[-1][0] == self.n_samples
-        return Alarm(*self._alarms[-1]) if is_new else None
+        is_new = bool(self._alarms) and self._alarms[-1][0][0] == self.n_samples
+        return Alarm(*self._alarms[-1][0]) if is_new else None
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
-        return [Alarm(*alarm) for alarm in self._alarms]
+        return [Alarm(*fields) for fields, *_ in self._alarms]
 
     @property
     @locked
@@ -470,10 +658,25 @@ def _check_bounds(direction: Any, at_least: Any) -> None:
         check_positive(f"at_least of {feature!r}", least)
 
 
-def _views_of(detector: Any) -> list[Any]:
-    """Return copies of the detectors; None means the default detectors."""
+def _check_period(period: Any) -> None:
+    """Refuse a period that is neither None, an integer nor a pair (feature, seconds)."""
+    if isinstance(period, tuple) and len(period) == 2:
+        check_positive("seconds of period", period[1])
+    else:
+        check_integer("period", period, 2, None)
+
+
+def _joined(rows: Any, more: Any) -> Any:
+    """Return samples of both arrays by number, at most the latest `MOST_KEPT`."""
+    order = np.unique(np.concatenate([rows[:, 0], more[:, 0]]), return_index=True)[1]
+    return np.vstack([rows, more])[order][-MOST_KEPT:]
+
+
+def _views_of(detector: Any, window: int) -> list[Any]:
+    """Return copies of the detectors; None means the default detectors with a window."""
     if detector is None:
-        return [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=8, seed=2)]
+        views = [NearestNeighborDetector(window=window, seed=1)]
+        return [*views, NearestNeighborDetector(window=window, shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]
     for view in views:
         if not isinstance(final_of(view), base.AnomalyDetector):

@@ -159,11 +159,11 @@ class Calibrated(_Wrapper):
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> _CalibratedPipeline: ...
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Return a `CalibratedRegressor` or a `CalibratedClassifier`, depending on the model."""
-        made: Any = cls
+        kind: Any = cls
         if cls is Calibrated:
             is_regressor = isinstance(final_of(model), base.Regressor)
-            made = CalibratedRegressor if is_regressor else CalibratedClassifier
-        return object.__new__(made)
+            kind = CalibratedRegressor if is_regressor else CalibratedClassifier
+        return object.__new__(kind)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -182,8 +182,8 @@ class Calibrated(_Wrapper):
 
     @property
     def _raw_memory_usage(self) -> int:
-        own = len(pickle.dumps((self._waiting, self._tracked)))
-        return own + int(self.model._raw_memory_usage)
+        size = len(pickle.dumps((self._waiting, self._tracked)))
+        return size + int(self.model._raw_memory_usage)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
         """Return a new prediction of a sample; `point` is the model's prediction, or None."""
@@ -321,9 +321,9 @@ class Calibrated(_Wrapper):
         """
         with self._lock:
             self._enter()
-            found = self.model.predict_one(x, **kwargs)
-            self._predicted(x, id, "predict_one", found)
-            return found
+            predicted = self.model.predict_one(x, **kwargs)
+            self._predicted(x, id, "predict_one", predicted)
+            return predicted
 
     @staticmethod
     def _rows(X: Any, id: Any) -> tuple[Any, list[dict[Any, Any]], list[Any]]:
@@ -335,7 +335,7 @@ class Calibrated(_Wrapper):
             what, ids = f"column {id!r}", [row.pop(id, None) for row in rows]
         else:
             what, ids = "the id", list_values(id, len(rows), "ids", frame)
-        return frame, rows, [plain_key(one, f"{what} in row {i}") for i, one in enumerate(ids)]
+        return frame, rows, [plain_key(key, f"{what} in row {i}") for i, key in enumerate(ids)]
 
     def learn_many(self, X: Any, y: Any, id: Any = None, **kwargs: Any) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
@@ -356,8 +356,8 @@ class Calibrated(_Wrapper):
 
         """
         frame, rows, ids = self._rows(X, id)
-        for x, one, key in zip(rows, self._read(y, len(rows), frame), ids, strict=True):
-            self.learn_one(x, one, key, **kwargs)
+        for x, target, key in zip(rows, self._read(y, len(rows), frame), ids, strict=True):
+            self.learn_one(x, target, key, **kwargs)
 
     def predict_many(self, X: Any, id: Any = None, **kwargs: Any) -> Any:
         """Predict the rows of a frame, with the same results as `predict_one` on each row.
@@ -380,11 +380,11 @@ class Calibrated(_Wrapper):
         frame, rows, ids = self._rows(X, id)
         with self._lock:
             self._enter()
-            found = [self.model.predict_one(x, **kwargs) for x in rows]
+            predicted = [self.model.predict_one(x, **kwargs) for x in rows]
             # The library of the frame may refuse the predictions. Then nothing is stored.
-            series = native_series(found, name=None, like=frame)
-            for x, key, one in zip(rows, ids, found, strict=True):
-                self._predicted(x, key, "predict_one", one)
+            series = native_series(predicted, name=None, like=frame)
+            for x, key, point in zip(rows, ids, predicted, strict=True):
+                self._predicted(x, key, "predict_one", point)
         return series
 
     def predict_interval_one(
@@ -528,8 +528,8 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
         # The model's prediction may be a label.
-        found = point if isinstance(point, dict) else self.model.predict_proba_one(x)
-        return Classes(self._n_learned, found, self._tracked)
+        probabilities = point if isinstance(point, dict) else self.model.predict_proba_one(x)
+        return Classes(self._n_learned, probabilities, self._tracked)
 
     def _judged(self, predicted: Classes, y: Hashable, delay: int) -> Mapping[Hashable, Odds]:
         tracked: Mapping[Hashable, Odds] = self._tracked
@@ -557,8 +557,8 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         """
         with self._lock:
             self._enter()
-            found = self._predicted(x, id, "predict_proba_one").probabilities
-            return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(found)
+            probabilities = self._predicted(x, id, "predict_proba_one").probabilities
+            return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(probabilities)
 
     def predict_proba_many(self, X: Any, id: Any = None, **kwargs: Any) -> Any:
         """Predict the probability of each class for the rows of a frame.
@@ -581,13 +581,13 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         frame, rows, ids = self._rows(X, id)
         with self._lock:
             self._enter()
-            found = [self.model.predict_proba_one(x, **kwargs) for x in rows]
-            labels = dict.fromkeys(label for one in found for label in one)
-            columns = {label: [one.get(label, 0.0) for one in found] for label in labels}
-            made = native_frame(columns, like=frame)
-            for x, key, one in zip(rows, ids, found, strict=True):
-                self._predicted(x, key, "predict_proba_one", None if kwargs else one)
-        return made
+            predicted = [self.model.predict_proba_one(x, **kwargs) for x in rows]
+            labels = dict.fromkeys(label for row in predicted for label in row)
+            columns = {label: [row.get(label, 0.0) for row in predicted] for label in labels}
+            result = native_frame(columns, like=frame)
+            for x, key, row in zip(rows, ids, predicted, strict=True):
+                self._predicted(x, key, "predict_proba_one", None if kwargs else row)
+        return result
 
 
 if TYPE_CHECKING:

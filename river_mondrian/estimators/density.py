@@ -16,11 +16,11 @@ from ..density.walks import check_oblique
 from ..inputs import FeatureIndex, Floats, check_value, ordered
 from ..limits import DONE, WAITS
 from ..progress import PIECE, Progress
-from .density_readings import LEAST_LIFETIME, DensityReadings, check_lifetime_size
+from .density_readings import SHORTEST_LIFETIME, DensityReadings, check_lifetime_size
 
 # Most features of a sample. A sample takes time for each of them in each tree, and the trees are
 # drawn again from 256 samples at once.
-MOST_FEATURES = 2048
+MOST_DENSITY_DIMS = 2048
 
 
 def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
@@ -35,8 +35,8 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
     generator = np.random.default_rng(sequence)
     drawn = [arguments.sphere_directions(n, d, generator) for _ in range(n_trees)]
-    for one in drawn:
-        check_oblique(one)
+    for matrix in drawn:
+        check_oblique(matrix)
     return np.array(drawn)
 
 
@@ -292,7 +292,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         seed = arguments.draw_seed(self.seed)
         lifetimes = matrix = None
         if self._grows:
-            lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
+            lifetimes = np.full(self.n_estimators, SHORTEST_LIFETIME)
         elif not self._is_auto:
             lifetimes = arguments.draw_lifetimes(self.lifetime, self.n_estimators, seed)
             for lifetime in lifetimes.tolist():
@@ -391,10 +391,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         for row in self._new_features(names, columns).values():
             added[row] += 1
         n_features = (len(self._features) + np.cumsum(added)).tolist()
-        found = np.empty(len(columns))
+        lifetimes = np.empty(len(columns))
         for i, d in enumerate(n_features):
-            found[i] = last = self._lifetime_at(n + i + 1, d, last)
-        return found
+            lifetimes[i] = last = self._lifetime_at(n + i + 1, d, last)
+        return lifetimes
 
     def _learn_rows(
         self, names: Sequence[Hashable], columns: Floats, progress: bool = False
@@ -403,9 +403,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         with self._lock:
             self._settle()
             n = len(self._features) + len(self._new_features(names, columns))
-            if n > MOST_FEATURES:
+            if n > MOST_DENSITY_DIMS:
                 raise ValueError(
-                    f"densities are estimated for at most {MOST_FEATURES} features, got {n}: "
+                    f"densities are estimated for at most {MOST_DENSITY_DIMS} features, got {n}: "
                     "select features, or use a RandomCutForest"
                 )
             n_before, lifetimes = self.n_samples, self._lifetimes(names, columns)
@@ -416,13 +416,13 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                 # blocks.
                 with self._lock:
                     self._settle()
-                    most = 1 if self._trees is None else max(1, self._trees.rows_at_once)
-                    stop = start + (min(most, PIECE) if progress else most)
-                    part = None if lifetimes is None else lifetimes[start:stop]
-                    if part is not None and self.n_samples != n_before + start:
+                    limit = 1 if self._trees is None else max(1, self._trees.rows_at_once)
+                    stop = start + (min(limit, PIECE) if progress else limit)
+                    ends = None if lifetimes is None else lifetimes[start:stop]
+                    if ends is not None and self.n_samples != n_before + start:
                         # Another thread has learned samples meanwhile.
-                        part = self._lifetimes(names, columns[start:stop])
-                    start += self._learn_part(names, columns[start:stop], part)
+                        ends = self._lifetimes(names, columns[start:stop])
+                    start += self._learn_part(names, columns[start:stop], ends)
                 shown.reach(start)
 
     def _learn_part(
@@ -444,15 +444,15 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             # Random directions are drawn for the features of the first sample with values.
             return 1
         if trees is None:
-            made = self._begin(new)
+            renewed = self._begin(new)
         else:
-            made = trees.renewed() if renews else trees.copied()
+            renewed = trees.renewed() if renews else trees.copied()
             trees.close()
         self._features = index = index.with_more(new)
         if self.directions is None:
             values = frames.mapping_of(names, columns[0])
-            made.add_inputs(np.array([values[name] for name in new], dtype=np.float64))
+            renewed.add_inputs(np.array([values[name] for name in new], dtype=np.float64))
         rows = index.arrange(names, columns[:1], len(index))
-        made.learn_many(rows, None if lifetimes is None else lifetimes[:1])
-        self._trees = made
+        renewed.learn_many(rows, None if lifetimes is None else lifetimes[:1])
+        self._trees = renewed
         return 1

@@ -23,8 +23,8 @@ class DensityReadings(Model):
     _features: FeatureIndex
     _trees: PivotTrees | None
 
-    def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
-        name = self._features.names[place]
+    def _too_large(self, i: int, x: Mapping[Any, Any]) -> ValueError:
+        name = self._features.names[i]
         return too_large(name, x[name])
 
     # Prediction.
@@ -62,10 +62,10 @@ class DensityReadings(Model):
             if trees.is_unfinished[0]:
                 self._settle()
             self._features.read_into(x, trees.vector)
-            found = trees.read(reading)
-            if math.isnan(found):
+            output = trees.read(reading)
+            if math.isnan(output):
                 raise self._too_large(int(np.argmax(np.abs(trees.vector) > limits.LARGEST)), x)
-            return found
+            return output
 
     def density_one(self, x: Mapping[Any, Any]) -> float:
         """Return the density at a sample, per unit of volume of the features.
@@ -141,8 +141,8 @@ class DensityReadings(Model):
         out = np.full(len(columns), before)
         if self._trees is not None:
             rows = self._features.arrange(names, columns, len(self._features))
-            for part in pieces(len(rows), progress):
-                self._trees.read_many(rows[part], out[part], reading)
+            for piece in pieces(len(rows), progress):
+                self._trees.read_many(rows[piece], out[piece], reading)
         return frame, out
 
     @locked
@@ -253,13 +253,13 @@ def _exp(value: float) -> float:
 
 
 # Lifetimes within these bounds give cells finite volumes above 0.
-LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
+SHORTEST_LIFETIME, LONGEST_LIFETIME = 1e-100, 1e100
 
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
     """Refuse a lifetime that is not a number, or at which volumes of cells are out of range."""
-    if not arguments.is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
-        ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
+    if not arguments.is_real(lifetime) or not SHORTEST_LIFETIME <= lifetime <= LONGEST_LIFETIME:
+        ends = f"{SHORTEST_LIFETIME:g} to {LONGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
 
 
@@ -314,27 +314,27 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     names, samples = _matrix("X", X, None)
     if len(samples) == 0:
         raise ValueError("X must have at least one row")
-    one = isinstance(x, Mapping)
-    if one:
+    is_single = isinstance(x, Mapping)
+    if is_single:
         if names is None:
             raise ValueError("x may be a mapping only if X is a frame")
         if set(x) != set(names):
             raise ValueError(f"x must have the features {names!r}, got {list(x)!r}")
         x = [check_value(name, x[name]) for name in names]
     elif not hasattr(x, "columns") or names is None:
-        one = np.ndim(x) == 1
-    queries = _matrix("x", np.reshape(x, (1, -1)) if one else x, names)[1]
+        is_single = np.ndim(x) == 1
+    queries = _matrix("x", np.reshape(x, (1, -1)) if is_single else x, names)[1]
     if queries.shape[1] != samples.shape[1]:
         raise ValueError(f"x must have {samples.shape[1]} features like X, got {queries.shape[1]}")
-    found = np.empty(len(queries))
+    densities = np.empty(len(queries))
     for i, query in enumerate(queries):
         # Theorem 5.1 of O'Reilly and Tran (2022): in each dimension, the kernel is lifetime E_2(t)
         # with t = lifetime |x - X_i|. Their Equation 15 has the factors of E_2(t) = exp(-t) h(t),
         # where h(t) = 1 - t exp(t) E_1(t).
         with np.errstate(divide="ignore"):
             logs = np.log(expn(2, lifetime * np.abs(samples - query))) + math.log(lifetime)
-        found[i] = np.exp(logs.sum(axis=1)).mean()
-    return float(found[0]) if one else found
+        densities[i] = np.exp(logs.sum(axis=1)).mean()
+    return float(densities[0]) if is_single else densities
 
 
 def _matrix(
@@ -342,19 +342,19 @@ def _matrix(
 ) -> tuple[list[Hashable] | None, Floats]:
     """Return the names and values of a frame or array; `names` gives the order of columns."""
     if hasattr(values, "columns"):
-        _, found, matrix = read_frame(values)
+        _, columns, matrix = read_frame(values)
         if names is not None:
-            if set(found) != set(names):
-                raise ValueError(f"{what} must have the features {names!r}, got {found!r}")
-            places = {name: place for place, name in enumerate(found)}
-            matrix = matrix[:, [places[name] for name in names]]
-            found = names
+            if set(columns) != set(names):
+                raise ValueError(f"{what} must have the features {names!r}, got {columns!r}")
+            index_of = {name: i for i, name in enumerate(columns)}
+            matrix = matrix[:, [index_of[name] for name in names]]
+            columns = names
     else:
-        found, matrix = None, np.asarray(values, dtype=np.float64)
+        columns, matrix = None, np.asarray(values, dtype=np.float64)
         if matrix.ndim != 2:
             raise ValueError(f"{what} must have two dimensions, got {matrix.ndim}")
     if not np.isfinite(matrix).all():
-        row, place = np.argwhere(~np.isfinite(matrix))[0]
-        name, value = place if found is None else found[place], float(matrix[row, place])
+        row, i = np.argwhere(~np.isfinite(matrix))[0]
+        name, value = i if columns is None else columns[i], float(matrix[row, i])
         raise ValueError(f"{what} must be finite, got {value} for feature {name!r} in row {row}")
-    return found, matrix
+    return columns, matrix

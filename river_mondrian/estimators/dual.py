@@ -193,7 +193,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     def _snapshot(self) -> Snapshot:
         """Return a snapshot of all objects that learning a sample may change."""
-        return Snapshot([*self._supports.parts(), self])
+        return Snapshot([*self._supports.objects(), self])
 
     def _add_label(self, y: Hashable) -> int:
         inputs.warn_of_numbers(self._labels)

@@ -26,9 +26,9 @@ from ..progress import Progress, pieces
 REPLAY = 32
 
 # Number of rows that are mapped at a time.
-BLOCK = 4096
+MAPPED_ROWS = 4096
 # Number of rows that are learned at a time, if the map learns rows before the weights learn them.
-GROWING_BLOCK = 256
+GROWING_MAPPED_ROWS = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
@@ -65,16 +65,16 @@ class FeatureLearner(Model, base.Estimator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.features
-        if given is not None and not isinstance(given, FeatureMap):
-            raise TypeError(f"features must be a feature map of this package, got {given!r}")
-        if given is None:
+        features = self.features
+        if features is not None and not isinstance(features, FeatureMap):
+            raise TypeError(f"features must be a feature map of this package, got {features!r}")
+        if features is None:
             self._features: FeatureMap = IsolationFeatures(**self._DEFAULTS, seed=self.seed)
         else:
-            self._features = given._own_copy(self._MIXES)
+            self._features = features._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The map is built from the samples in its pool. The learner replays the samples from place
+        # The map is built from the samples in its pool. The learner replays the samples from index
         # `_first` on. The map had learned the earlier samples before this learner copied it.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
@@ -87,9 +87,9 @@ class FeatureLearner(Model, base.Estimator):
         check_types(self, {"_features": FeatureMap, "_pool": (type(None), Pool)})
         weights = (type(None), Weights)
         check_types(self, {"_current": weights, "_next": weights})
-        for one in (self._current, self._next):
-            if one is not None:
-                check_map(self, one.compiled, self._features)
+        for stored in (self._current, self._next):
+            if stored is not None:
+                check_map(self, stored.compiled, self._features)
         n = len(self._targets)
         check_number(self, "the number of weights", len(self._weights), n, n)
         check_number(self, "_position", self._position, 0, n)
@@ -144,7 +144,7 @@ class FeatureLearner(Model, base.Estimator):
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
-        """Update the map and the weights with a sample; return DONE or the place of a bad input."""
+        """Update the map and the weights with a sample; return DONE or the index of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)
@@ -178,9 +178,9 @@ class FeatureLearner(Model, base.Estimator):
 
     def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
         """Store a sample after `n` stored samples, unless the sample is already stored."""
-        for kept, value in ((self._targets, target), (self._weights, weight)):
-            if len(kept) == n:
-                kept.append(value)
+        for numbers, value in ((self._targets, target), (self._weights, weight)):
+            if len(numbers) == n:
+                numbers.append(value)
         # The map may have stored the sample's inputs already. In a repeated step, the pool may have
         # been dropped.
         if self._pool is not None and len(self._pool) == self._first + n:
@@ -225,12 +225,12 @@ class FeatureLearner(Model, base.Estimator):
             else:
                 learning.append(self._next)
             end |= self._after_replay(self._next, stop, n_stored)
-        for one in learning:
-            if one is not None:
-                steps.append(partial(self._learn_once, one, one.n_learned, values, target, weight))
+        for fit in learning:
+            if fit is not None:
+                steps.append(partial(self._learn_once, fit, fit.n_learned, values, target, weight))
         if self._next is not None and not stored:
             steps.append(partial(replay, self._next.n_learned + 1))
-        return [*steps, *(partial(setattr, self, *one) for one in end.items())]
+        return [*steps, *(partial(setattr, self, *item) for item in end.items())]
 
     def _learn_once(self, weights: Any, n: int, x: Any, target: float, weight: float) -> None:
         """Learn a checked sample, if the weights have learned exactly `n` samples."""
@@ -266,13 +266,13 @@ class FeatureLearner(Model, base.Estimator):
     def _learn_rows(self, rows: Block) -> None:
         """Learn rows, which may have new features but no new labels."""
         new, start = self._features._new_rows(rows.names, rows.columns), 0
-        most = GROWING_BLOCK if self._features._grows else BLOCK
+        limit = GROWING_MAPPED_ROWS if self._features._grows else MAPPED_ROWS
         while start < len(rows):
             if start in new or not self._steady:
                 self._learn(rows.mapping(start), float(rows.y[start]), float(rows.w[start]))
                 start += 1
                 continue
-            stop = min(len(rows), start + most, *(row for row in new if row > start))
+            stop = min(len(rows), start + limit, *(row for row in new if row > start))
             self._learn_block(rows.part(start, stop))
             start = stop
 
@@ -310,10 +310,10 @@ class FeatureLearner(Model, base.Estimator):
     ) -> Iterator[tuple[slice, Array]]:
         """Yield slices of a frame's rows, and the map's outputs for these rows."""
         with Progress(progress, len(columns)) as shown:
-            for start in range(0, len(columns), BLOCK):
-                part = slice(start, min(start + BLOCK, len(columns)))
-                yield part, self._features._outputs(names, columns[part], self._current.compiled)
-                shown.reach(part.stop)
+            for start in range(0, len(columns), MAPPED_ROWS):
+                piece = slice(start, min(start + MAPPED_ROWS, len(columns)))
+                yield piece, self._features._outputs(names, columns[piece], self._current.compiled)
+                shown.reach(piece.stop)
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -389,5 +389,5 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
 
         """
         rows = read_block(self._features._read_frame(X), y, w)
-        for part in pieces(len(rows), progress):
-            self._learn_rows(rows.part(part.start, part.stop))
+        for piece in pieces(len(rows), progress):
+            self._learn_rows(rows.part(piece.start, piece.stop))

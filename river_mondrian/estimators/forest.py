@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
-from ..arguments import Missing, check_missing, check_place, check_ranges
+from ..arguments import Missing, check_index, check_missing, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, Floats, gap_of, too_large, warn_of_words
@@ -50,10 +50,10 @@ class MondrianForest(InspectableForest, base.Estimator):
         super().__setstate__(state)
         self._check_trees()
         trees, features = self._trees, self._features
-        n, places = (0, []) if trees is None else (trees.n_inputs, trees.category_places)
-        if n != len(features) or places != features.category_places:
-            theirs = f"the trees have {n} features and categories at {places}"
-            ours = f"{len(features)} and {features.category_places}"
+        n, categories = (0, []) if trees is None else (trees.n_inputs, trees.category_indices)
+        if n != len(features) or categories != features.category_indices:
+            theirs = f"the trees have {n} features and categories at {categories}"
+            ours = f"{len(features)} and {features.category_indices}"
             raise ModelFormatError(f"{theirs}, but {ours} are named")
 
     def _check_trees(self) -> None:
@@ -61,29 +61,29 @@ class MondrianForest(InspectableForest, base.Estimator):
         trees = self._trees
         if trees is None:
             return
-        made: Any = self._made_anew()._make_trees()
-        if type(trees) is not type(made):
-            refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
+        fresh: Any = self._made_anew()._make_trees()
+        if type(trees) is not type(fresh):
+            refuse(self, "_trees", type(trees).__name__, f"but {type(fresh).__name__} are made")
         # Attributes that depend on the samples are not compared.
         rest = trees._DERIVED | {"categories", "change"}
-        for name, value in made.__dict__.items():
+        for name, value in fresh.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
                 continue
             if trees.__dict__[name] is not value:
                 refuse(trees, name, trees.__dict__[name], f"but the arguments make it {value!r}")
-        check_number(self, "n_trees", len(trees.trees), len(made.trees), len(made.trees))
-        if math.isnan(trees.forest.absent) is not math.isnan(made.forest.absent):
+        check_number(self, "n_trees", len(trees.trees), len(fresh.trees), len(fresh.trees))
+        if math.isnan(trees.forest.absent) is not math.isnan(fresh.forest.absent):
             refuse(trees, "absent", trees.forest.absent, f"but missing is {self.missing!r}")
-        ends = made.forest.max_splits
+        ends = fresh.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
     def _partitions(
-        self, n_trees: int, lifetime: Any = math.inf, **more: Any
+        self, n_trees: int, lifetime: Any = math.inf, **rest: Any
     ) -> tree_store.Partitions:
         """Return the arguments of the trees."""
-        more = {"ranges": self.ranges or {}} | more
-        more |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
-        return tree_store.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
+        rest = {"ranges": self.ranges or {}} | rest
+        rest |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
+        return tree_store.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **rest)
 
     @abc.abstractmethod
     def _make_trees(self) -> Any:
@@ -144,7 +144,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             If the forest has no tree with this number.
 
         """
-        check_place("tree", tree, self._n_readable)
+        check_index("tree", tree, self._n_readable)
         widths = [] if self._trees is None else self._trees.reader.widths_of(tree).tolist()
         return dict(zip(self._features.names, widths, strict=True))
 
@@ -198,7 +198,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         Trees change shape if features are new, or if `add` adds a label or weights.
         """
         trees = self._grown()
-        changes = add is not None or not values.keys() <= self._features.places.keys()
+        changes = add is not None or not values.keys() <= self._features.index_of.keys()
         if changes:
             trees.begin_change()
             self._add_features(values)
@@ -212,7 +212,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Refuse a sample whose input at place `bad` is too large, unless `bad` is negative."""
+        """Refuse a sample whose input `bad` is too large, unless `bad` is negative."""
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
 
@@ -220,8 +220,8 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Write a sample to the trees' vector, for a prediction."""
         self._features.read_into(x, trees.vector, self._takes_levels)
 
-    def _too_large(self, place: int, value: float) -> ValueError:
-        return too_large(self._features.names[place], float(value))
+    def _too_large(self, i: int, value: float) -> ValueError:
+        return too_large(self._features.names[i], float(value))
 
     def _arrange(self, names: list[Hashable], columns: Floats) -> Floats:
         """Return a frame's columns in the order of the trees' inputs."""
@@ -240,7 +240,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if trees is None:
             return frame, np.zeros((len(frame), self._N_BEFORE))
         rows, n_jobs = self._arrange(names, columns), self.n_jobs
-        return frame, in_pieces(lambda part: read(trees.predict_rows(part, n_jobs)), rows, progress)
+        return frame, in_pieces(lambda rows: read(trees.predict_rows(rows, n_jobs)), rows, progress)
 
     @locked
     def resample(self) -> None:
@@ -281,8 +281,8 @@ class ExplainedForest(MondrianForest):
         the computation takes a second or two. The computation temporarily needs 8 bytes for each
         node and class of a tree. The mapping is empty before the first sample.
         """
-        found = [] if self._trees is None else self._trees.reader.importances().tolist()
-        return dict(zip(self.feature_names, found, strict=True))
+        values = [] if self._trees is None else self._trees.reader.importances().tolist()
+        return dict(zip(self.feature_names, values, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
         """Return the contributions of features to a prediction, shape (features, outputs).
@@ -300,10 +300,10 @@ class ExplainedForest(MondrianForest):
             return np.empty((0, 0))
         inputs = np.full(trees.n_inputs, np.nan)
         self._features.write(self._read(x), inputs)
-        bad, found = trees.reader.explain(inputs)
+        bad, contributions = trees.reader.explain(inputs)
         if bad >= 0:
             raise self._too_large(bad, inputs[bad])
-        return found
+        return contributions
 
 
 class TargetExplanations(ExplainedForest):
@@ -334,13 +334,13 @@ class TargetExplanations(ExplainedForest):
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is shared among features,
-        in proportion to the distances from the box in each feature. An explanation takes tens of
-        milliseconds for 10 trees.
+        in proportion to the distances from the box in each feature. With 10 trees and 16 features,
+        an explanation takes 3 to 10 milliseconds.
 
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change that its value causes in the prediction. The
-        mean over several orders and their reverses estimates Shapley values. An explanation by an
-        adaptive forest needs 32 predictions per feature.
+        mean over 12 random orders and their reverses estimates Shapley values. An explanation by an
+        adaptive forest takes 24 predictions per feature.
 
         Parameters
         ----------
@@ -361,5 +361,5 @@ class TargetExplanations(ExplainedForest):
             If a value is infinite or too large for single precision.
 
         """
-        found = self._explain(x)
-        return dict(zip(self.feature_names, found.sum(axis=1).tolist(), strict=True))
+        contributions = self._explain(x)
+        return dict(zip(self.feature_names, contributions.sum(axis=1).tolist(), strict=True))

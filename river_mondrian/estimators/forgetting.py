@@ -35,7 +35,7 @@ class WindowForest(MondrianForest):
         Return None if a feature is unknown.
         """
         trees = self._trees
-        if trees is None or not values.keys() <= self._features.places.keys():
+        if trees is None or not values.keys() <= self._features.index_of.keys():
             return None
         self._features.write(values, trees.vector)
         return trees
@@ -72,11 +72,11 @@ class ForgettingForest(WindowForest):
             arguments.check_lifetime(self.lifetime)
         super().__post_init__()
 
-    def _partitions(self, n_trees: int, lifetime: Any = math.inf, **more: Any) -> Partitions:
+    def _partitions(self, n_trees: int, lifetime: Any = math.inf, **rest: Any) -> Partitions:
         if not (self._GROWS and callable(self.lifetime)):
             lifetime = self.lifetime
-        more |= {"directions": self.directions, "max_nodes": self.max_nodes}
-        return super()._partitions(n_trees, lifetime, window=self.window, **more)
+        rest |= {"directions": self.directions, "max_nodes": self.max_nodes}
+        return super()._partitions(n_trees, lifetime, window=self.window, **rest)
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
@@ -106,8 +106,8 @@ class ForgettingForest(WindowForest):
         """Prepare the trees for rows; return the end of the rows that can be learned at once."""
         return stop
 
-    def _horizons(self, more: int) -> list[float] | None:
-        """Return the lifetimes after each of `more` samples; None if the lifetime is fixed."""
+    def _horizons(self, n_new: int) -> list[float] | None:
+        """Return the lifetimes after each of `n_new` samples; None if the lifetime is fixed."""
         return None
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
@@ -143,9 +143,9 @@ class ForgettingForest(WindowForest):
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
         # Another thread may have added a feature or learned samples after the rows were read.
         self._features.agree(rows.names, rows.columns[start:stop], start)
-        own = None if horizons is None else horizons[start:stop]
-        if own is not None and self.n_samples != n_before + start:
-            own = self._horizons(stop - start)
+        lifetimes = None if horizons is None else horizons[start:stop]
+        if lifetimes is not None and self.n_samples != n_before + start:
+            lifetimes = self._horizons(stop - start)
         trees.begin_change()
         stop = self._begin_rows(rows, start, stop)
         new = self._features.first_rows(rows.names, rows.columns[start:stop])
@@ -155,8 +155,8 @@ class ForgettingForest(WindowForest):
         numbers = self._numbers(rows, start, stop)
         block = rows.part(start, start + len(numbers))
         inputs = self._arrange(block.names, block.columns)
-        more = () if own is None else (own[: len(block)],)
-        trees.learn_rows(inputs, numbers, block.w.copy(), self.n_jobs, *more)
+        last = () if lifetimes is None else (lifetimes[: len(block)],)
+        trees.learn_rows(inputs, numbers, block.w.copy(), self.n_jobs, *last)
         trees.end_change()
         return start + len(block)
 
@@ -261,8 +261,8 @@ class ForgettingForest(WindowForest):
                 _, y, w = sample
                 text = f"row {i} is to be forgotten {n} times with y = {y!r}, weight {w!r}"
                 raise KeyError(f"{text}, but fewer stored samples equal it")
-        for part in pieces(len(samples), progress):
-            for sample in samples[part]:
+        for piece in pieces(len(samples), progress):
+            for sample in samples[piece]:
                 self._forget(*sample, sample[0])
 
     def _prepared_to_forget(

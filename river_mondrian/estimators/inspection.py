@@ -51,7 +51,7 @@ class InspectableForest(Model, abc.ABC):
 
     def _nodes(self, tree: int) -> list[Any]:
         """Return a tree's nodes in preorder."""
-        arguments.check_place("tree", tree, self._n_readable)
+        arguments.check_index("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.reader.read(tree)
 
     def _name(self, dim: int) -> Any:
@@ -279,13 +279,13 @@ class InspectableForest(Model, abc.ABC):
         """
         if feature not in self._features.categories:
             raise ValueError(f"feature {feature!r} is not a learned category")
-        arguments.check_place("tree", tree, self._n_readable)
+        arguments.check_index("tree", tree, self._n_readable)
         reader, dim = self._grown().reader, self.feature_names.index(feature)
-        codes = {one: check_level(feature, one) for one in levels}
-        for one, code in codes.items():
+        codes = {raw: check_level(feature, raw) for raw in levels}
+        for raw, code in codes.items():
             if code != code:
-                raise TypeError(f"a level of feature {feature!r} must not be missing, got {one!r}")
-        return {one: reader.level_place(tree, dim, code) for one, code in codes.items()}
+                raise TypeError(f"a level of feature {feature!r} must not be missing, got {raw!r}")
+        return {raw: reader.level_place(tree, dim, code) for raw, code in codes.items()}
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
@@ -303,7 +303,7 @@ class InspectableForest(Model, abc.ABC):
         feature has its own direction. The list is empty before the first sample.
 
         """
-        arguments.check_place("tree", tree, self._n_readable)
+        arguments.check_index("tree", tree, self._n_readable)
         return (
             []
             if self._trees is None

@@ -25,9 +25,9 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
     # A copy has its full size at once; a new mapping would grow step by step.
-    found: dict[Any, float] = labels.copy()
-    found.update(zip(labels, values))  # noqa: B905
-    return found
+    mapping: dict[Any, float] = labels.copy()
+    mapping.update(zip(labels, values))  # noqa: B905
+    return mapping
 
 
 class Prepared:
@@ -64,7 +64,7 @@ class Prepared:
 
     def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
         """Pack checked values; return None if a feature is unknown."""
-        return self.pack_values(values) if values.keys() <= self.features.places.keys() else None
+        return self.pack_values(values) if values.keys() <= self.features.index_of.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
         """Pack checked values; omit unknown features."""
@@ -72,10 +72,10 @@ class Prepared:
         self.features.write(values, row)
         return row.tobytes()
 
-    def too_large(self, place: int, inputs: bytes) -> ValueError:
+    def too_large(self, i: int, inputs: bytes) -> ValueError:
         """Return the error for a packed value that is too large."""
-        value = struct.unpack_from("d", inputs, 8 * place)[0]
-        return too_large(self.features.names[place], value)
+        value = struct.unpack_from("d", inputs, 8 * i)[0]
+        return too_large(self.features.names[i], value)
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
@@ -165,10 +165,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         A mapping from label to probability; empty before the first sample.
 
         """
-        found = self._predict(x)
-        if found is None:
+        predicted = self._predict(x)
+        if predicted is None:
             return {}
-        prepared, _, out = found
+        prepared, _, out = predicted
         return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
@@ -185,18 +185,22 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         A label; None before the first sample.
 
         """
-        found = self._predict(x)
-        if found is None:
+        predicted = self._predict(x)
+        if predicted is None:
             return None
-        prepared, best, _ = found
+        prepared, best, _ = predicted
         return prepared.names[best]
 
     @property
     @model.locked
     def baseline(self) -> dict[Any, float]:
-        """The probabilities to which contributions are added; empty before the first sample."""
-        found = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
-        return dict(zip(self.classes, found.tolist(), strict=True))
+        """The probabilities to which contributions are added; empty before the first sample.
+
+        The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
+        the prediction of a sample without values.
+        """
+        probabilities = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
+        return dict(zip(self.classes, probabilities.tolist(), strict=True))
 
     @model.locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
@@ -204,8 +208,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
         The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is shared among features,
-        in proportion to the distances from the box in each feature. An explanation takes tens of
-        milliseconds for 10 trees.
+        in proportion to the distances from the box in each feature. With 10 trees and 16 features,
+        an explanation takes 3 to 10 milliseconds.
+
+        In an adaptive forest, the values of the sample are added one after the other to a sample
+        without values. Each feature gets the change that its value causes in the probabilities. The
+        mean over 4 random orders and their reverses estimates Shapley values. An explanation by an
+        adaptive forest takes 8 predictions per feature.
 
         Parameters
         ----------
@@ -227,10 +236,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
             If a value is infinite or too large for single precision.
 
         """
-        found = self._explain(x)
+        contributions = self._explain(x)
         features = self.feature_names
-        parts = zip(self.classes, found.T.tolist(), strict=True)
-        return {label: dict(zip(features, added, strict=True)) for label, added in parts}
+        by_class = zip(self.classes, contributions.T.tolist(), strict=True)
+        return {label: dict(zip(features, added, strict=True)) for label, added in by_class}
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         labels = enumerate(self.classes)

@@ -50,8 +50,8 @@ class ClassifiesRows(NumbersLabels):
 
     def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
         """Return `X` as a narwhals frame or an array, and each row's predicted label number."""
-        frame, found = self._predict_rows(X, progress)
-        return frame, found.argmax(axis=1) if self._labels else np.zeros(len(found), np.int64)
+        frame, scores = self._predict_rows(X, progress)
+        return frame, scores.argmax(axis=1) if self._labels else np.zeros(len(scores), np.int64)
 
     @locked
     def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -78,8 +78,8 @@ class ClassifiesRows(NumbersLabels):
             If the classifier has the hinge loss, which gives no probabilities.
 
         """
-        frame, found = self._predict_rows(X, progress)
-        return frames.native_frame(dict(zip(self._labels, found.T, strict=False)), like=frame)
+        frame, predicted = self._predict_rows(X, progress)
+        return frames.native_frame(dict(zip(self._labels, predicted.T, strict=False)), like=frame)
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Merge models that have learned different samples, and divide forests into parts."""
+"""Merge models that have learned different samples, and divide forests into shards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..features.kernel_maps import RandomBinningFeatures, RandomFourierFeatures
 from ..features.kinds import Pooled
 from ..files.forms import Encoder
 from ..learners.ridge.posterior import Posterior, merge_posteriors
-from ..partitions.mondrian.parts import joined, part_of
+from ..partitions.mondrian.shards import joined, shard_of
 from . import classifier, regressor
 from .density import DensityForest
 from .ridge import RidgeRegressor
@@ -67,23 +67,23 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     True
 
     """
-    for one in (a, b):
-        if type(one) not in (DensityForest, RidgeRegressor):
-            raise TypeError(f"only DensityForest and RidgeRegressor can be merged, got {told(one)}")
+    for m in (a, b):
+        if type(m) not in (DensityForest, RidgeRegressor):
+            raise TypeError(f"only DensityForest and RidgeRegressor can be merged, got {told(m)}")
     if type(a) is not type(b):
         raise TypeError(f"only models of one class can be merged, got {type(a)} and {type(b)}")
-    made, other = copy.deepcopy(a), copy.deepcopy(b)
-    for name, value in made._arguments().items():
-        its = other._arguments()[name]
+    merged, added = copy.deepcopy(a), copy.deepcopy(b)
+    for name, value in merged._arguments().items():
+        its = added._arguments()[name]
         # Functions are equal only if they are the same object.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
             raise ValueError(f"arguments must be equal, but {name} is {value!r} and {its!r}")
-    if isinstance(made, DensityForest):
-        _merge_densities(made, other)
+    if isinstance(merged, DensityForest):
+        _merge_densities(merged, added)
     else:
-        _merge_ridges(made, other)
-    return made
+        _merge_ridges(merged, added)
+    return merged
 
 
 def is_mergeable(model: Any) -> bool:
@@ -108,14 +108,14 @@ def _stored(value: Any) -> tuple[str, list[bytes]]:
 # Densities.
 
 
-def _merge_densities(made: DensityForest, other: DensityForest) -> None:
-    if made.origin is None:
+def _merge_densities(merged: DensityForest, added: DensityForest) -> None:
+    if merged.origin is None:
         raise ValueError("trees without an origin begin at the first sample: set the same origin=")
-    if made.seed is None:
+    if merged.seed is None:
         raise ValueError("without a seed each model draws its own partition: set the same seed=")
-    if made._grows:
-        raise ValueError(f"the lifetime must be a number, got lifetime={made.lifetime!r}")
-    for model in (made, other):
+    if merged._grows:
+        raise ValueError(f"the lifetime must be a number, got lifetime={merged.lifetime!r}")
+    for model in (merged, added):
         trees = model._trees
         if trees is None:
             continue
@@ -123,37 +123,37 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
         if lacks:
             name = model.feature_names[lacks[0]]
             raise ValueError(f"a sample lacked {name!r}: the mean so far depends on the order")
-    if other._trees is None:
+    if added._trees is None:
         return
-    if made._trees is None:
-        made._trees = other._trees
+    if merged._trees is None:
+        merged._trees = added._trees
     else:
-        made._trees.add_samples_of(other._trees)
+        merged._trees.add_samples_of(added._trees)
 
 
 # Ridge regression.
 
 
-def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
-    if made.window is not None:
-        raise ValueError(f"models with a window have no common order, got window={made.window}")
-    if other._current is None and other._next is None:
+def _merge_ridges(merged: RidgeRegressor, added: RidgeRegressor) -> None:
+    if merged.window is not None:
+        raise ValueError(f"models with a window have no common order, got window={merged.window}")
+    if added._current is None and added._next is None:
         return
-    columns = _join_maps(made, other)
-    if made._next is not None or other._next is not None or other._current is None:
+    columns = _join_maps(merged, added)
+    if merged._next is not None or added._next is not None or added._current is None:
         raise ValueError("models cannot be merged while a feature map is being rebuilt")
-    if made._current is None:
-        made._features = other._features
-        made._current = other._current
+    if merged._current is None:
+        merged._features = added._features
+        merged._current = added._current
         return
-    mine: Posterior = made._current
-    if other._current.n_learned:
-        merge_posteriors(mine, other._current, columns)
+    mine: Posterior = merged._current
+    if added._current.n_learned:
+        merge_posteriors(mine, added._current, columns)
 
 
-def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]:
+def _join_maps(merged: RidgeRegressor, added: RidgeRegressor) -> NDArray[np.int64]:
     """Add the columns of another map to a map; return the new numbers of these columns."""
-    features, its = made._features, other._features
+    features, its = merged._features, added._features
     if type(features) is not type(its):
         raise ValueError(f"the features are of different classes: {features!r} and {its!r}")
     if isinstance(features, Pooled):
@@ -175,7 +175,7 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
     if here.seed != there.seed:
         raise ValueError("without a seed each model draws its own features: set the same seed=")
     index = features._reader.index
-    new = [name for name in its._reader.index.names if name not in index.places]
+    new = [name for name in its._reader.index.names if name not in index.index_of]
     features._reader._use(index.with_more(new), None)
     features._know()
     if isinstance(features, RandomBinningFeatures):
@@ -192,8 +192,8 @@ AnyForest = TypeVar(
 )
 
 
-def check_parts(model: Any, n_parts: int) -> None:
-    """Refuse a model that cannot be divided into `n_parts` parts.
+def check_shards(model: Any, n_shards: int) -> None:
+    """Refuse a model that cannot be divided into `n_shards` shards.
 
     Raises
     ------
@@ -210,20 +210,20 @@ def check_parts(model: Any, n_parts: int) -> None:
         why = "together they decide when to stop storing samples"
         raise ValueError(f"trees with max_nodes do not learn apart: {why}, got {model.max_nodes!r}")
     if model.window is not None:
-        given = f"window={model.window!r}; all trees forget a sample together"
-        raise ValueError(f"trees with a window do not learn apart, got {given}")
-    if not 1 <= n_parts <= model.n_estimators:
-        raise ValueError(f"{model.n_estimators} trees cannot be divided into {n_parts} parts")
+        window = f"window={model.window!r}; all trees forget a sample together"
+        raise ValueError(f"trees with a window do not learn apart, got {window}")
+    if not 1 <= n_shards <= model.n_estimators:
+        raise ValueError(f"{model.n_estimators} trees cannot be divided into {n_shards} shards")
 
 
 def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:
     """Return a forest of `n` trees with the features and labels of another forest."""
-    made = type(model)(**model._arguments() | {"n_estimators": n})
-    made._features = copy.deepcopy(model._features)
-    if isinstance(made, classifier.MondrianForestClassifier):
-        made._labels = dict(model._labels)
-    made._trees = trees
-    return made
+    forest = type(model)(**model._arguments() | {"n_estimators": n})
+    forest._features = copy.deepcopy(model._features)
+    if isinstance(forest, classifier.MondrianForestClassifier):
+        forest._labels = dict(model._labels)
+    forest._trees = trees
+    return forest
 
 
 def splits_at(model: AnyForest) -> int:
@@ -232,41 +232,41 @@ def splits_at(model: AnyForest) -> int:
         return int(model._grown().splits_at)
 
 
-def bounds_of(n_trees: int, n_parts: int) -> list[int]:
-    """Return the number of the first tree of each part, and then the number of trees."""
-    return np.linspace(0, n_trees, n_parts + 1).round().astype(int).tolist()
+def bounds_of(n_trees: int, n_shards: int) -> list[int]:
+    """Return the number of the first tree of each shard, and then the number of trees."""
+    return np.linspace(0, n_trees, n_shards + 1).round().astype(int).tolist()
 
 
-def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
-    """Return forests, each with a part of the trees.
+def divided(model: AnyForest, n_shards: int) -> list[AnyForest]:
+    """Return forests, each with a share of the trees.
 
     Each forest has the features, classes and arguments of the model, except `n_estimators`. The
-    trees of the parts learn exactly like the trees of the model. The model must have learned enough
-    samples (`splits_at`).
+    trees of the shards learn exactly like the trees of the model. The model must have learned
+    enough samples (`splits_at`).
     """
-    check_parts(model, n_parts)
+    check_shards(model, n_shards)
     with model._lock:
         model._settle()
         trees: Any = model._trees
         if trees is None or trees.n_samples < trees.splits_at:
             first, n = splits_at(model), model.n_samples
             raise ValueError(f"all trees learn the first {first} samples together, there are {n}")
-        pairs = itertools.pairwise(bounds_of(trees.n_trees, n_parts))
-        return [_with_trees(model, part_of(trees, i, j), j - i) for i, j in pairs]
+        pairs = itertools.pairwise(bounds_of(trees.n_trees, n_shards))
+        return [_with_trees(model, shard_of(trees, i, j), j - i) for i, j in pairs]
 
 
-def united(parts: Sequence[AnyForest], tails: NDArray[np.float64] | None = None) -> AnyForest:
-    """Return the forest with the trees of all parts.
+def united(shards: Sequence[AnyForest], tails: NDArray[np.float64] | None = None) -> AnyForest:
+    """Return the forest with the trees of all shards.
 
     A regressor that learns the tails of its noise needs `tails`, which were learned from the
     predictions of all trees.
     """
-    found: list[Any] = []
-    for part in parts:
-        with part._lock:
-            part._settle()
-            found.append(part._trees)
-    trees = joined(found)
+    trees_of_shards: list[Any] = []
+    for shard in shards:
+        with shard._lock:
+            shard._settle()
+            trees_of_shards.append(shard._trees)
+    trees = joined(trees_of_shards)
     if tails is not None:
         trees.tails[:] = tails
-    return _with_trees(parts[0], trees, trees.n_trees)
+    return _with_trees(shards[0], trees, trees.n_trees)

@@ -16,7 +16,7 @@ from ..checks import refuse
 from ..frames import mapping_of, read_frame, read_labels
 from ..inputs import check_label, check_target, check_value, too_large
 from ..learners import conformal
-from ..learners.conformal import KINDS, LABEL, NOTHING, TARGET, UNKNOWN
+from ..learners.conformal import CHANGES, LABEL, NO_WORK, TARGET, UNKNOWN_Y
 from ..learners.references import MonitorTable
 from ..limits import DONE
 from ..model import Model, Steps, locked
@@ -158,7 +158,7 @@ class DriftMonitor(Model, base.Estimator):
     every: int = 10_000
     spacing: int = 1
     grace_period: int = 256
-    kinds: Sequence[str] = KINDS
+    kinds: Sequence[str] = CHANGES
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ class DriftMonitor(Model, base.Estimator):
         for name, least in (("every", 1), ("spacing", 1), ("grace_period", LEAST_REFERENCE)):
             check_integer(name, getattr(self, name), least)
         check_kinds(self.kinds)
-        kinds = tuple(kind for kind in KINDS if kind in self.kinds)
+        kinds = tuple(kind for kind in CHANGES if kind in self.kinds)
         bar = self.every / self.spacing
         self._table = MonitorTable(bar, self.spacing, self.grace_period, kinds)
         self._table.seed(self.seed)
@@ -180,9 +180,9 @@ class DriftMonitor(Model, base.Estimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         table, n = self._table, self._table.record.n_samples
-        kept = table.record.spacing, table.record.capacity, {*table.kinds}
-        if kept != (self.spacing, self.grace_period, {*self.kinds}):
-            refuse(self, "_table", kept, "but the parameters are others")
+        stored = table.record.spacing, table.record.capacity, {*table.kinds}
+        if stored != (self.spacing, self.grace_period, {*self.kinds}):
+            refuse(self, "_table", stored, "but the parameters are others")
         try:
             is_sound = all(0 < Drift(*drift).sample <= n for drift in self._log)
         except TypeError:
@@ -197,10 +197,10 @@ class DriftMonitor(Model, base.Estimator):
         if record.due in (conformal.ALARM, conformal.FINAL):
             drift = table.report(record.due == conformal.FINAL)
             # The final version of a drift replaces its first version.
-            earlier = [one for one in self._log if one[0] != drift[0]]
+            earlier = [entry for entry in self._log if entry[0] != drift[0]]
             self._log = (*earlier, drift)[-KEPT_DRIFTS:]
             is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity
-            record.due = conformal.FULL if is_full else NOTHING
+            record.due = conformal.FULL if is_full else NO_WORK
         if record.due == conformal.FULL:
             self._table = quiet(table.renewed)()
 
@@ -234,28 +234,28 @@ class DriftMonitor(Model, base.Estimator):
             is_watching = table.record.phase == conformal.WATCHING
             if not is_watching or not table.features.read_known(x, table.vector):
                 values = table.features.read(x, levels=True)
-                n_new = len(values.keys() - table.features.places.keys())
+                n_new = len(values.keys() - table.features.index_of.keys())
                 table.features.write(values, table.vector)
                 if table.is_filling:
                     table = self._fill(x, y if kind == LABEL else None)
-            number = other = y if kind == TARGET else math.nan
+            number = later = y if kind == TARGET else math.nan
             if kind == LABEL:
-                number, other = (own.get(y, len(own)) for own in (table.labels, table.next_labels))
-            bad = conformal.learn(table.record, kind, number, other, n_new)
+                number, later = (d.get(y, len(d)) for d in (table.labels, table.next_labels))
+            bad = conformal.learn(table.record, kind, number, later, n_new)
             if bad != DONE:
                 raise too_large(table.features.names[bad], table.vector[bad])
             self._table = table
-            if table.record.due != NOTHING:
+            if table.record.due != NO_WORK:
                 self._enter()
 
     def _read_y(self, y: Any) -> tuple[int, Any]:
         """Return the kind of y, and the checked y."""
         if y is None or self._table.kinds == ("inputs",):
-            return UNKNOWN, None
+            return UNKNOWN_Y, None
         kind, known = LABEL, self._table.record.y_kind
         if isinstance(y, (float, np.floating)):
             kind, y = TARGET, check_target(y)
-        if known not in (UNKNOWN, kind):
+        if known not in (UNKNOWN_Y, kind):
             raise TypeError(f"y must be {KINDS_OF_Y[known]}, as before, got {told(y)}")
         return kind, y if kind == TARGET else check_label(y)
 
@@ -264,8 +264,8 @@ class DriftMonitor(Model, base.Estimator):
         table = self._table
         index, labels = table.next_features, table.next_labels
         values = index.read(x, levels=True)
-        room = conformal.MOST_FEATURES - len(index)
-        new = dict(itertools.islice(index.new_of(values).items(), room))
+        n_free = conformal.MOST_WATCHED - len(index)
+        new = dict(itertools.islice(index.new_of(values).items(), n_free))
         if label is not None and label not in labels and len(labels) < conformal.MOST_LEVELS:
             labels = {**labels, label: len(labels)}
         if new or labels is not table.next_labels:
@@ -330,9 +330,9 @@ class DriftMonitor(Model, base.Estimator):
 
 def check_kinds(kinds: Any) -> None:
     """Refuse anything but a list or tuple of some of the kinds."""
-    is_sound = isinstance(kinds, (list, tuple)) and kinds and all(kind in KINDS for kind in kinds)
+    is_sound = isinstance(kinds, (list, tuple)) and kinds and all(kind in CHANGES for kind in kinds)
     if not is_sound or len({*kinds}) < len(kinds):
-        raise ValueError(f"kinds must be some of {KINDS}, got {kinds!r}")
+        raise ValueError(f"kinds must be some of {CHANGES}, got {kinds!r}")
 
 
 @dataclass(eq=False, repr=False)
@@ -371,7 +371,7 @@ class ConformalDrift(Model, base.DriftDetector):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._monitor = DriftMonitor(self.every, kinds=KINDS[:1], seed=self.seed)
+        self._monitor = DriftMonitor(self.every, kinds=CHANGES[:1], seed=self.seed)
         # The latest values, in a ring buffer.
         self._values = np.zeros(KEPT_VALUES)
 
@@ -431,5 +431,5 @@ class ConformalDrift(Model, base.DriftDetector):
     def estimation(self) -> float:
         """Mean of the latest `width` values, or of the latest 1,024 if `width` is larger."""
         n, width = self.n_samples, min(self.width, KEPT_VALUES)
-        places = np.arange(n - width, n) % KEPT_VALUES
-        return float(self._values[places].mean()) if width else 0.0
+        positions = np.arange(n - width, n) % KEPT_VALUES
+        return float(self._values[positions].mean()) if width else 0.0

@@ -211,8 +211,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         """
         _, names, columns = self._read_frame(X)
-        for part in pieces(len(columns), progress):
-            self._learn_rows(names, columns[part])
+        for piece in pieces(len(columns), progress):
+            self._learn_rows(names, columns[piece])
 
     def _read_frame(self, X: Any) -> Any:
         with self._lock:
@@ -256,7 +256,7 @@ class NearestNeighborDetector(ScoringDetector):
         with self._lock:
             table = self._known()
             values = table.features.read(x, levels=True)
-            is_known = values.keys() <= table.features.places.keys()
+            is_known = values.keys() <= table.features.index_of.keys()
             table.features.write(values, table.vector)
             table.score()
             row, samples = table.row, table.samples
@@ -264,6 +264,14 @@ class NearestNeighborDetector(ScoringDetector):
             if not is_known or not same.any():
                 raise KeyError(f"no stored sample equals {dict(x)!r}")
             self._table = table.without(int(same.argmax()))
+
+    @locked
+    def _forget(self, first: int, last: int) -> None:
+        """Remove the stored samples before which `first` to `last` samples were learned."""
+        table = self._known()
+        are_gone = (table.numbers >= first) & (table.numbers <= last)
+        if are_gone.any():
+            self._table = table.without(are_gone)
 
     # Scores.
 
@@ -355,11 +363,11 @@ class NearestNeighborDetector(ScoringDetector):
             rows = table.features.arrange(names, columns, len(table.features))
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
-            for part in pieces(len(rows), progress):
+            for piece in pieces(len(rows), progress):
                 # The shingle of a row includes earlier rows, which may belong to the previous
                 # piece.
-                block = every[part.start : part.stop + self.shingle - 1]
-                scores[part] = table.score_rows(block, n_jobs)[:, RANK]
+                block = every[piece.start : piece.stop + self.shingle - 1]
+                scores[piece] = table.score_rows(block, n_jobs)[:, RANK]
         return native_series(scores, name="score", like=frame)
 
     @locked
@@ -390,6 +398,15 @@ class NearestNeighborDetector(ScoringDetector):
         """Return each numeric feature's values in the stored samples nearest in the others."""
         self._readings(x)
         return self._known().neighbors()
+
+    @locked
+    def _are_near(self, names: list[Hashable], rows: Any, others: Any) -> bool:
+        """Return whether samples are near to others (see `NeighborTable.are_near`)."""
+        table = self._known()
+        rows, others = (
+            table.features.arrange(names, x, len(table.features)) for x in (rows, others)
+        )
+        return table.are_near(rows, others)
 
     # Learned state.
 

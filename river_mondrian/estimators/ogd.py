@@ -87,15 +87,15 @@ class OnlineGradientDescent(FeatureLearner):
     def _locate(self, x: Mapping[Any, Any], weights: DescentWeights, learns: bool) -> Sample:
         if not weights.has_words:
             return super()._locate(x, weights, learns)
-        reader, places = self._features._reader, self._words
-        if places is not None:
-            return reader.read_text(x, places, learns)
+        reader, words = self._features._reader, self._words
+        if words is not None:
+            return reader.read_text(x, words, learns)
         # While the map collects the samples from which it is built, the words are the map's
         # features.
         if learns and self._features._pool is None:
-            places = self._words = reader.index.places.copy()
-            return reader.read_text(x, places, True)
-        return reader.read_text(x, reader.index.places, False)
+            words = self._words = reader.index.index_of.copy()
+            return reader.read_text(x, words, True)
+        return reader.read_text(x, reader.index.index_of, False)
 
     @property
     def _steady(self) -> bool:
@@ -133,8 +133,8 @@ class OnlineGradientDescent(FeatureLearner):
                     scores[i] = weights.scores
                     shown.reach(i + 1)
             return frame, scores
-        for part, out in self._blocks(names, columns, progress):
-            scores[part] = weights.score_rows(out)
+        for piece, out in self._blocks(names, columns, progress):
+            scores[piece] = weights.score_rows(out)
         return frame, scores
 
     @property
@@ -142,8 +142,8 @@ class OnlineGradientDescent(FeatureLearner):
         size = super()._raw_memory_usage
         if self._words is not None:
             # The size of the map includes the map's features, so only later words are added.
-            more = itertools.islice(self._words, len(self._features._reader.index), None)
-            size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
+            later = itertools.islice(self._words, len(self._features._reader.index), None)
+            size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, later))
         return size
 
 
@@ -452,8 +452,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)
-        for part in pieces(len(rows), progress):
-            self._learn_labels(rows.part(part.start, part.stop))
+        for piece in pieces(len(rows), progress):
+            self._learn_labels(rows.part(piece.start, piece.stop))
 
     def _learn_labels(self, rows: Block) -> None:
         """Learn rows, whose labels may be new."""

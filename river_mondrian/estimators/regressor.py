@@ -41,7 +41,7 @@ class MondrianForestRegressor(
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
     instead. The weights of the mixture are learned from the predicted densities of past targets. So
-    intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
+    intervals adapt to noise that has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ class MondrianForestRegressor(
         prior variance of a target, even with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
-        R / (2 log2 n) times a power of 2, for n samples. R is the sum of the ranges that are cut
-        (the number of features with `scale=True`). Each range counts as at most 1.5 times its
-        robust range. The notes define robust ranges, and explain how the power is chosen.
+        1.5 R / log2 n, for n samples. R is the sum of the ranges that are cut (the number of
+        features with `scale=True`). Each range counts as at most 1.5 times its robust range, which
+        the notes define.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K (see the notes).
@@ -112,15 +112,10 @@ class MondrianForestRegressor(
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5, for n samples. This power and the power in
-    `prior_rate` are chosen after 64, 256, 1024 and 4096 samples. The choice maximizes the
-    progressive likelihood of the latest half of the targets, or of the latest 128. The likelihood
-    is computed in at most 10 trees. Each division of K by 5 must increase the log likelihood by .03
-    per sample. In these formulas, n and R are updated each time the number of samples has doubled,
-    up to 4096. V is updated with each target. From 1024 samples on, if neither `window` nor
-    `max_nodes` is given, the choice is spread over the calls that learn the next samples.
-    Hyperparameters that the user sets do not change. Neither power changes once a forest has
-    stopped storing samples.
+    K is min(2000, 2 n) / 3, for n samples. In the formulas of K and `prior_rate`, n and R are
+    updated each time the number of samples has doubled, up to 4096. V is updated with each target.
+    Hyperparameters that the user sets do not change. R does not change once a forest has stopped
+    storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
@@ -220,8 +215,8 @@ class MondrianForestRegressor(
     def _make_trees(self) -> TargetTrees:
         partitions, is_mean = self._partitions(self.n_estimators), self.posterior == "mean"
         variance = None if self.prior_variance is None else 2.0 * self.prior_variance
-        given = variance, self.prior_rate, self.noise_variance, self.tails == "learned"
-        return TargetTrees(partitions, is_mean, self.min_samples_split, *given)
+        arguments = variance, self.prior_rate, self.noise_variance, self.tails == "learned"
+        return TargetTrees(partitions, is_mean, self.min_samples_split, *arguments)
 
     @property
     @model.locked
@@ -245,12 +240,12 @@ class MondrianForestRegressor(
             return {}
         return self._trees.tail_weights
 
-    def _horizons(self, more: int) -> list[float] | None:
+    def _horizons(self, n_new: int) -> list[float] | None:
         if not callable(self.lifetime):
             return None
         trees, n = self._trees, self.n_samples
         last = 0.0 if trees is None or n == 0 else trees.horizon
-        return lifetimes_after(self.lifetime, n, more, last)
+        return lifetimes_after(self.lifetime, n, n_new, last)
 
     # One sample.
 

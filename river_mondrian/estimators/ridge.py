@@ -199,11 +199,11 @@ class RidgeRegressor(TargetLearner):
             inputs.check_weight(w),
         )
         self._catch_up()
-        places = self._places_of(values, target, weight)
-        if not places:
-            given = f"{dict(x)!r} with y = {y!r}, weight {weight!r}"
-            raise KeyError(f"no stored sample equals {given}")
-        self._take_out(places[0])
+        positions = self._positions_of(values, target, weight)
+        if not positions:
+            sample = f"{dict(x)!r} with y = {y!r}, weight {weight!r}"
+            raise KeyError(f"no stored sample equals {sample}")
+        self._take_out(positions[0])
 
     @locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
@@ -238,15 +238,15 @@ class RidgeRegressor(TargetLearner):
         gone: set[int] = set()
         for i, (target, weight) in enumerate(zip(rows.y.tolist(), rows.w.tolist(), strict=True)):
             values = self._features._read_values(rows.mapping(i))
-            # Equal rows have the same places, so each place is removed only once.
-            left = [k for k in self._places_of(values, target, weight) if k not in gone]
+            # Equal rows have the same positions, so each position is removed only once.
+            left = [k for k in self._positions_of(values, target, weight) if k not in gone]
             if not left:
                 text = f"row {i} with y = {target!r}, weight {weight!r}"
                 raise KeyError(f"{text} is not stored, or not as often as in the rows")
             gone.add(left[0])
         latest_first = sorted(gone, reverse=True)
-        for part in pieces(len(latest_first), progress):
-            for k in latest_first[part]:
+        for piece in pieces(len(latest_first), progress):
+            for k in latest_first[piece]:
                 self._take_out(k)
 
     def _check_holds(self) -> None:
@@ -262,23 +262,23 @@ class RidgeRegressor(TargetLearner):
             stop = min(self._position + REPLAY, n_stored)
             end = self._after_replay(self._next, stop, n_stored)
             replay = partial(self._replay, self._next, self._position, stop, self._next.n_learned)
-            self._pending = Steps([replay, *(partial(setattr, self, *one) for one in end.items())])
+            self._pending = Steps([replay, *(partial(setattr, self, *kv) for kv in end.items())])
             self._settle()
 
     def _stored_in_window(self) -> NDArray[np.int64]:
-        """Return the places of the window's samples among the samples stored to build the map.
+        """Return the positions of the window's samples among the samples stored to build the map.
 
         Removed samples have weight 0.
         """
         assert self.window is not None
         return np.flatnonzero(np.array(self._weights) > 0.0)[-self.window :]
 
-    def _places_of(
+    def _positions_of(
         self, values: Mapping[Hashable, float], target: float, weight: float
     ) -> list[int]:
-        """Return the places of samples in the window, in order of arrival, that equal a sample."""
+        """Return the positions of equal samples in the window, in order of arrival."""
         features, posterior, pool = self._features, self._current, self._features._pool
-        known = features._reader.index.places
+        known = features._reader.index.index_of
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
         # No stored sample has a new feature, unless the map is final and ignores new features.
         if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
@@ -287,14 +287,14 @@ class RidgeRegressor(TargetLearner):
             if posterior is None:
                 return []
             sample = features._locate(values, posterior.compiled)
-            return posterior.places_of(sample, target, weight)
-        entries, found = features._reader.entries(values), []
+            return posterior.positions_of(sample, target, weight)
+        entries, positions = features._reader.entries(values), []
         for k, i in enumerate(self._stored_in_window().tolist()):
             if self._targets[i] == target and self._weights[i] == weight:
                 stored = pool.csr(self._first + i, self._first + i + 1)
                 if all(map(np.array_equal, entries, stored[:2])):
-                    found.append(k)
-        return found
+                    positions.append(k)
+        return positions
 
     def _take_out(self, k: int) -> None:
         """Remove the k-th sample of the window, in order of arrival."""
@@ -428,8 +428,8 @@ class RidgeRegressor(TargetLearner):
         moments = np.full((len(columns), 2), math.inf)
         moments[:, 0] = 0.0
         if self._current is not None:
-            for part, out in self._blocks(names, columns, progress):
-                moments[part] = self._current.predict_rows(out, with_dist)
+            for piece, out in self._blocks(names, columns, progress):
+                moments[piece] = self._current.predict_rows(out, with_dist)
         if with_dist:
             moments[:, 1] *= self._scale()
         return frames.native_moments(moments, with_dist, like=frame)

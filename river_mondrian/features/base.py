@@ -136,8 +136,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         """
         _, names, columns = self._read_frame(X)
-        for part in pieces(len(columns), progress):
-            self._learn_rows(names, columns[part])
+        for piece in pieces(len(columns), progress):
+            self._learn_rows(names, columns[piece])
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Learn from the rows of a frame."""
@@ -166,7 +166,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def _changing(self) -> list[Any]:
         """Return the objects that `_observe` may change."""
-        return [part for part in (self._reader, self._pool, self._map, self) if part is not None]
+        return [item for item in (self._reader, self._pool, self._map, self) if item is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         """Return whether a sample needs no call of `_observe`."""
@@ -209,9 +209,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
 
-    def _bad_input(self, place: int, x: Mapping[Any, Any]) -> ValueError:
+    def _bad_input(self, index: int, x: Mapping[Any, Any]) -> ValueError:
         """Return the error for the input that a kernel refused."""
-        name = self._reader.index.names[place]
+        name = self._reader.index.names[index]
         return too_large(name, x[name])
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
@@ -221,8 +221,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         else:
             out, bad = compiled.transform_rows(self._reader.arrange(names, columns))
         if bad >= 0:
-            row, place = divmod(bad, compiled.n_inputs)
-            name = self._reader.index.names[place]
+            row, index = divmod(bad, compiled.n_inputs)
+            name = self._reader.index.names[index]
             raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 
@@ -299,8 +299,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return scipy.sparse.csr_matrix(out)
         n, t = out.shape
         starts = np.arange(0, n * t + 1, t)
-        parts = np.full(n * t, compiled.record.value), out.ravel(), starts
-        return scipy.sparse.csr_matrix(parts, shape=(n, compiled.n_columns))
+        entries = np.full(n * t, compiled.record.value), out.ravel(), starts
+        return scipy.sparse.csr_matrix(entries, shape=(n, compiled.n_columns))
 
     @locked
     def transform_many(self, X: Any, *, progress: bool = False) -> Any:

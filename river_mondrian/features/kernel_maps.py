@@ -13,7 +13,7 @@ import scipy
 from .. import frames, limits, model, samples
 from ..arguments import check_integer, check_kernel, check_positive, draw_seed
 from ..inputs import Floats
-from ..maps.binning import UNKNOWN, BinningMap
+from ..maps.binning import UNKNOWN_COLUMN, BinningMap
 from ..maps.binning import learn_one as learn_in_room
 from ..maps.dense import FourierMap, NystromMap
 from ..maps.record import Array, CompiledMap, Pool, Sample
@@ -230,7 +230,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         self._map.learn_csr(*self._reader.csr(names, columns))
 
     def _known(self, out: Array) -> Array:
-        return out[out != UNKNOWN]
+        return out[out != UNKNOWN_COLUMN]
 
     def _cells(self, columns: Array) -> Array:
         # A cell without a column becomes -1; other cells are numbered from 0.
@@ -238,16 +238,16 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
         matrix = super()._csr(out)
-        matrix.data[matrix.indices == UNKNOWN] = 0.0
+        matrix.data[matrix.indices == UNKNOWN_COLUMN] = 0.0
         matrix.eliminate_zeros()
         return matrix
 
     def _codes(self, x: Mapping[Any, Any]) -> Array:
         self._ready()
-        found, bad = self._map.codes(self._locate(x, self._map))
+        codes, bad = self._map.codes(self._locate(x, self._map))
         if bad >= 0:
             raise self._bad_input(bad, x)
-        return found
+        return codes
 
     def _codes_many(self, X: Any) -> Array:
         self._ready()
@@ -255,9 +255,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return self._map.codes_csr(*self._reader.csr(names, columns))
 
     def _gram(self, first: Array, second: Array) -> Floats:
-        both = np.concatenate([first, second])
-        cells, numbers = np.unique(both, return_inverse=True)
-        numbers = numbers.reshape(both.shape)
+        rows = np.concatenate([first, second])
+        cells, numbers = np.unique(rows, return_inverse=True)
+        numbers = numbers.reshape(rows.shape)
         return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
 
 

@@ -191,8 +191,8 @@ class Pooled(FeatureMap):
         return self._pool is None
 
     def _changing(self) -> list[Any]:
-        parts = (self._reader, self._pool, self._next, self)
-        return [part for part in parts if part is not None]
+        objects = (self._reader, self._pool, self._next, self)
+        return [item for item in objects if item is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._pool is None
@@ -241,8 +241,8 @@ class Pooled(FeatureMap):
                 stop = min(len(columns), start + until)
             self._pending = Snapshot(self._changing())
             self._reader.add_columns(names, columns[start:stop])
-            places, values, starts = self._reader.csr(names, columns[start:stop])
-            self._pool.extend(places, values.astype(np.float32), starts)
+            indices, values, starts = self._reader.csr(names, columns[start:stop])
+            self._pool.extend(indices, values.astype(np.float32), starts)
             self._build_on()
             self._pending = None
             start = stop

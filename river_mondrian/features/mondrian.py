@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # For lifetime "auto": the number of lifetimes, and the first and the last lifetime, in units of 1 /
-# (median distance of two samples). The first START samples determine the median.
+# (median distance of two samples). The first MEDIAN_SAMPLES samples determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
-START = 256
+MEDIAN_SAMPLES = 256
 
 # Mean distance of two uniform numbers in [0, 1].
 MEAN_GAP = 1.0 / 3.0
@@ -75,9 +75,9 @@ class _Start(Pool):
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
         gaps = [_gaps(rows[k:], rows[:-k]) for k in (1, 2, 3) if k < len(rows)]
-        found = arguments.distances(directions, names, np.concatenate([rows[:0], *gaps]))
-        found = found[found > 0.0]
-        median = float(np.median(found)) if len(found) else 1.0
+        distances = arguments.distances(directions, names, np.concatenate([rows[:0], *gaps]))
+        distances = distances[distances > 0.0]
+        median = float(np.median(distances)) if len(distances) else 1.0
         return (np.geomspace(*GRID_ENDS, GRID_SIZE) / median).tolist()
 
 
@@ -226,28 +226,28 @@ class MondrianFeatures(kinds.CellFeatures):
         return self.directions is None
 
     def _own_copy(self, mixes: bool = False) -> base.FeatureMap:
-        own = copy.deepcopy(self)
+        features = copy.deepcopy(self)
         if self._auto:
-            own._mixes, own._pool = mixes, _Start()
-            own._check_alone()
-        return own
+            features._mixes, features._pool = mixes, _Start()
+            features._check_alone()
+        return features
 
     def _begin(self) -> MondrianMap:
         """Return a new map that has learned the stored first samples."""
         names = self._reader.index.names
         # The map replaces the infinite lifetime by its largest lifetime.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
-        made = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
+        compiled = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
-            old = made.n_inputs
+            old = compiled.n_inputs
             if len(values) > old:
-                made.add_inputs(names[old : len(values)], values[old:])
-                made.complete()
+                compiled.add_inputs(names[old : len(values)], values[old:])
+                compiled.complete()
             self._reader.vector.fill(np.nan)
             self._reader.vector[: len(values)] = values
-            made.learn(self._reader.whole)
-        made.forget_before()
-        return made
+            compiled.learn(self._reader.whole)
+        compiled.forget_before()
+        return compiled
 
     def _changing(self) -> list[Any]:
         trees = [] if self._map is None else [self._map.trees]
@@ -267,7 +267,7 @@ class MondrianFeatures(kinds.CellFeatures):
         """Store one of the first samples, and return whether the map was rebuilt."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
-            row[self._reader.index.places[name]] = value
+            row[self._reader.index.index_of[name]] = value
         self._pool.rows = [*self._pool.rows, row]
         n = len(self._pool)
         if n & (n - 1):
@@ -276,15 +276,15 @@ class MondrianFeatures(kinds.CellFeatures):
             # A learner may still use the old map, but the old map learns no more samples.
             self._map.forget_before()
         self._map = self._begin()
-        if n == START:
+        if n == MEDIAN_SAMPLES:
             self._pool = None
         return True
 
     def _with_features(self, values: Mapping[Hashable, float]) -> MondrianMap:
         """Create the map if there is none, add the reader's new features, and return the map."""
         if self._map is None:
-            given = self.n_partitions, self.lifetime, self.directions
-            self._map = MondrianMap(Partitions(*given, seed=self.seed))
+            options = self.n_partitions, self.lifetime, self.directions
+            self._map = MondrianMap(Partitions(*options, seed=self.seed))
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
             self._map.add_inputs(new, np.array([values[name] for name in new]))
@@ -418,7 +418,7 @@ class MondrianFeatures(kinds.CellFeatures):
         for each feature. The list is empty before the first sample.
 
         """
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         trees = None if self._map is None else self._map.trees
         return [] if trees is None else trees.reader.directions_of(partition, self.feature_names)
 
@@ -449,7 +449,7 @@ class MondrianFeatures(kinds.CellFeatures):
         first sample. The list is empty before the first sample.
 
         """
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.reader.read(partition)
 
     def draw_partition(
@@ -487,7 +487,7 @@ class MondrianFeatures(kinds.CellFeatures):
         """Return the cells of a partition at a given time of the Mondrian process."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        arguments.check_place("partition", partition, self.n_partitions)
+        arguments.check_index("partition", partition, self.n_partitions)
         check_plane(self.feature_names)
         reader = self._map.trees.reader
         cells = cells_of_plane(reader, partition, reader.read(partition), time)

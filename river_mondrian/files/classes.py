@@ -89,15 +89,15 @@ HOMES = {
 _PACKAGE = __name__.rpartition(".files.")[0]
 
 
-def _place(name: str) -> tuple[str, str]:
+def _home_of(name: str) -> tuple[str, str]:
     """Return the module of a class, and the name of the class in this module."""
-    home, _, own = HOMES[name].partition(":")
-    return f"{_PACKAGE}.{home}", own or name
+    home, _, inner = HOMES[name].partition(":")
+    return f"{_PACKAGE}.{home}", inner or name
 
 
 @functools.cache
 def _names() -> dict[tuple[str, str], str]:
-    return {_place(name): name for name in HOMES}
+    return {_home_of(name): name for name in HOMES}
 
 
 def name_of(cls: type[Any]) -> str | None:
@@ -114,5 +114,5 @@ def class_of(name: str) -> type[Any]:
         If no class has this name.
 
     """
-    module, own = _place(name)
-    return getattr(importlib.import_module(module), own)
+    module, inner = _home_of(name)
+    return getattr(importlib.import_module(module), inner)

@@ -40,9 +40,9 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     make = getattr(copyreg, "__newobj__")  # noqa: B009
     if not isinstance(how, tuple) or how[0] is not make or any(how[3:]):
         raise TypeError(f"{cls.__qualname__} does not report its state")
-    made, *arguments = how[1]
+    created, *arguments = how[1]
     name = f"{cls.__module__}:{cls.__qualname__}"
-    if made is not cls or river_class(name) is not cls:
+    if created is not cls or river_class(name) is not cls:
         raise TypeError(f"{cls.__qualname__} is not found by its name")
     return name, tuple(arguments), how[2] if len(how) > 2 else None
 
@@ -56,16 +56,16 @@ def river_class(name: str) -> type[Any]:
         If River has no such class.
 
     """
-    home, _, own = name.partition(":")
+    home, _, inner = name.partition(":")
     if not home.startswith(_RIVER) or not all(map(str.isidentifier, home.split("."))):
         raise ValueError(f"{name!r} is not a class of River")
     try:
-        found = functools.reduce(getattr, own.split("."), importlib.import_module(home))
+        value = functools.reduce(getattr, inner.split("."), importlib.import_module(home))
     except (ImportError, AttributeError) as error:
         raise ValueError(f"this version of River has no {name!r}") from error
-    if not isinstance(found, type) or not found.__module__.startswith(_RIVER):
+    if not isinstance(value, type) or not value.__module__.startswith(_RIVER):
         raise ValueError(f"{name!r} is not a class of River")
-    return found
+    return value
 
 
 # Types and functions of Python that may be the `default_factory` of a defaultdict.
@@ -96,17 +96,17 @@ def factory(name: str) -> Any:
     """
     if name in _FACTORIES:
         return _FACTORIES[name]
-    found = river_class(name)
-    if not issubclass(found, base.Base):
+    cls = river_class(name)
+    if not issubclass(cls, base.Base):
         raise ValueError(f"{name!r} is not an estimator of River")
-    return found
+    return cls
 
 
 def put_state(value: Any, state: Any) -> None:
     """Set the state of a River object."""
-    own = getattr(value, "__setstate__", None)
-    if own is not None:
-        own(state)
+    set_state = getattr(value, "__setstate__", None)
+    if set_state is not None:
+        set_state(state)
     elif state is not None:
         attributes, slots = state if isinstance(state, tuple) else (state, None)
         value.__dict__.update(attributes or {})
@@ -143,10 +143,10 @@ def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -
     """
     from scipy import stats
 
-    found = getattr(stats, name, None)
-    if not isinstance(found, (stats.rv_continuous, stats.rv_discrete)):
+    family = getattr(stats, name, None)
+    if not isinstance(family, (stats.rv_continuous, stats.rv_discrete)):
         raise ValueError(f"scipy.stats has no distribution {name!r}")
-    return found(*arguments, **named)
+    return family(*arguments, **named)
 
 
 def generator(state: Any) -> Any:

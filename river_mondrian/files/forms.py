@@ -47,7 +47,7 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
     """Return the columns of all tables, with the rows of one table after another."""
     tables, columns = state.tables, state.layout.columns
     total = sum(state.counts)
-    found = {c.name: np.empty((total, *c.shape), c.dtype) for c in columns}
+    arrays = {c.name: np.empty((total, *c.shape), c.dtype) for c in columns}
     step = _chunks_of_block(tables.row_bytes)
     end = 0
     for chunks, count in zip(tables.chunks, state.counts, strict=True):
@@ -56,9 +56,9 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
             block = np.concatenate(chunks[first : first + step])
             n = min(len(block), end - start)
             for column in columns:
-                found[column.name][start : start + n] = column.over(block, n, tables.row_bytes)
+                arrays[column.name][start : start + n] = column.over(block, n, tables.row_bytes)
             start += n
-    return found
+    return arrays
 
 
 class TableColumns:
@@ -88,20 +88,20 @@ class TableColumns:
         """
         columns = layout.columns
         check_columns(self.columns, columns, sum(self.counts), layout.kind.__name__)
-        found = ChunkedRows(len(self.counts), layout.words, zeroed)
-        n_rows = _chunks_of_block(found.row_bytes) * CHUNK_ROWS
+        tables = ChunkedRows(len(self.counts), layout.words, zeroed)
+        n_rows = _chunks_of_block(tables.row_bytes) * CHUNK_ROWS
         end = 0
         for table, count in enumerate(self.counts):
             start, end = end, end + count
-            found.reserve(table, count)
+            tables.reserve(table, count)
             for first in range(0, count, n_rows):
                 n = min(n_rows, count - first)
                 block = np.empty((n, layout.words), dtype=np.int32)
                 for column in columns:
-                    place = slice(start + first, start + first + n)
-                    column.over(block, n, found.row_bytes)[:] = self.columns[column.name][place]
-                found.extend(table, first, block)
-        return found
+                    rows = slice(start + first, start + first + n)
+                    column.over(block, n, tables.row_bytes)[:] = self.columns[column.name][rows]
+                tables.extend(table, first, block)
+        return tables
 
 
 def check_columns(
@@ -116,13 +116,11 @@ def check_columns(
 
     """
     expected = {c.name: (c.dtype, (n, *c.shape)) for c in columns}
-    found = {name: (array.dtype.name, array.shape) for name, array in stored.items()}
-    for name in expected.keys() | found.keys():
-        if expected.get(name) != found.get(name):
-            wanted, given = expected.get(name), found.get(name)
-            raise checks.ModelFormatError(
-                f"{kind} has the column {name!r} of {wanted}, got {given}"
-            )
+    actual = {name: (array.dtype.name, array.shape) for name, array in stored.items()}
+    for name in expected.keys() | actual.keys():
+        if expected.get(name) != actual.get(name):
+            wanted, got = expected.get(name), actual.get(name)
+            raise checks.ModelFormatError(f"{kind} has the column {name!r} of {wanted}, got {got}")
 
 
 # Kinds of NumPy scalars that are stored: truth values, numbers, strings and times.
@@ -133,7 +131,7 @@ CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
 
-RULE = (
+STORABLE = (
     "files hold str, int, float, bool, bytes, None, NumPy scalars, tuples of these, lists, sets, "
     "mappings, arrays of numbers, and objects of River's own classes"
 )
@@ -145,7 +143,7 @@ class CannotSaveError(TypeError):
     def __init__(self, value: Any, path: str, why: str = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         what = " ".join(repr(value).split())
-        super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or RULE}")
+        super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or STORABLE}")
 
 
 # Largest depth of nested values, whatever depth the interpreter allows. A value may become two
@@ -184,9 +182,9 @@ class Encoder:
             # The `repr` of the value may be nested too deep as well.
             why = f"values may be nested at most {MOST_NESTED} deep"
             raise CannotSaveError("...", path, why)
-        found = self._form(value, path)
+        form = self._form(value, path)
         self._depth -= 1
-        return found
+        return form
 
     def _form(self, value: Any, path: str) -> Any:
         kind = type(value)
@@ -211,13 +209,13 @@ class Encoder:
     def _encode_collection(self, value: Any, path: str) -> Any:
         if isinstance(value, dict):
             pairs = [
-                [self.encode(key, path), self.encode(one, f"{path}/{key if _plain(key) else i}")]
-                for i, (key, one) in enumerate(value.items())
+                [self.encode(key, path), self.encode(item, f"{path}/{key if _plain(key) else i}")]
+                for i, (key, item) in enumerate(value.items())
             ]
             if not isinstance(value, defaultdict):
                 return {type(value).__name__.lower(): pairs}
             return {"defaultdict": pairs, "factory": self._encode_factory(value, path)}
-        items = [self.encode(one, f"{path}/{i}") for i, one in enumerate(value)]
+        items = [self.encode(item, f"{path}/{i}") for i, item in enumerate(value)]
         if isinstance(value, deque):
             return {"deque": items, "maxlen": value.maxlen}
         return items if isinstance(value, list) else {type(value).__name__: items}
@@ -284,13 +282,15 @@ class Encoder:
         state = value.__getstate__()
         if not isinstance(state, dict):
             return self.encode(state, path)
-        given = inspect.signature(type(value).__init__).parameters
-        found = {
-            name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
-            for name, one in state.items()
-            if not isinstance(one, model.ModelLock)
+        parameters = inspect.signature(type(value).__init__).parameters
+        attributes = {
+            name: self._encode_attribute(
+                attribute, f"{path}/{name}", name if name in parameters else ""
+            )
+            for name, attribute in state.items()
+            if not isinstance(attribute, model.ModelLock)
         }
-        return {"attributes": found}
+        return {"attributes": attributes}
 
     def _encode_attribute(self, value: Any, path: str, parameter: str) -> Any:
         """Return the form of an attribute; an argument without a form is marked as code."""
@@ -311,18 +311,18 @@ class Encoder:
         if isinstance(value, random.Random):
             return {"generator": self.encode(value.getstate(), path)}
         if isinstance(value, scipy.sparse.csr_matrix):
-            parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-            return {"csr": self._add_columns(parts, path), "shape": list(value.shape)}
+            arrays = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+            return {"csr": self._add_columns(arrays, path), "shape": list(value.shape)}
         if is_distribution(value):
             name, *rest = foreign.parts_of_distribution(value)
-            arguments, named = (self.encode(part, path) for part in rest)
+            arguments, named = (self.encode(item, path) for item in rest)
             return {"distribution": name, "arguments": arguments, "named": named}
         if isinstance(value, MethodType) and foreign.is_river(value.__self__):
             return {"method": value.__name__, "of": self.encode(value.__self__, path)}
         if not foreign.is_river(value):
             raise CannotSaveError(value, path)
         name, *rest = foreign.parts_of(value)
-        arguments, state = (self.encode(part, path) for part in rest)
+        arguments, state = (self.encode(item, path) for item in rest)
         return {"river": name, "arguments": arguments, "state": state}
 
 
@@ -337,8 +337,8 @@ def code_in(tree: Any) -> Iterator[str]:
             yield tree[CODE]
         tree = list(tree.values())
     if isinstance(tree, list):
-        for one in tree:
-            yield from code_in(one)
+        for branch in tree:
+            yield from code_in(branch)
 
 
 class Decoder:
@@ -368,15 +368,15 @@ class Decoder:
         self._depth += 1
         if self._depth > 2 * MOST_NESTED:
             raise ValueError(f"values are nested more than {MOST_NESTED} deep")
-        found = tree
+        value = tree
         if isinstance(tree, dict):
-            found = _FORMS[next(iter(tree), "")](self, tree)
+            value = _FORMS[next(iter(tree), "")](self, tree)
             if "number" in tree:
-                self._met[tree["number"]] = found
+                self._met[tree["number"]] = value
         elif isinstance(tree, list):
-            found = [self.decode(one) for one in tree]
+            value = [self.decode(branch) for branch in tree]
         self._depth -= 1
-        return found
+        return value
 
     def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
         return {self.decode(key): self.decode(value) for key, value in pairs}
@@ -392,19 +392,19 @@ class Decoder:
 
     def _array(self, tree: dict[str, Any]) -> NDArray[Any]:
         stored = self._arrays[tree["array"]]
-        found = np.array(stored, dtype=stored.dtype.newbyteorder("="))
-        return found.T.copy(order="F") if tree.get("transposed") else found
+        array = np.array(stored, dtype=stored.dtype.newbyteorder("="))
+        return array.T.copy(order="F") if tree.get("transposed") else array
 
     def _csr(self, tree: dict[str, Any]) -> Any:
-        parts = tuple(self._arrays[tree["csr"][name]] for name in ("data", "indices", "indptr"))
-        return scipy.sparse.csr_matrix(parts, tuple(tree["shape"]), copy=True)
+        arrays = tuple(self._arrays[tree["csr"][name]] for name in ("data", "indices", "indptr"))
+        return scipy.sparse.csr_matrix(arrays, tuple(tree["shape"]), copy=True)
 
     def _distribution(self, tree: dict[str, Any]) -> Any:
         arguments, named = self.decode(tree["arguments"]), self.decode(tree["named"])
         return foreign.distribution(tree["distribution"], arguments, named)
 
     def _columns(self, tree: dict[str, Any]) -> Arrays:
-        return {name: self._arrays[place] for name, place in tree["columns"].items()}
+        return {name: self._arrays[number] for name, number in tree["columns"].items()}
 
     def _table(self, tree: dict[str, Any]) -> TableColumns:
         counts = tree["table"]
@@ -427,24 +427,24 @@ class Decoder:
         cls, stored = class_of(tree["object"]), tree["state"]
         if issubclass(cls, Record):
             raise ValueError(f"{tree['object']!r} is a record")
-        found = object.__new__(cls)
+        restored = object.__new__(cls)
         if isinstance(stored, dict) and "attributes" in stored:
-            state: Any = {k: self.decode(one) for k, one in stored["attributes"].items()}
+            state: Any = {k: self.decode(form) for k, form in stored["attributes"].items()}
         else:
             state = self.decode(stored)
         if hasattr(cls, "__setstate__"):
-            found.__setstate__(state)
+            restored.__setstate__(state)
         else:
-            found.__dict__.update(state)
-        return found
+            restored.__dict__.update(state)
+        return restored
 
     def _river(self, tree: dict[str, Any]) -> Any:
         cls = foreign.river_class(tree["river"])
-        found = cls.__new__(cls, *self.decode(tree["arguments"]))
+        restored = cls.__new__(cls, *self.decode(tree["arguments"]))
         # The object is registered first, because the state may refer to the object.
-        self._met[tree["number"]] = found
-        foreign.put_state(found, self.decode(tree["state"]))
-        return found
+        self._met[tree["number"]] = restored
+        foreign.put_state(restored, self.decode(tree["state"]))
+        return restored
 
     def _method(self, tree: dict[str, Any]) -> Any:
         owner, name = self.decode(tree["of"]), tree["method"]
@@ -457,12 +457,12 @@ def _scalar(tree: dict[str, Any]) -> Any:
     dtype = np.dtype(tree["scalar"])
     if dtype.kind not in SCALARS:
         raise ValueError(f"no scalar is of {dtype}")
-    found = np.zeros(1, dtype)
+    scalar = np.zeros(1, dtype)
     content = bytes.fromhex(tree["bytes"])
-    if len(content) != found.nbytes:
+    if len(content) != scalar.nbytes:
         raise ValueError(f"{len(content)} bytes of {dtype}")
-    found.view(np.uint8)[:] = np.frombuffer(content, np.uint8)
-    return found.astype(dtype.newbyteorder("="))[0]
+    scalar.view(np.uint8)[:] = np.frombuffer(content, np.uint8)
+    return scalar.astype(dtype.newbyteorder("="))[0]
 
 
 # Decoders of forms, by first key. The methods are not bound, because bound methods would form a

@@ -114,7 +114,7 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     # If the path is a link, the file behind the link is replaced.
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         # A pipe behind a link such as /dev/stdout has no path.
@@ -122,15 +122,15 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
             file.writelines(_pieces(arrays, metadata))
         return
     try:
-        with open(part, "xb") as file:
+        with open(temporary, "xb") as file:
             if mode is not None:
-                os.chmod(part, stat.S_IMODE(mode))
+                os.chmod(temporary, stat.S_IMODE(mode))
             file.writelines(_pieces(arrays, metadata))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, target)
+        os.replace(temporary, target)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     _flush_folder(folder)
 
@@ -160,9 +160,9 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
             f"{name} is not a stored model, or is incomplete: it has {size} bytes"
         )
     stored = int.from_bytes(memory[-CHECKSUM_BYTES:], "little")
-    found = zlib.crc32(memory[:-CHECKSUM_BYTES])
-    if stored != found:
-        said = f"its checksum is {found:08x}, but {stored:08x} is stored"
+    checksum = zlib.crc32(memory[:-CHECKSUM_BYTES])
+    if stored != checksum:
+        said = f"its checksum is {checksum:08x}, but {stored:08x} is stored"
         raise ModelFormatError(f"{name} is not a stored model, or is damaged: {said}")
     try:
         entries = json.loads(bytes(memory[LENGTH_BYTES:start]))
@@ -343,20 +343,20 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
         If the file has no document, or this version cannot read its format.
 
     """
-    found = metadata.get("format", "")
-    if not found.isdecimal() or DOCUMENT not in arrays:
+    number = metadata.get("format", "")
+    if not number.isdecimal() or DOCUMENT not in arrays:
         raise ModelFormatError(f"{name} is not a stored model of river_mondrian")
-    if not FIRST_FORMAT <= int(found) <= FORMAT:
+    if not FIRST_FORMAT <= int(number) <= FORMAT:
         theirs = metadata.get("river_mondrian")
         raise ModelFormatError(
-            f"{name} has the format {found}, of river_mondrian {theirs}; this is {__version__}, "
+            f"{name} has the format {number}, of river_mondrian {theirs}; this is {__version__}, "
             f"which reads formats from {FIRST_FORMAT} to {FORMAT}"
         )
     try:
         return json.loads(arrays.pop(DOCUMENT).tobytes())
     except UNREADABLE as error:
         raise ModelFormatError(
-            f"{name} is not a stored model of format {found}: {error!r}"
+            f"{name} is not a stored model of format {number}: {error!r}"
         ) from error
 
 

@@ -41,38 +41,38 @@ from ..compiling.kernels import always_inline, batch_kernel, kernel, link_by_nam
 from ..elementary import mixed, state_after, uniform_of
 from ..limits import DONE, LARGEST, LARGEST_TARGET, LARGEST_WINDOW, LEAST_LEVEL
 
-KINDS = ("inputs", "labels", "relation")
+CHANGES = ("inputs", "labels", "relation")
 # Phases of a monitor. It fills its reference, watches for a change, or collects evidence.
 FILLING, WATCHING, COLLECTING = 0, 1, 2
 # Pending work after a call of the kernel: report an alarm, report the final version of an alarm, or
 # renew the reference.
-NOTHING, ALARM, FINAL, FULL = 0, 1, 2, 3
+NO_WORK, ALARM, FINAL, FULL = 0, 1, 2, 3
 # Kinds of y.
-UNKNOWN, LABEL, TARGET = 0, 1, 2
+UNKNOWN_Y, LABEL, TARGET = 0, 1, 2
 
 # Number of samples whose evidence is collected after an alarm.
 N_COLLECTED = 200
 # Largest numbers of features of a reference, of features with a channel for dependence, and of
 # levels (or labels) with a channel.
-MOST_FEATURES, MOST_DEPENDENT, MOST_LEVELS = 1024, 64, 64
+MOST_WATCHED, MOST_DEPENDENT, MOST_LEVELS = 1024, 64, 64
 # Number of neighbours that predict a feature, and that predict y.
 N_NEAR, N_VOTES = 3, 7
 # Largest term of a distance, and largest value, in standard deviations.
-CAP, LARGEST_SCALED = 6.0, 1e30
+LARGEST_TERM, LARGEST_SCALED = 6.0, 1e30
 # Numbers of cuts and bins.
 N_CUTS, N_BINS = 31, 32
 
 # Bettors. A memory of earlier ranks has their number, sums of two scores, and counts of ranks in
-# cells. All are discounted by the factors `KEPT`. Three bettors use each memory.
-KEPT = (1.0 - 1.0 / 32.0, 1.0 - 1.0 / 128.0, 1.0 - 1.0 / 1024.0)
-N_MEMORIES, N_BETTORS = 3, 9
+# cells. All are discounted by the factors `DISCOUNTS`. Three bettors use each memory.
+DISCOUNTS = (1.0 - 1.0 / 32.0, 1.0 - 1.0 / 128.0, 1.0 - 1.0 / 1024.0)
+N_RANK_MEMORIES, N_BETTORS = 3, 9
 EDGES = [0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.0]
 N_EDGES = len(EDGES)
 N_NUMBERS = 2 + N_EDGES
 # A memory begins with this number of uniform ranks.
-PRIOR = 4.0
+PRIOR_RANKS = 4.0
 # Largest slope of a bet. Ranks below these are low.
-STEEPEST, LOW, LOWEST = 0.9, 0.3, 0.1
+STEEPEST, LOW, LOWEST_RANK = 0.9, 0.3, 0.1
 MOST_EVIDENCE = 1e300
 
 
@@ -84,14 +84,14 @@ class Monitor(rec.Record):
     spacing: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     v_state: rec.Int64
     phase: rec.Int64 = rec.stored(rec.Bounds(FILLING, COLLECTING))
-    due: rec.Int64 = rec.stored(rec.Bounds(NOTHING, FULL))
-    y_kind: rec.Int64 = rec.stored(rec.Bounds(UNKNOWN, TARGET))
+    due: rec.Int64 = rec.stored(rec.Bounds(NO_WORK, FULL))
+    y_kind: rec.Int64 = rec.stored(rec.Bounds(UNKNOWN_Y, TARGET))
     # Number of samples, and number of the sample that raised the latest alarm.
     n_samples: rec.Int64 = rec.stored(rec.Bounds(0))
     alarm_at: rec.Int64 = rec.stored(rec.Bounds(0))
     # The next reference: a row for each sample. A y is a target, or the number of a label.
     capacity: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
-    width: rec.Int64 = rec.stored(rec.Bounds(0, MOST_FEATURES))
+    width: rec.Int64 = rec.stored(rec.Bounds(0, MOST_WATCHED))
     n_filled: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
     filled: rec.Float64s = rec.sized("capacity", "width")
     filled_y: rec.Float64s = rec.sized("capacity")
@@ -99,7 +99,7 @@ class Monitor(rec.Record):
     # samples have a y. The distance of two levels is 0 for numeric features.
     n_held: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
     n_labelled: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
-    n_inputs: rec.Int64 = rec.stored(rec.Bounds(0, MOST_FEATURES))
+    n_inputs: rec.Int64 = rec.stored(rec.Bounds(0, MOST_WATCHED))
     held: rec.Float32s = rec.sized("n_inputs", "n_held")
     held_y: rec.Float64s = rec.sized("n_held", bounds=rec.Bounds(-LARGEST_TARGET, LARGEST_TARGET))
     centres: rec.Float64s = rec.sized("n_inputs")
@@ -122,9 +122,9 @@ class Monitor(rec.Record):
     thirds: rec.Float64s = rec.sized(2)
     # The bar of each kind. Edges of the cells and memories of each channel. For each bettor: R, the
     # CUSUM of its bets, and the number of the sample at which this sum began.
-    bars: rec.Float64s = rec.sized(len(KINDS))
+    bars: rec.Float64s = rec.sized(len(CHANGES))
     edges: rec.Float64s = rec.sized("n_channels", N_EDGES)
-    memories: rec.Float64s = rec.sized("n_channels", N_MEMORIES, N_NUMBERS)
+    memories: rec.Float64s = rec.sized("n_channels", N_RANK_MEMORIES, N_NUMBERS)
     evidence: rec.Float64s = rec.sized("n_channels", N_BETTORS)
     runs: rec.Float64s = rec.sized("n_channels", N_BETTORS)
     starts: rec.Int64s = rec.sized("n_channels", N_BETTORS)
@@ -165,7 +165,7 @@ def _term(x: float, held: float, level_rate: float) -> float:
         return 0.0 if x != x and held != held else 1.0
     if level_rate > 0.0:
         return 0.0 if held == x else level_rate
-    return min(abs(x - held), CAP)
+    return min(abs(x - held), LARGEST_TERM)
 
 
 @link_by_name
@@ -224,15 +224,15 @@ def _mean_y(m: Monitor, n_near: int) -> float:
 @link_by_name
 def rank(m: Monitor, channel: int, row: int, score: float) -> None:
     """Rank a score among the earlier scores in a row of counts (Equation 1), and count it."""
-    b, below, total, place = 0, 0, 0, N_BINS * row
+    b, below, total, start = 0, 0, 0, N_BINS * row
     for k in range(N_CUTS * row, N_CUTS * (row + 1)):
         b += 1 if m.cuts[k] <= score else 0
     for k in range(N_BINS):
-        n = m.counts[place + k]
+        n = m.counts[start + k]
         total += n
         below += n if k < b else 0
-    m.ranks[channel] = (below + m.v * (m.counts[place + b] + 1.0)) / (total + 1.0)
-    m.counts[place + b] += 1
+    m.ranks[channel] = (below + m.v * (m.counts[start + b] + 1.0)) / (total + 1.0)
+    m.counts[start + b] += 1
 
 
 @always_inline
@@ -264,10 +264,10 @@ def _rank_inputs(m: Monitor, n_new: int) -> None:
 
 @always_inline
 def _n_votes(m: Monitor, label: float, n_near: int) -> int:
-    found = 0
+    n = 0
     for k in range(n_near):
-        found += 1 if m.held_y[m.near[k]] == label else 0
-    return found
+        n += 1 if m.held_y[m.near[k]] == label else 0
+    return n
 
 
 @always_inline
@@ -279,11 +279,11 @@ def _rank_relation(m: Monitor, y: float, n_near: int) -> None:
         rank(m, c, c + third, y - mean)
         rank(m, c + 1, c + 3 + third, abs(y - mean))
     elif y < m.n_y - 1.0:
-        usual, most = 0.0, 0
+        usual, n_usual = 0.0, 0
         for k in range(n_near):
             label = m.held_y[m.near[k]]
             n = _n_votes(m, label, n_near)
-            usual, most = (label, n) if n > most else (usual, most)
+            usual, n_usual = (label, n) if n > n_usual else (usual, n_usual)
         rank(m, c, c + int(usual), float(_n_votes(m, y, n_near)))
 
 
@@ -315,7 +315,7 @@ def _rank_all(m: Monitor, y: float, n_new: int) -> None:
 @always_inline
 def _slope(total: float, n: float, variance: float, least: float) -> float:
     """Return the slope of a bet on a score with mean 0; `n` earlier scores have the sum `total`."""
-    return max(min(total / (variance * (n + PRIOR)), STEEPEST), least)
+    return max(min(total / (variance * (n + PRIOR_RANKS)), STEEPEST), least)
 
 
 @always_inline
@@ -330,13 +330,13 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
     p, total, cell, edges = m.ranks[c], 0.0, 0, m.edges.part(N_EDGES * c, N_EDGES)
     for k in range(1, N_EDGES - 1):
         cell += 1 if edges[k] <= p else 0
-    for r in range(N_MEMORIES):
-        memory = m.memories.part(N_NUMBERS * (N_MEMORIES * c + r), N_NUMBERS)
+    for r in range(N_RANK_MEMORIES):
+        memory = m.memories.part(N_NUMBERS * (N_RANK_MEMORIES * c + r), N_NUMBERS)
         n = memory[0]
         if is_low:
-            cell, third = 0, _excess(p, LOWEST)
+            cell, third = 0, _excess(p, LOWEST_RANK)
             first, second, variance, least = 1.0 - 2.0 * p, _excess(p, LOW), 1.0 / LOW - 1.0, 0.0
-            e3 = 1.0 + _slope(memory[3], n, 1.0 / LOWEST - 1.0, 0.0) * third
+            e3 = 1.0 + _slope(memory[3], n, 1.0 / LOWEST_RANK - 1.0, 0.0) * third
         else:
             first, second, variance, least = (
                 2.0 * p - 1.0,
@@ -345,11 +345,11 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
                 -STEEPEST,
             )
             third, size = 1.0, edges[cell + 1] - edges[cell]
-            e3 = (memory[3 + cell] / size + PRIOR) / (n + PRIOR)
+            e3 = (memory[3 + cell] / size + PRIOR_RANKS) / (n + PRIOR_RANKS)
         e1 = 1.0 + _slope(memory[1], n, 1.0 / 3.0, least) * first
         e2 = 1.0 + _slope(memory[2], n, variance, least) * second
         for k in range(N_NUMBERS):
-            memory[k] *= KEPT[r]
+            memory[k] *= DISCOUNTS[r]
         memory[0] += 1.0
         memory[1] += first
         memory[2] += second
@@ -367,11 +367,11 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
 @always_inline
 def _bet_all(m: Monitor, kind: int, first: int, end: int) -> bool:
     """Bet on the ranks of a kind; return whether the largest evidence reaches the bar."""
-    most = 0.0
+    evidence = 0.0
     for c in range(first, end):
         if m.ranks[c] == m.ranks[c]:
-            most = max(most, bet(m, c, kind == 2 and m.y_kind == LABEL))
-    return most >= m.bars[kind]
+            evidence = max(evidence, bet(m, c, kind == 2 and m.y_kind == LABEL))
+    return evidence >= m.bars[kind]
 
 
 @kernel
@@ -385,7 +385,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
     for j in range(m.n_inputs if m.phase == WATCHING else 0):
         if m.n_levels[j] == 0 and abs(m.vector[j]) > LARGEST:
             return j
-    m.y_kind = y_kind if y_kind != UNKNOWN else m.y_kind
+    m.y_kind = y_kind if y_kind != UNKNOWN_Y else m.y_kind
     m.n_samples += 1
     if (m.n_samples - 1) % m.spacing != 0:
         return DONE
@@ -403,7 +403,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
             m.phase, m.due, m.alarm_at = COLLECTING, ALARM, m.n_samples
         elif m.phase == COLLECTING and m.n_samples - m.alarm_at == N_COLLECTED * m.spacing:
             m.phase, m.due = FILLING, FINAL
-    if m.phase == FILLING and m.due == NOTHING and m.n_filled == m.capacity:
+    if m.phase == FILLING and m.due == NO_WORK and m.n_filled == m.capacity:
         m.due = FULL
     return DONE
 

@@ -49,8 +49,8 @@ from .learned import Learned, keep
 
 # An input varies if its sum of squared deviations is larger than this.
 VARIES = 1e-280
-# A squared distance of more than FAR variances from the mean is replaced by FAR_COUNTS variances.
-FAR = 1000.0
+# A squared distance of more than FAR_VARIANCES variances is replaced by FAR_COUNTS variances.
+FAR_VARIANCES = 1000.0
 FAR_COUNTS = 30.0
 # Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later
 # half's variance. The later half must have at least LEAST_LATER values.
@@ -60,38 +60,38 @@ LEAST_LATER = 8.0
 
 @always_inline
 def count_value(
-    counts: Float64s, means: Float64s, squares: Float64s, place: int, value: float, weight: float
+    counts: Float64s, means: Float64s, squares: Float64s, i: int, value: float, weight: float
 ) -> bool:
     """Update the total weight, the mean and the sum of squared deviations of values.
 
     The update is Welford's (1962), with weights (West 1979). Return False if the value is an
     outlier.
     """
-    n, own = counts[place], squares[place]
-    mean = means[place] if n > 0.0 else value
+    n, square = counts[i], squares[i]
+    mean = means[i] if n > 0.0 else value
     before = value - mean
-    counts[place] = n + weight
-    if own > VARIES and before * before * n > FAR * own:
-        squares[place] = own + weight * FAR_COUNTS * own / n
+    counts[i] = n + weight
+    if square > VARIES and before * before * n > FAR_VARIANCES * square:
+        squares[i] = square + weight * FAR_COUNTS * square / n
         return False
     moved = mean + weight * before / (n + weight)
-    means[place] = moved
-    squares[place] = own + weight * before * (value - moved)
+    means[i] = moved
+    squares[i] = square + weight * before * (value - moved)
     return True
 
 
 @always_inline
-def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
+def end_half(counts: Float64s, means: Float64s, squares: Float64s, i: int, later: int) -> bool:
     """Forget earlier values if the later half's variance is much smaller; begin a new later half.
 
     The moments of the later half are at index `later`. Return whether the values before the later
     half have been forgotten.
     """
-    n, own = counts[later], squares[later]
-    has_shrunk = SHRUNK * own * counts[place] < squares[place] * n
-    forgets = has_shrunk and own > VARIES and n >= LEAST_LATER
+    n, square = counts[later], squares[later]
+    has_shrunk = SHRUNK * square * counts[i] < squares[i] * n
+    forgets = has_shrunk and square > VARIES and n >= LEAST_LATER
     if forgets:
-        counts[place], means[place], squares[place] = n, means[later], own
+        counts[i], means[i], squares[i] = n, means[later], square
     counts[later] = squares[later] = 0.0
     return forgets
 
@@ -107,12 +107,12 @@ SMALL_RATE = 0.1
 LARGE_RATE = 0.8
 # Bound on standardized values. For each input, bound on the squared distance from a class's mean,
 # in variances within classes.
-LARGEST = 3.0
-FARTHEST = 100.0
+LARGEST_STANDARDIZED = 3.0
+LARGEST_SQUARE = 100.0
 # Least variance within classes, as a fraction of the input's variance.
 LEAST_WITHIN = 0.01
 # Pseudo-count of samples in each class, for the frequencies of classes.
-PRIOR = 0.5
+CLASS_PRIOR = 0.5
 # Number of rows that the levels of all categorical inputs share; a power of 2.
 LEVEL_ROWS = 2048
 # Least divisor when a level's share of the samples is computed. The weight of any sample is larger.
@@ -165,13 +165,15 @@ class LinearDiscriminantsRecord(Record):
     # For the last sample, if there are categorical inputs: all inputs (NaN for categories), and the
     # start of each level's row (-1 if missing).
     numbers: Float64s = transient("columns")
-    level_places: Int64s = transient("n_categories")
+    level_starts: Int64s = transient("n_categories")
     # For each level of the last sample: total weight of the samples with the level.
     level_totals: Float64s = transient("n_categories")
     # The last sample's inputs in standard deviations from their means: 0 if missing, 1 in column 0.
-    # The inverses of the inputs' variances within classes: 0 if missing.
+    # The inverses of the inputs' variances within classes, and the inverses of the inputs' standard
+    # deviations: 0 if missing.
     standardized: Float64s = transient("columns")
     precisions: Float64s = transient("columns")
+    rates: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
     # Functions for categorical inputs.
@@ -185,41 +187,42 @@ class LinearDiscriminantsRecord(Record):
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
-        """Write a sample's standardized inputs, and the precision of each input."""
+        """Write a sample's standardized inputs, and the precision and the rate of each input."""
         counts, means, squares, within = self.counts, self.means, self.squares, self.within
-        standardized, precisions = self.standardized, self.precisions
+        standardized, precisions, rates = self.standardized, self.precisions, self.rates
         standardized[0] = 1.0
         for i in range(1, self.n_inputs + 1):
             value, n, square = values[i - 1], counts[i], squares[i]
             known = square > VARIES and value == value
             precisions[i] = n / max(within[i], LEAST_WITHIN * square) if known else 0.0
-            deviation = (value - means[i]) * math.sqrt(n / square) if known else 0.0
-            standardized[i] = min(max(deviation, -LARGEST), LARGEST)
+            rates[i] = math.sqrt(n / square) if known else 0.0
+            deviation = (value - means[i]) * rates[i] if known else 0.0
+            standardized[i] = min(max(deviation, -LARGEST_STANDARDIZED), LARGEST_STANDARDIZED)
 
     def level_score(self, weights: Float64s, label: int) -> float:
         """Return the sum of a class's weights for the levels of the last sample."""
-        found = 0.0
+        total = 0.0
         for c in range(self.n_categories):
-            place = self.level_places[c]
-            if place >= 0:
-                found += weights[place + label]
-        return found
+            start = self.level_starts[c]
+            if start >= 0:
+                total += weights[start + label]
+        return total
 
     def level_evidence(self, label: int) -> float:
         """Return log p(levels | class) - log p(levels) for the levels of the last sample."""
-        found = 0.0
+        evidence = 0.0
         columns, counts = self.columns, self.level_counts
         for c in range(self.n_categories):
-            place, column = self.level_places[c], 1 + self.categories[c]
+            start, column = self.level_starts[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
             # A level without learned samples provides no evidence.
             if share > 0.0:
-                of_both = counts[place + label]
+                of_both = counts[start + label]
                 of_class = self.class_counts[columns * label + column]
                 # Without samples of the class, the rate is the level's share among all classes.
                 rate = (of_both + LEVEL_PRIOR * share) / (of_class + LEVEL_PRIOR)
-                found += math.log(rate / share)
-        return found
+                evidence += math.log(rate / share)
+        return evidence
 
 
 # Functions for categorical inputs, compiled only for models that have categorical inputs.
@@ -234,12 +237,12 @@ def take_apart(discriminants: LinearDiscriminantsRecord, values: Float64s) -> Fl
     for c in range(discriminants.n_categories):
         i = discriminants.categories[c]
         code = values[i]
-        place, total = -1, 0.0
+        start, total = -1, 0.0
         if code >= LEAST_LEVEL:
-            place = (hash_of(code, i) & (LEVEL_ROWS - 1)) * discriminants.width
+            start = (hash_of(code, i) & (LEVEL_ROWS - 1)) * discriminants.width
             for k in range(discriminants.n_classes):
-                total += discriminants.level_counts[place + k]
-        discriminants.level_places[c] = place
+                total += discriminants.level_counts[start + k]
+        discriminants.level_starts[c] = start
         discriminants.level_totals[c] = total
         numbers[i] = math.nan
     return numbers
@@ -263,9 +266,9 @@ def move_levels(
 ) -> int:
     """Add `by` to a class's weights for the levels of the last sample, and return 0."""
     for c in range(discriminants.n_categories):
-        place = discriminants.level_places[c]
-        if place >= 0:
-            weights[place + label] += by
+        start = discriminants.level_starts[c]
+        if start >= 0:
+            weights[start + label] += by
     return 0
 
 
@@ -274,21 +277,21 @@ def count_levels(discriminants: LinearDiscriminantsRecord, label: int, weight: f
     """Add the last sample to the counts of its levels, and return 0."""
     counts, class_counts = discriminants.counts, discriminants.class_counts
     for c in range(discriminants.n_categories):
-        place, i = discriminants.level_places[c], 1 + discriminants.categories[c]
-        if place >= 0:
-            discriminants.level_counts[place + label] += weight
-            class_counts[discriminants.columns * label + i] += weight
-            counts[i] += weight
+        start, column = discriminants.level_starts[c], 1 + discriminants.categories[c]
+        if start >= 0:
+            discriminants.level_counts[start + label] += weight
+            class_counts[discriminants.columns * label + column] += weight
+            counts[column] += weight
     return 0
 
 
 @always_inline
 def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
     """Return the intercept plus the sum of all inputs times their weights."""
-    found = weights[0]
+    total = weights[0]
     for i in range(1, n_inputs + 1):
-        found += weights[i] * standardized[i]
-    return found
+        total += weights[i] * standardized[i]
+    return total
 
 
 @always_inline
@@ -304,7 +307,7 @@ def squared_distance(
     for i in range(1, discriminants.n_inputs + 1):
         mean = means[i] if counts[i] > 0.0 else overall[i]
         deviation = values[i - 1] - mean
-        weighed = min(deviation * deviation * precisions[i], FARTHEST)
+        weighed = min(deviation * deviation * precisions[i], LARGEST_SQUARE)
         distance += weighed if precisions[i] > 0.0 else 0.0
     return distance
 
@@ -323,9 +326,9 @@ def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
     by_small = predicted.part(width * SMALL_STEPS, width)
     by_large = predicted.part(width * LARGE_STEPS, width)
     by_bayes = predicted.part(width * NAIVE_BAYES, width)
-    total = discriminants.counts[0] + PRIOR * n_classes
+    total = discriminants.counts[0] + CLASS_PRIOR * n_classes
     for k in range(n_classes):
-        share = (class_counts[columns * k] + PRIOR) / total
+        share = (class_counts[columns * k] + CLASS_PRIOR) / total
         by_bayes[k] = share if n_classes > FEW else math.log(share)
     if n_classes > FEW:
         logarithms(by_bayes, n_classes, by_bayes)
@@ -359,7 +362,7 @@ def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight
         sizes += standardized[i] * standardized[i]
     for c in range(discriminants.n_categories):
         # A level that is not missing counts as an input of value 1.
-        sizes += 1.0 if discriminants.level_places[c] >= 0 else 0.0
+        sizes += 1.0 if discriminants.level_starts[c] >= 0 else 0.0
     errors = 0.0
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
@@ -443,54 +446,6 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
 
     def __init__(self) -> None:
         super().__init__(columns=1)
-
-    def logits(self, values: Floats) -> list[tuple[Floats, Floats]]:
-        """Return the logits of the sample predicted last, split into contributions of the inputs.
-
-        Parameters
-        ----------
-        values
-            Raw inputs of the sample.
-
-        Returns
-        -------
-        For each discriminant: the logits without any input, shape (classes,), and the logits that
-        each input adds, shape (inputs, classes).
-
-        """
-        n, last = int(self.record.n_classes), slice(1, 1 + len(values))
-        arrays = self.memory.arrays
-        if self.record.n_categories > 0:
-            values = arrays["numbers"][: len(values)]
-        standardized, precisions = arrays["standardized"][last], arrays["precisions"][last]
-        lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
-        found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
-        counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # The same calculation as in `squared_distance`.
-        centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
-        squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
-        known = (precisions > 0.0)[:, None]
-        start = np.log(counts[:, 0] + PRIOR)
-        found.append((start, -0.5 * np.where(known, squares, 0.0)))
-        for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
-            # A missing level adds nothing.
-            if place >= 0:
-                of_level = self._of_level(int(i), int(place))
-                for (_, added), own in zip(found, of_level, strict=True):
-                    added[i] = own[:n]
-        return found
-
-    def _of_level(self, i: int, place: int) -> list[Floats]:
-        """Return the contributions of a level of the i-th input to each discriminant's logits."""
-        row = place // int(self.record.width)
-        small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
-        share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
-        if share == 0.0:
-            return [small, large, np.zeros_like(counts)]
-        # The same calculation as in `level_evidence`.
-        of_classes = self.learned["class_counts"][:, 1 + i]
-        rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
-        return [small, large, np.log(rates / share)]
 
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..checks import refuse
-from ..compiling.kernels import helper, link_by_name, ordered_sums
+from ..compiling.kernels import helper, link_by_name
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
+
 # Number of rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
-N_ROWS = 48
+N_BUCKET_ROWS = 48
 
 # Largest possible `max_buckets`.
 MOST_BUCKETS = 1000
@@ -30,7 +33,7 @@ OUTSIDE = 2
 # Number of samples kept after a drift if the detector has no attribute `width`, and the least
 # number of samples kept after a drift.
 AFTER_DRIFT = 200
-LEAST_KEPT = 50
+FEWEST_KEPT = 50
 
 # Weight of the latest error in the running mean of recent errors, which shows whether errors have
 # increased.
@@ -57,10 +60,10 @@ class Adwin(Record):
     variance: Float64
     # Whether a drift was detected at the last value. If so, the next value begins a new window.
     is_drift: Int64
-    sizes: Int64s = sized(N_ROWS, bounds=Bounds(0, below="row_length"))
+    sizes: Int64s = sized(N_BUCKET_ROWS, bounds=Bounds(0, below="row_length"))
     # For each bucket, the sum of its values, and the sum of squared deviations from their mean.
-    totals: Float64s = sized(N_ROWS, "row_length")
-    variances: Float64s = sized(N_ROWS, "row_length")
+    totals: Float64s = sized(N_BUCKET_ROWS, "row_length")
+    variances: Float64s = sized(N_BUCKET_ROWS, "row_length")
 
     def row_length(self) -> int:
         """Return the capacity of a row, in buckets."""
@@ -68,7 +71,6 @@ class Adwin(Record):
 
 
 @helper
-@ordered_sums
 def _drop(adwin: Adwin, i: int, n: int) -> None:
     """Drop the oldest `n` buckets of a row."""
     first, size = adwin.row_length() * i, adwin.sizes[i] - n
@@ -79,17 +81,15 @@ def _drop(adwin: Adwin, i: int, n: int) -> None:
 
 
 @helper
-@ordered_sums
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     """Append a bucket to a row; the row must have room."""
-    place = adwin.row_length() * i + adwin.sizes[i]
-    adwin.totals[place] = total
-    adwin.variances[place] = variance
+    index = adwin.row_length() * i + adwin.sizes[i]
+    adwin.totals[index] = total
+    adwin.variances[index] = variance
     adwin.sizes[i] += 1
 
 
 @helper
-@ordered_sums
 def _insert(adwin: Adwin, value: float) -> None:
     """Insert a value into the window, and merge the oldest two buckets of each full row."""
     _append(adwin, 0, value, 0.0)
@@ -101,20 +101,19 @@ def _insert(adwin: Adwin, value: float) -> None:
         adwin.variance += (width - 1.0) * distance * distance / width
     adwin.total += value
     i, size = 0, 1.0
-    while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
+    while i < N_BUCKET_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
         first = adwin.row_length() * i
-        one, other = adwin.totals[first], adwin.totals[first + 1]
+        first_total, second_total = adwin.totals[first], adwin.totals[first + 1]
         # Sum of squared deviations in the merged bucket. Each of the two buckets has `size` values.
-        between = one / size - other / size
+        between = first_total / size - second_total / size
         variance = adwin.variances[first] + adwin.variances[first + 1]
         variance += size * 0.5 * between * between
-        _append(adwin, i + 1, one + other, variance)
+        _append(adwin, i + 1, first_total + second_total, variance)
         _drop(adwin, i, 2)
         i, size = i + 1, 2.0 * size
 
 
 @helper
-@ordered_sums
 def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     """Drop the window's oldest bucket, which has `size` values and is in row `i`."""
     first = adwin.row_length() * i
@@ -128,7 +127,6 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 
 
 @helper
-@ordered_sums
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
@@ -147,13 +145,12 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 
 @helper
-@ordered_sums
 def _shrink(adwin: Adwin) -> bool:
     """Drop the oldest bucket if some cut splits the window into two parts that differ.
 
     Return whether the bucket was dropped.
     """
-    top = N_ROWS - 1
+    top = N_BUCKET_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
     least = adwin.min_window_length
@@ -176,13 +173,12 @@ def _shrink(adwin: Adwin) -> bool:
 
 
 @link_by_name
-@ordered_sums
 def update(adwin: Adwin, value: float) -> bool:
     """Insert a value into the window, and return whether a drift is detected."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
         adwin.width = adwin.total = adwin.variance = 0.0
-        for i in range(N_ROWS):
+        for i in range(N_BUCKET_ROWS):
             adwin.sizes[i] = 0
     _insert(adwin, value)
     adwin.n_values += 1
@@ -204,7 +200,6 @@ class DriftWatchRecord(Adwin):
 
 
 @link_by_name
-@ordered_sums
 def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int) -> int:
     """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
 
@@ -221,7 +216,7 @@ def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int
     errors.mean = recent if is_drift else mean
     errors.n_errors = 1 if is_drift else n_errors
     errors.recent = recent
-    return min(max(n_to_keep, LEAST_KEPT), n_samples) if is_drift else 0
+    return min(max(n_to_keep, FEWEST_KEPT), n_samples) if is_drift else 0
 
 
 # Parameters of `river.drift.ADWIN`, and their defaults.
@@ -244,12 +239,12 @@ class DriftWatch(Learned[DriftWatchRecord]):
     _KIND = DriftWatchRecord
 
     def __init__(self, detector: int = ADWIN, **parameters: float) -> None:
-        given = dict(zip(PARAMETERS, DEFAULTS, strict=True)) | parameters
-        super().__init__(detector=detector, **given)
+        values = dict(zip(PARAMETERS, DEFAULTS, strict=True)) | parameters
+        super().__init__(detector=detector, **values)
         self.show()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         sizes = self.learned["sizes"]
-        if sizes[-1] > 0 or self.record.width != (sizes * 2.0 ** np.arange(N_ROWS)).sum():
+        if sizes[-1] > 0 or self.record.width != (sizes * 2.0 ** np.arange(N_BUCKET_ROWS)).sum():
             refuse(self, "sizes", sizes, "but the window has another width")

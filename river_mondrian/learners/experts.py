@@ -20,8 +20,6 @@ multiplied by w / W. The loss bound of the fixed share assumes weights of at mos
 
 import math
 
-import numpy as np
-
 from ..compiling.kernels import helper, kernel, ordered_sums
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
@@ -34,9 +32,9 @@ LARGEST_WIDTH = 1 << 25
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
 # Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
-FADING = 0.001
+LARGEST_WEIGHT_DECAY = 0.001
 # Step size of an exponent, its initial sum of squared gradients, and its bounds.
-STEP = 0.1
+STEP_SIZE = 0.1
 FIRST_SQUARES = 20.0
 LARGEST_EXPONENT = 4.0
 LEAST_EXPONENT = -1.0
@@ -60,7 +58,7 @@ class MixtureRecord(Record):
     squares: Float64s = sized("n_experts")
     # Weight of each expert but the last in the fixed share; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
-    # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
+    # Largest weight of a sample, at least 1; it decays at each sample (LARGEST_WEIGHT_DECAY).
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # For the last sample: the experts' predictions and their logarithms (a row per expert), the
     # pool's prediction, and each expert's probability of the label.
@@ -76,13 +74,13 @@ class MixtureRecord(Record):
 
 @helper
 @ordered_sums
-def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share with experts' densities raised to the power `part`."""
+def share(weights: Float64s, n: int, densities: Float64s, power: float, rate: float) -> None:
+    """Update the weights of a fixed share with experts' densities raised to `power`."""
     total = 0.0
     for e in range(n):
-        weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
+        weights[e] = weights[e] * (densities[e] if power == 1.0 else densities[e] ** power)
         total += weights[e]
-    rate *= part
+    rate *= power
     for e in range(n):
         weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
 
@@ -124,9 +122,9 @@ def learn(experts: MixtureRecord, label: int, weight: float) -> None:
     """Update exponents and shares with the class and weight of the sample, after `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
-    largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
+    largest = max(weight, 1.0, (1.0 - LARGEST_WEIGHT_DECAY) * experts.largest_weight)
     experts.largest_weight = largest
-    part = weight / largest
+    power = weight / largest
     for e in range(n):
         # Let l_k be the logarithms of the probabilities of an expert with exponent a. Then log p_k
         # = a l_k + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect
@@ -135,12 +133,12 @@ def learn(experts: MixtureRecord, label: int, weight: float) -> None:
         gradient = -logs[label]
         for k in range(experts.n_classes):
             gradient += mixed[k] * logs[k]
-        gradient *= part
+        gradient *= power
         squares[e] += gradient * gradient
-        moved = exponents[e] - STEP * gradient / math.sqrt(squares[e])
+        moved = exponents[e] - STEP_SIZE * gradient / math.sqrt(squares[e])
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
         experts.likelihoods[e] = experts.predicted[width * e + label]
-    share(experts.shares, experts.n_shared(), experts.likelihoods, part, SHARE_RATE)
+    share(experts.shares, experts.n_shared(), experts.likelihoods, power, SHARE_RATE)
 
 
 class Mixture(Learned[MixtureRecord]):
@@ -176,103 +174,6 @@ class Mixture(Learned[MixtureRecord]):
         """Predictions of the experts for the last sample, shape (experts, width)."""
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
-    def with_share(self, experts: Floats) -> Floats:
-        """Append the fixed share's row to the other experts' predictions or contributions."""
-        shared = np.tensordot(self.learned["shares"], experts, 1)
-        return np.concatenate([experts, shared[np.newaxis]])
-
     def follow_drift(self) -> None:
         """Reset steps to their initial size."""
         self.learned["squares"][:] = FIRST_SQUARES
-
-
-# Contributions of features to a mixture's prediction, from their contributions to each expert.
-#
-# Let the prediction of expert e change from b_e to p_e. Let a_ef be the contribution of feature f,
-# so that p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
-# p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
-# a_ef along the path. The contributions of all features add up to the change of F, because the
-# integrand is linear in the a_ef. The contributions are the Aumann-Shapley values (Aumann and
-# Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
-
-
-# A quadrature rule on (0, 1), with many positions near 0 and 1, where probabilities may be small.
-_ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
-POSITIONS = np.sin(_ANGLES) ** 2
-LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
-
-
-def shared_out(parts: Floats, change: Floats) -> Floats:
-    """Return `parts`, corrected so that they add up to `change` along the first axis.
-
-    The corrections remove errors of rounding and quadrature, and are proportional to the sizes of
-    the parts.
-    """
-    sizes = np.abs(parts)
-    total = sizes.sum(axis=0)
-    even = np.full_like(parts, 1.0 / max(len(parts), 1))
-    shares = np.divide(sizes, total, out=even, where=total > 0.0)
-    return parts + shares * (change - parts.sum(axis=0))
-
-
-def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def _moved(probabilities: Floats, logits: Floats) -> Floats:
-    """Return the derivative of the softmax at `probabilities` in the direction `logits`."""
-    return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
-
-
-def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
-    """Return the contributions of features to probabilities, from their contributions to logits.
-
-    Parameters
-    ----------
-    start
-        The logits without any feature, shape (classes,).
-    parts
-        Contributions of the features to the logits, shape (features, classes).
-
-    Returns
-    -------
-    Contributions of the features to the probabilities, shape (features, classes).
-
-    """
-    whole = parts.sum(axis=0)
-    found = np.zeros_like(parts)
-    for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
-        found += length * _moved(_softmax(start + position * whole), parts)
-    return shared_out(found, _softmax(start + whole) - _softmax(start))
-
-
-def mixed(mixture: Mixture, experts: Floats) -> Floats:
-    """Mix predictions of experts, shape (experts, classes), as `combine` does."""
-    return _softmax(mixture.exponents @ np.log(experts))
-
-
-def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats) -> Floats:
-    """Return the contributions of features to the change of a mixture's prediction.
-
-    Parameters
-    ----------
-    mixture
-        The mixture.
-    start, end
-        Predictions of the experts before and after the change, shape (experts, classes).
-    parts
-        Contributions of features to each expert, shape (experts, features, classes).
-
-    Returns
-    -------
-    Contributions of the features to the mixture, shape (features, classes).
-
-    """
-    found = np.zeros_like(parts[0])
-    for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
-        experts = start + position * (end - start)
-        moved = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
-        found += length * _moved(mixed(mixture, experts), moved)
-    return shared_out(found, mixed(mixture, end) - mixed(mixture, start))

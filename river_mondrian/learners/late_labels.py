@@ -26,7 +26,7 @@ from ..values import level_of, number_of
 
 # A prediction without an id expires after this number of labels, or after twice the longest delay
 # so far if this is more.
-LONGEST = 1000
+LEAST_EXPIRY = 1000
 # Number of labels without stored predictions, and of waiting ids and samples, that show that labels
 # do not find their predictions.
 MANY_UNCLAIMED = 100
@@ -141,15 +141,15 @@ class WaitingPredictions:
             return entries[0], entries
         n_old = bisect_right(entries, self.n - 1 - least, key=_NUMBER)
         chosen = entries[max(n_old - 1, 0)]
-        return chosen, tuple([one for one in entries if one[1].n_learned >= chosen[1].n_learned])
+        return chosen, tuple([pair for pair in entries if pair[1].n_learned >= chosen[1].n_learned])
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
         """Return a sample's prediction if there was no label since; else None."""
         entries = self.by_sample.get(key)
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
-    def to_add(self, key: Hashable, predicted: Any, call: str | None, most: int) -> Change:
-        """Add a prediction; drop samples that were not among the last `most` predictions.
+    def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
+        """Add a prediction; drop samples that were not among the last `limit` predictions.
 
         Successive calls for one sample count as one prediction, unless the same `call` is repeated.
         If `call` is None, the call may be repeated.
@@ -161,23 +161,23 @@ class WaitingPredictions:
             number, calls, entries = number - 1, calls | self.calls, entries[:-1]
         if entries and self.least is not None:
             entries = self._choose(entries, self.least)[1]
-        first = number - most + 1
-        kept = (*entries[bisect_left(entries, first, key=_NUMBER) :], (number, predicted))
+        first = number - limit + 1
+        latest = (*entries[bisect_left(entries, first, key=_NUMBER) :], (number, predicted))
 
         def add() -> None:
-            _put(self.by_sample, key, kept)
+            _put(self.by_sample, key, latest)
             while next(iter(self.by_sample.values()))[-1][0] < first:
                 del self.by_sample[next(iter(self.by_sample))]
             self.n, self.calls = number + 1, calls
 
         return add
 
-    def to_add_id(self, key: Hashable, predicted: Any, most: int) -> Change:
-        """Add or replace the prediction of an id; beyond `most` ids, drop the oldest."""
+    def to_add_id(self, key: Hashable, predicted: Any, limit: int) -> Change:
+        """Add or replace the prediction of an id; beyond `limit` ids, drop the oldest."""
 
         def add() -> None:
             _put(self.by_id, key, predicted)
-            while len(self.by_id) > most:
+            while len(self.by_id) > limit:
                 del self.by_id[next(iter(self.by_id))]
 
         return add
@@ -219,7 +219,7 @@ class WaitingPredictions:
 
     def _expire(self, n_learned: int) -> None:
         """Drop the samples whose latest predictions are too old."""
-        least = n_learned - max(LONGEST, 2 * self.longest)
+        least = n_learned - max(LEAST_EXPIRY, 2 * self.longest)
         while self.by_sample and next(iter(self.by_sample.values()))[-1][1].n_learned < least:
             del self.by_sample[next(iter(self.by_sample))]
 

@@ -1,5 +1,6 @@
 """The memory of a learner: its record, and the arrays that its record declares."""
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_origin
@@ -17,8 +18,8 @@ R = TypeVar("R", bound=Record)
 
 def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
     """Copy elements from `old` to `new`, at all indices that both arrays have."""
-    part = tuple(map(slice, np.minimum(new.shape, old.shape)))
-    new[part] = old[part]
+    common = tuple(map(slice, np.minimum(new.shape, old.shape)))
+    new[common] = old[common]
 
 
 class Declared(NamedTuple):
@@ -49,12 +50,12 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
             dtype = base.WORD.name if hasattr(base, "WORD") else "uint8"
             if dtype == "uint8":
                 shape = (*shape, base.element_size(field.kind))
-            least, most = -math.inf, math.inf
+            least, largest = -math.inf, math.inf
             if field.bounds is not None:
                 least, below = field.bounds.least, field.bounds.below
-                most = number_of(record, below) - 1 if below else field.bounds.most
+                largest = number_of(record, below) - 1 if below else field.bounds.most
             key = field.name if len(memory) == 1 else f"{field.name}[{i}]"
-            yield Declared(field.name, i, key, dtype, shape, least, most)
+            yield Declared(field.name, i, key, dtype, shape, least, largest)
 
 
 class Learned(OwnsArrays, Generic[R]):
@@ -89,12 +90,12 @@ class Learned(OwnsArrays, Generic[R]):
 
         The copy shares all other arrays and attributes with the original.
         """
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__ | attributes)
-        made.memory, made.learned = self.memory.copied(), self.learned | learned
-        made.record = made.memory[0]
-        made.show()
-        return made
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__ | attributes)
+        copied.memory, copied.learned = self.memory.copied(), self.learned | learned
+        copied.record = copied.memory[0]
+        copied.show()
+        return copied
 
     def _memories(self) -> list[Memory[Any]]:
         """Return the `Memory` objects whose records declare arrays."""
@@ -102,10 +103,10 @@ class Learned(OwnsArrays, Generic[R]):
 
     def _declared(self) -> list[Declared]:
         """Return the declared arrays that belong to the state."""
-        return [one for memory in self._memories() for one in declared(memory, Role.STATE)]
+        return [array for memory in self._memories() for array in declared(memory, Role.STATE)]
 
     def _zeros(self) -> dict[str, NDArray[Any]]:
-        return {one.key: one.zeros() for one in self._declared()}
+        return {array.key: array.zeros() for array in self._declared()}
 
     @property
     def predicted(self) -> Floats:
@@ -118,22 +119,31 @@ class Learned(OwnsArrays, Generic[R]):
         If `predicted` is given, kernels write predictions to this array, which has another owner.
         """
         for memory in self._memories():
-            for one in declared(memory, Role.STATE):
-                memory.own(one.name, self.learned[one.key].ravel(), one.i)
+            for array in declared(memory, Role.STATE):
+                memory.own(array.name, self.learned[array.key].ravel(), array.i)
         self._own_prediction(self.memory, predicted)
 
     def _own_prediction(self, memory: Memory[R], predicted: Any) -> None:
         """Allocate the transient arrays of a record, and refer to `predicted` if it is given."""
-        for one in declared(memory, Role.TRANSIENT):
-            memory.own(one.name, one.zeros().ravel())
+        for array in declared(memory, Role.TRANSIENT):
+            memory.own(array.name, array.zeros().ravel())
         if predicted is not None:
             memory.own("predicted", predicted.ravel())
 
     def reader(self, predicted: Any = None) -> Memory[R]:
         """Return a copy of the record for another thread, with separate transient arrays."""
-        copy = self.memory.copied()
-        self._own_prediction(copy, predicted)
-        return copy
+        memory = self.memory.copied()
+        self._own_prediction(memory, predicted)
+        return memory
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        # The state of live memory is valid. Only state from files or pickles is checked.
+        copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        copied.record = copied.memory[0]
+        copied.show()
+        return copied
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -143,13 +153,13 @@ class Learned(OwnsArrays, Generic[R]):
         self.record = self.memory[0]
         check_numbers(type(self).__name__, Rows.of_memory(self.memory), self.record)
         self._check()
-        stored = {one.key: one for one in self._declared()}
+        stored = {array.key: array for array in self._declared()}
         if self.learned.keys() != stored.keys():
             refuse(self, "learned", list(self.learned), "but the record declares other arrays")
         arrays: dict[str, tuple[Any, ...]] = {}
-        for key, one in stored.items():
-            bounds = () if self._HAS_NAN and one.most == math.inf else (one.least, one.most)
-            arrays[key] = (one.dtype, one.shape, *bounds)
+        for key, array in stored.items():
+            bounds = () if self._HAS_NAN and array.most == math.inf else (array.least, array.most)
+            arrays[key] = (array.dtype, array.shape, *bounds)
         check_arrays(self, arrays, self.learned)
         self.learned = owned(self.learned)
         self.show()

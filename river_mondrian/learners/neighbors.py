@@ -1,25 +1,28 @@
-"""Experts that predict the class of a sample from the nearest of the latest samples.
+"""Experts that predict the class or the target of a sample from the nearest of the latest samples.
 
 The memory has the latest samples, a column per input. An expert of window w predicts with the
 `N_NEAREST` nearest of the latest w samples. The windows are nested, so one pass over the distances
 finds the neighbours of all experts: the pass goes from the newest to the oldest sample, and stops
 at the end of each window.
 
-The distance of two samples is Euclidean. The difference of a numerical input is divided by the
-input's standard deviation (`learners.discriminants`). Different levels of a category have the
+The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
+input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
+regressions. Different levels of a category have the
 difference 1. If an input is missing in either sample, the sum of squares of the other inputs is
 multiplied by the ratio of all inputs to the other inputs. Inputs that do not vary are ignored.
 
 A neighbour at distance d votes for its class with the weight 1 / (d + `SOFTENED` d_f), where d_f is
 the distance of the farthest neighbour. The weight of the neighbour's sample multiplies its vote.
 The votes are scaled such that they add up to the number of neighbours. Then each class also gets
-`PRIOR` / K votes, where K is the number of classes.
+`PRIOR` / K votes, where K is the number of classes. A predicted target is the mean of the
+neighbours' targets, weighted by their votes.
 """
 
 import math
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import check_number, refuse
 from ..compiling.kernels import always_inline, link_by_name
@@ -27,7 +30,7 @@ from ..limits import LARGEST, LARGEST_WEIGHT, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import Bounds, Float32s, Float64s, Floats, Int32s, Int64, Int64s, Record
 from ..records.record import derived, sized, stored, transient
 from . import columns
-from .discriminants import VARIES, LinearDiscriminantsRecord
+from .experts import LARGEST_WIDTH
 from .learned import Learned
 
 # Windows of the experts, and number of neighbours of each expert.
@@ -35,7 +38,10 @@ WINDOWS = (200, 1000, 5000)
 N_WINDOWS = len(WINDOWS)
 N_NEAREST = 7
 # Largest number of stored values, so that a search takes equally long with any number of inputs.
+# With n inputs, n > MOST_INPUTS, the number is multiplied by MOST_INPUTS / n, since each input
+# takes time in every part of the model.
 MOST_VALUES = 64_000
+MOST_INPUTS = 64
 # With a limit on the model's bytes, there is one stored value for this number of bytes.
 VALUES_SHARE = 32
 # Constants of the votes (see above), and a distance that is added to all distances.
@@ -44,8 +50,6 @@ PRIOR = 0.5
 TINY = 1e-30
 # Number of distances that are compared at once with the distance of the farthest neighbour.
 BLOCK = 32
-# Number of random orders of inputs for contributions; each order is also used in reverse.
-N_ORDERS = 8
 # No new inputs.
 NONE: Floats = np.empty(0)
 
@@ -60,34 +64,34 @@ class NeighborsRecord(Record):
     capacity: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     next_place: Int64 = stored(Bounds(0, LARGEST_WINDOW))
-    # Number of inputs, current number of classes, and number of classes for which rows have room.
+    # Number of inputs, current number of classes (0 if samples have targets), and number of classes
+    # for which rows have room (1 if samples have targets).
     n_inputs: Int64
     n_classes: Int64
-    width: Int64
-    # For each held sample: its stored inputs (`columns.stored_value`), its class and its weight.
+    width: Int64 = stored(Bounds(1, LARGEST_WIDTH))
+    # For each held sample: its stored inputs (`columns.stored_value`), its class or target, and its
+    # weight.
     held: Float32s = sized("n_inputs", "capacity")
-    labels: Int32s = sized("capacity", bounds=Bounds(0, below="width"))
+    targets: Float64s = sized("capacity")
     weights: Float32s = sized("capacity", bounds=Bounds(0.0, LARGEST_WEIGHT))
     # For each input: its origin, whether the input is a category, and the number of missing values
     # in its column.
     origins: Float64s = sized("n_inputs", bounds=Bounds(-LARGEST, LARGEST))
     are_levels: Int64s = sized("n_inputs", bounds=Bounds(0, 1))
     gaps: Int64s = derived()
-    # Predictions for the last sample: a row of `width` probabilities for each expert.
+    # Predictions for the last sample: a row of `width` probabilities, or a target, for each expert.
     predicted: Float64s = transient(N_WINDOWS, "width")
-    # The last sample in the form of a held sample. The rate of each input, which is 1 / standard
-    # deviation, 1 for a category, and 0 if the input is missing or does not vary. For each held
-    # sample: the squared distance, and the number of used inputs that are missing.
+    # The last sample in the form of a held sample. The rate of each input: 1 for a category, and 0
+    # if the input is missing or does not vary. The used numerical inputs without missing values.
+    # For each held sample: the squared distance, and the number of used inputs that are missing.
     row: Float32s = transient("n_inputs")
     rates: Float32s = transient("n_inputs")
+    plain: Int64s = transient("n_inputs")
     squares: Float32s = transient("capacity")
     missing: Int32s = transient("capacity")
-    # The nearest samples so far: squared distances in ascending order, and places. Places of each
-    # expert's neighbours, and their number.
+    # The nearest samples so far: squared distances in ascending order, and places.
     best: Float32s = transient(N_NEAREST)
     places: Int64s = transient(N_NEAREST)
-    nearest: Int64s = transient(N_WINDOWS, N_NEAREST)
-    n_nearest: Int64s = transient(N_WINDOWS)
 
 
 @always_inline
@@ -99,49 +103,65 @@ def _convert(neighbors: NeighborsRecord, inputs: Float64s) -> None:
 
 
 @always_inline
-def _set_rates(neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRecord) -> int:
+def _set_rates(neighbors: NeighborsRecord, of_numbers: Float64s) -> int:
     """Write the rate of each input, 0 for unused inputs, and return the number of used inputs."""
     row, rates, are_levels = neighbors.row, neighbors.rates, neighbors.are_levels
-    counts, squares = discriminants.counts, discriminants.squares
     n_used = 0
     for j in range(neighbors.n_inputs):
-        n, square = counts[1 + j], squares[1 + j]
-        rate = math.sqrt(n / square) if square > VARIES else 0.0
-        rate = 1.0 if are_levels[j] == 1 else rate
+        rate = 1.0 if are_levels[j] == 1 else of_numbers[j]
         rates[j] = rate if row[j] == row[j] else 0.0
         n_used += 1 if rates[j] > 0.0 else 0
     return n_used
 
 
-@always_inline
-def _measure(neighbors: NeighborsRecord, n_used: int, first: int, last: int) -> None:
-    """Write the squared distances from the sample in `row` to the samples in a range."""
-    squares, missing, rates = neighbors.squares, neighbors.missing, neighbors.rates
-    row, held, capacity = neighbors.row, neighbors.held, neighbors.capacity
-    gaps, are_levels = neighbors.gaps, neighbors.are_levels
+@link_by_name
+def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> None:
+    """Write the squared distances from the sample in `row` to `n` samples, the first at `first`."""
+    rates, row, capacity = neighbors.rates, neighbors.row, neighbors.capacity
+    gaps, are_levels, plain, n_plain = neighbors.gaps, neighbors.are_levels, neighbors.plain, 0
+    squares, missing = neighbors.squares.part(first, n), neighbors.missing.part(first, n)
+    held = neighbors.held.part(first, capacity * neighbors.n_inputs - first)
     # Missing values are only counted if there may be some, since counting takes time.
     counts = False
     for j in range(neighbors.n_inputs):
-        counts = counts or (rates[j] > 0.0 and gaps[j] + are_levels[j] > 0)
-    for i in range(first, last):
+        if rates[j] > 0.0:
+            has_gaps = gaps[j] + are_levels[j] > 0
+            counts = counts or has_gaps
+            plain[n_plain] = j
+            n_plain += 0 if has_gaps else 1
+    for i in range(n):
         squares[i] = 0.0
-    for i in range(first, last if counts else first):
+    for q in range(0, n_plain - 3, 4):
+        a, b, c, d = plain[q], plain[q + 1], plain[q + 2], plain[q + 3]
+        four = (
+            held.part(capacity * a, n),
+            held.part(capacity * b, n),
+            held.part(capacity * c, n),
+            held.part(capacity * d, n),
+        )
+        values = np.float32(row[a]), np.float32(row[b]), np.float32(row[c]), np.float32(row[d])
+        factors = (
+            np.float32(rates[a]),
+            np.float32(rates[b]),
+            np.float32(rates[c]),
+            np.float32(rates[d]),
+        )
+        columns.add_four_squares(squares, four, n, values, factors)
+    for q in range(n_plain - n_plain % 4, n_plain):
+        j = plain[q]
+        value, rate = np.float32(row[j]), np.float32(rates[j])
+        columns.add_squares(squares, held.part(capacity * j, n), n, value, rate)
+    if not counts:
+        return
+    for i in range(n):
         missing[i] = 0
     for j in range(neighbors.n_inputs):
-        if rates[j] == 0.0:
-            continue
-        own, value, rate = (
-            held.part(capacity * j, capacity),
-            np.float32(row[j]),
-            np.float32(rates[j]),
-        )
-        if are_levels[j] == 1:
-            columns.add_levels(squares, missing, own, first, last, value, 1.0)
-        elif gaps[j] > 0:
-            columns.add_numbers(squares, missing, own, first, last, value, rate, True)
-        else:
-            columns.add_squares(squares, own, first, last, value, rate)
-    for i in range(first, last if counts else first):
+        own, value, rate = held.part(capacity * j, n), np.float32(row[j]), np.float32(rates[j])
+        if rate > 0.0 and are_levels[j] == 1:
+            columns.add_levels(squares, missing, own, 0, n, value, 1.0)
+        elif rate > 0.0 and gaps[j] > 0:
+            columns.add_numbers(squares, missing, own, 0, n, value, rate, True)
+    for i in range(n):
         # Without a shared input, the distance is NaN, and the sample is no neighbour.
         squares[i] = squares[i] * n_used / (n_used - missing[i])
 
@@ -184,8 +204,9 @@ def _select(neighbors: NeighborsRecord, first: int, last: int, n: int) -> int:
 def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
     """Write the prediction of an expert with the `n` nearest samples."""
     n_classes = neighbors.n_classes
-    best, places, labels = neighbors.best, neighbors.places, neighbors.labels
+    best, places, targets = neighbors.best, neighbors.places, neighbors.targets
     out, total = neighbors.predicted.part(neighbors.width * e, neighbors.width), 0.0
+    out[0] = 0.0
     for k in range(n_classes):
         out[k] = PRIOR / n_classes
     farthest = math.sqrt(best[n - 1]) if n > 0 else 0.0
@@ -194,28 +215,31 @@ def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
         total += neighbors.weights[places[i]] / near
     for i in range(n):
         near = math.sqrt(best[i]) + SOFTENED * farthest + TINY
-        vote = n * (neighbors.weights[places[i]] / near) / total
-        out[labels[places[i]]] += vote
-        neighbors.nearest[N_NEAREST * e + i] = places[i]
-    neighbors.n_nearest[e] = n
+        vote, target = neighbors.weights[places[i]] / near / total, targets[places[i]]
+        if n_classes == 0:
+            out[0] += vote * target
+        else:
+            out[int(target)] += n * vote
     for k in range(n_classes):
         out[k] = out[k] / (n + PRIOR)
 
 
 @link_by_name
-def predict(
-    neighbors: NeighborsRecord, discriminants: LinearDiscriminantsRecord, inputs: Float64s
-) -> int:
-    """Predict the class of a sample by all experts, and return 0."""
+def predict(neighbors: NeighborsRecord, of_numbers: Float64s, inputs: Float64s) -> int:
+    """Predict the class or the target of a sample by all experts, and return 0.
+
+    `of_numbers` has the rate of each numerical input, 0 for unused inputs.
+    """
     _convert(neighbors, inputs)
-    n_used = _set_rates(neighbors, discriminants)
+    n_used = _set_rates(neighbors, of_numbers)
     n_held = neighbors.n_held if n_used > 0 else 0
     capacity, end = neighbors.capacity, neighbors.next_place
     # The newest samples are before `next_place`, and the others are at the end of the buffer.
     n_late = min(n_held, end)
-    _measure(neighbors, n_used, end - n_late, end)
-    if n_late < n_held:
-        _measure(neighbors, n_used, capacity - (n_held - n_late), capacity)
+    if n_late == n_held:
+        _measure(neighbors, n_used, end - n_late, n_late)
+    else:
+        _measure(neighbors, n_used, 0, capacity)
     n, done = 0, 0
     for e in range(N_WINDOWS):
         size = min(WINDOWS[e], n_held)
@@ -232,7 +256,7 @@ def predict(
 
 
 @link_by_name
-def remember(neighbors: NeighborsRecord, inputs: Float64s, label: int, weight: float) -> int:
+def remember(neighbors: NeighborsRecord, inputs: Float64s, target: float, weight: float) -> int:
     """Store a sample, in place of the oldest if there is no room, and return 0."""
     capacity, place = neighbors.capacity, neighbors.next_place
     if capacity == 0:
@@ -243,7 +267,7 @@ def remember(neighbors: NeighborsRecord, inputs: Float64s, label: int, weight: f
         old, new = held[capacity * j + place], row[j]
         gaps[j] = gaps[j] + (0 if new == new else 1) - (0 if old == old else 1)
         held[capacity * j + place] = new
-    neighbors.labels[place] = label
+    neighbors.targets[place] = target
     neighbors.weights[place] = weight
     neighbors.n_held = min(neighbors.n_held + 1, capacity)
     neighbors.next_place = place + 1 if place + 1 < capacity else 0
@@ -267,7 +291,7 @@ class Neighbors(Learned[NeighborsRecord]):
     _HAS_NAN = True
 
     def __init__(self, most_samples: int, most_values: int) -> None:
-        super().__init__(most_samples=most_samples, most_values=most_values)
+        super().__init__(most_samples=most_samples, most_values=most_values, width=1)
         self.show()
 
     def show(self, predicted: Any = None) -> None:
@@ -282,14 +306,30 @@ class Neighbors(Learned[NeighborsRecord]):
 
     def check(self, n_inputs: int, n_classes: int) -> None:
         """Refuse restored samples that do not fit a forest's numbers of inputs and of classes."""
+        targets = self.learned["targets"]
         check_number(self, "n_inputs", self.record.n_inputs, n_inputs, n_inputs)
-        largest = self.learned["labels"].max(initial=0)
-        check_number(self, "labels", largest, 0, max(n_classes - 1, 0))
+        check_number(self, "n_classes", self.record.n_classes, n_classes, n_classes)
+        are_classes = (targets >= 0) & (targets < max(n_classes, 1)) & (targets % 1.0 == 0.0)
+        if not (are_classes if n_classes else np.isfinite(targets)).all():
+            refuse(self, "targets", targets, "but they should be classes, or finite targets")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if np.isinf(self.learned["held"]).any():
             refuse(self, "held", self.learned["held"], "but values should be finite or missing")
+
+    def _most(self, n_inputs: int) -> int:
+        """Return the largest number of samples with this number of inputs."""
+        n, values = max(n_inputs, 1), int(self.record.most_values)
+        return min(int(self.record.most_samples), values * min(n, MOST_INPUTS) // n // n)
+
+    def growth_for(self, n: int) -> int:
+        """Return the bytes by which memory grows to have room for `n` samples (`fitting`)."""
+        n_inputs, size = int(self.record.n_inputs), np.dtype(np.float32).itemsize
+        new = max(min(self._most(n_inputs), n) - int(self.record.capacity), 0)
+        # A sample has inputs, a target of twice their size, a weight, a squared distance, and a
+        # number of missing values.
+        return new * size * (n_inputs + 5)
 
     def fitting(self, n: int, first_values: Floats = NONE, gaps: Floats = NONE) -> Self:
         """Return an object with room for the latest `n` samples, as far as the bounds allow.
@@ -298,8 +338,7 @@ class Neighbors(Learned[NeighborsRecord]):
         """
         record, new = self.record, first_values
         n_inputs, old = int(record.n_inputs) + len(new), int(record.capacity)
-        most = min(int(record.most_samples), int(record.most_values) // max(n_inputs, 1))
-        capacity = min(most, max(old, n if n <= old else max(n, 2 * old)))
+        capacity = min(self._most(n_inputs), max(old, n))
         if capacity == old and not len(new):
             return self
         are_levels = new >= LEAST_LEVEL
@@ -307,16 +346,16 @@ class Neighbors(Learned[NeighborsRecord]):
         absent = np.where(are_levels, gaps - 1.0, gaps - origins)
         n_held = min(int(record.n_held), capacity)
         kept = (int(record.next_place) + np.arange(-n_held, 0)) % max(old, 1)
-        learned = {
+        learned: dict[str, NDArray[Any]] = {
             "held": np.zeros((n_inputs, capacity), dtype=np.float32),
-            "labels": np.zeros(capacity, dtype=np.int32),
+            "targets": np.zeros(capacity),
             "weights": np.zeros(capacity, dtype=np.float32),
             "origins": np.append(self.learned["origins"], origins),
             "are_levels": np.append(self.learned["are_levels"], are_levels.astype(np.int64)),
         }
         learned["held"][: record.n_inputs, :n_held] = self.learned["held"][:, kept]
         learned["held"][record.n_inputs :, :n_held] = absent[:, np.newaxis]
-        for name in ("labels", "weights"):
+        for name in ("targets", "weights"):
             learned[name][:n_held] = self.learned[name][kept]
         made = type(self).__new__(type(self))
         made.memory, made.learned = self.memory.copied(), learned
@@ -325,45 +364,6 @@ class Neighbors(Learned[NeighborsRecord]):
         made.record.n_held, made.record.next_place = n_held, n_held % max(capacity, 1)
         made.show()
         return made
-
-    def parts(self) -> list[tuple[Floats, Floats]]:
-        """Return each expert's prediction for the last sample, split into contributions of inputs.
-
-        The neighbours are fixed. Inputs are added one after the other in several random orders, and
-        each input contributes the mean change that it causes (Strumbelj and Kononenko 2014).
-
-        Returns
-        -------
-        For each expert: the prediction without any input, shape (classes,), and the contributions
-        of the inputs, shape (inputs, classes).
-
-        """
-        arrays, n_classes = self.memory.arrays, int(self.record.n_classes)
-        row, rates, is_level = arrays["row"], arrays["rates"], self.learned["are_levels"] == 1
-        used = np.flatnonzero(rates > 0.0)
-        orders = np.random.default_rng(0).permuted(
-            np.tile(np.arange(len(used)), (N_ORDERS, 1)), axis=1
-        )
-        found = []
-        for e, n in enumerate(arrays["n_nearest"].tolist()):
-            places = arrays["nearest"][N_NEAREST * e :][:n]
-            gaps = row[used] - self.learned["held"][used][:, places].T.astype(np.float64)
-            terms = np.where(is_level[used], gaps != 0.0, (gaps * rates[used]) ** 2)
-            is_shared = ~np.isnan(gaps)
-            terms = np.where(is_shared, terms, 0.0)
-            terms *= len(used) / is_shared.sum(axis=1, keepdims=True)
-            classes = np.zeros((n, n_classes))
-            classes[np.arange(n), self.learned["labels"][places]] = self.learned["weights"][places]
-            start = np.full(n_classes, 1.0 / n_classes)
-            parts = np.zeros((len(row), n_classes))
-            for order in [*orders, *orders[:, ::-1]] if n else []:
-                far = np.sqrt(terms[:, order].cumsum(axis=1))
-                votes = (1.0 / (far + SOFTENED * far.max(axis=0) + TINY)).T @ classes
-                votes *= n / votes.sum(axis=1, keepdims=True)
-                shares = (votes + PRIOR / n_classes) / (n + PRIOR)
-                parts[used[order]] += np.diff(shares, axis=0, prepend=start[np.newaxis])
-            found.append((start, parts / (2 * N_ORDERS)))
-        return found
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples."""

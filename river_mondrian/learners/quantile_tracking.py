@@ -19,17 +19,17 @@ Thresholds = tuple[float, ...]
 
 # Coverages with tracked thresholds. Thresholds of other coverages are interpolated, or extrapolated
 # above 0.99.
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-MIDDLE = len(LEVELS)
+COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
+MIDDLE = len(COVERAGES)
 # Quantiles in ascending order: lower ends (the widest interval first), median, upper ends.
 QUANTILES = (
-    *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
+    *((1.0 - level) / 2.0 for level in reversed(COVERAGES)),
     0.5,
-    *((1.0 + level) / 2.0 for level in LEVELS),
+    *((1.0 + level) / 2.0 for level in COVERAGES),
 )
-# A prediction that is made after fewer labels than this moves no threshold. The number also sets
+# Number of labels that are needed before a prediction moves thresholds. The number also sets
 # how fast steps shrink (see `step`).
-N_FIRST = 20
+N_NEEDED = 20
 
 
 class Steering(NamedTuple):
@@ -39,11 +39,11 @@ class Steering(NamedTuple):
     bound: float
 
 
-# `INTERVALS` is for errors divided by their mean size, and `SETS` is for the log-odds of classes.
-INTERVALS = Steering(0.1, 20.0)
-SETS = Steering(0.3, 8.0)
+# For errors divided by their mean size, and for the log-odds of classes.
+INTERVAL_STEERING = Steering(0.1, 20.0)
+SET_STEERING = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
-LAST = 0.1
+LEAST_STEP = 0.1
 # If labels are late, several steps are taken before the first step affects a prediction. The sum of
 # these steps is at most UNSEEN, so that thresholds do not overshoot.
 UNSEEN = 0.75
@@ -51,7 +51,7 @@ UNSEEN = 0.75
 
 def step(steering: Steering, n: int, delay: int) -> float:
     """Return the size of a step after `n` labels, for a label that is `delay` labels late."""
-    usual = steering.first * max(LAST, math.sqrt(N_FIRST / (N_FIRST + n)))
+    usual = steering.first * max(LEAST_STEP, math.sqrt(N_NEEDED / (N_NEEDED + n)))
     return min(usual, UNSEEN / (delay + 1.0))
 
 
@@ -67,7 +67,7 @@ def moves(p: float) -> tuple[float, float]:
 
 
 WITHIN, BEYOND = zip(*map(moves, QUANTILES), strict=True)
-WITHIN_LEVELS, BEYOND_LEVELS = zip(*map(moves, LEVELS), strict=True)
+WITHIN_LEVELS, BEYOND_LEVELS = zip(*map(moves, COVERAGES), strict=True)
 
 
 def log_odds(p: float) -> float:
@@ -82,18 +82,18 @@ def upper_log_odds(coverage: float) -> float:
 
 # Log-odds of the quantiles of coverage 0 and of each level. Between two levels, thresholds are
 # linear in the log-odds.
-PLACES = tuple(map(upper_log_odds, (0.0, *LEVELS)))
+LOG_ODDS = tuple(map(upper_log_odds, (0.0, *COVERAGES)))
 
 
 @functools.lru_cache
-def place_of(coverage: float) -> tuple[int, float]:
+def position_of(coverage: float) -> tuple[int, float]:
     """Return a level's number i, and the position of a coverage between two levels.
 
     The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0.
     """
-    place = upper_log_odds(coverage)
-    i = min(bisect_right(PLACES, place), len(LEVELS))
-    return i, (place - PLACES[i - 1]) / (PLACES[i] - PLACES[i - 1])
+    log_odds = upper_log_odds(coverage)
+    i = min(bisect_right(LOG_ODDS, log_odds), len(COVERAGES))
+    return i, (log_odds - LOG_ODDS[i - 1]) / (LOG_ODDS[i] - LOG_ODDS[i - 1])
 
 
 def at(thresholds: Sequence[float], coverage: float) -> float:
@@ -102,9 +102,9 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
     Thresholds are tracked separately and may cross. So each threshold is raised to the largest
     threshold of the smaller coverages.
     """
-    i, part = place_of(coverage)
+    i, position = position_of(coverage)
     below = max(thresholds[:i])
-    return below + part * max(thresholds[i] - below, 0.0)
+    return below + position * max(thresholds[i] - below, 0.0)
 
 
 # Intervals.
@@ -139,18 +139,18 @@ NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES)
 
 def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     """Return the errors and thresholds updated with the target of a predicted interval."""
-    error, bound = y - predicted.centre, INTERVALS.bound
+    error, bound = y - predicted.centre, INTERVAL_STEERING.bound
     n, size, thresholds = errors.n, errors.size, errors.thresholds
     if not math.isfinite(error):
         # The model's prediction is not finite, so its interval is infinite.
         return errors
     # Thresholds ignore the first predictions, which are much less accurate than later predictions.
-    if predicted.n_learned >= N_FIRST:
+    if predicted.n_learned >= N_NEEDED:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
         else:
             z = math.copysign(bound, error) if error else 0.0
-        eta = step(INTERVALS, n, delay)
+        eta = step(INTERVAL_STEERING, n, delay)
         # Both ends belong to the interval.
         thresholds = tuple(
             [
@@ -171,8 +171,8 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
     low = at([-h for h in thresholds[MIDDLE::-1]], coverage)
     high = at(thresholds[MIDDLE:], coverage)
     return (
-        centre - scale * low if low < INTERVALS.bound else -math.inf,
-        centre + scale * high if high < INTERVALS.bound else math.inf,
+        centre - scale * low if low < INTERVAL_STEERING.bound else -math.inf,
+        centre + scale * high if high < INTERVAL_STEERING.bound else math.inf,
     )
 
 
@@ -188,7 +188,7 @@ class Odds:
     exact: Thresholds
 
 
-NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
+NO_ODDS = Odds(0, (0.0,) * len(COVERAGES), (0.0,) * len(COVERAGES))
 
 
 @dataclass
@@ -206,10 +206,10 @@ def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:
 
 
 def score_of(probability: float) -> float:
-    """Return minus the log-odds of a class, clipped at -`SETS.bound` and `SETS.bound`."""
+    """Return minus the log-odds of a class, within the bound of `SET_STEERING`."""
     if not 0.0 < probability < 1.0:
-        return -SETS.bound if probability >= 1.0 else SETS.bound
-    return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
+        return -SET_STEERING.bound if probability >= 1.0 else SET_STEERING.bound
+    return min(max(-log_odds(probability), -SET_STEERING.bound), SET_STEERING.bound)
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
@@ -231,24 +231,24 @@ def judge_label(
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
     # Thresholds ignore the first predictions, which are much less accurate than later predictions.
-    if predicted.n_learned < N_FIRST:
+    if predicted.n_learned < N_NEEDED:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:
         # The thresholds of a class move only when a label is this class.
         delay = now.n - old.n
-    eta, score = step(SETS, now.n, delay), score_of(probabilities[y])
+    eta, score = step(SET_STEERING, now.n, delay), score_of(probabilities[y])
     # A set that is never empty contains the most probable class.
     is_first = y == likeliest(probabilities)
     never_empty = _moved(now.never_empty, old.never_empty, -math.inf if is_first else score, eta)
     exact = _moved(now.exact, old.exact, score, eta)
-    never_empty = tuple([max(h, -SETS.bound) for h in never_empty])
+    never_empty = tuple([max(h, -SET_STEERING.bound) for h in never_empty])
     return {**tracked, name: Odds(now.n + 1, never_empty, exact)}
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
     """Return the smallest probability with which a class belongs to a set."""
-    end = at((-SETS.bound, *(odds.exact if exact else odds.never_empty)), coverage)
-    return 1.0 / (1.0 + math.exp(end)) if end < SETS.bound else 0.0
+    end = at((-SET_STEERING.bound, *(odds.exact if exact else odds.never_empty)), coverage)
+    return 1.0 / (1.0 + math.exp(end)) if end < SET_STEERING.bound else 0.0
 
 
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
@@ -256,7 +256,7 @@ def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> 
     probabilities, odds = predicted.probabilities, predicted.odds
     names = probabilities if by_class else (None,)
     leasts = {name: least_of(odds.get(name, NO_ODDS), coverage, exact) for name in names}
-    found = {k for k, p in probabilities.items() if p >= leasts[k if by_class else None]}
+    classes = {k for k, p in probabilities.items() if p >= leasts[k if by_class else None]}
     if not exact and probabilities:
-        found.add(likeliest(probabilities))
-    return found
+        classes.add(likeliest(probabilities))
+    return classes

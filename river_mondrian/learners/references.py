@@ -13,12 +13,12 @@ from ..checks import check_equal, check_number, check_types, refuse
 from ..inputs import FeatureIndex
 from ..limits import LEAST_LEVEL
 from .conformal import (
-    CAP,
+    CHANGES,
     COLLECTING,
     EDGES,
-    KINDS,
     LABEL,
     LARGEST_SCALED,
+    LARGEST_TERM,
     MOST_DEPENDENT,
     MOST_LEVELS,
     N_BINS,
@@ -35,20 +35,20 @@ from .learned import Learned
 # Cuts of counts.
 COUNT_CUTS = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 8.5, 11.5, 15.5, 22.5, 31.5, 63.5, 127.5, 255.5]
 # Largest number of new features, or new labels, in a report.
-MOST_NAMED = 10
+MOST_NEW_NAMES = 10
 
 
 def cuts_of(scores: rec.Floats) -> rec.Floats:
     """Return cuts at quantiles of scores; a frequent score has a separate bin."""
-    known, found = np.sort(scores[~np.isnan(scores)]), np.full(N_CUTS, np.inf)
+    known, cuts = np.sort(scores[~np.isnan(scores)]), np.full(N_CUTS, np.inf)
     if len(known):
         quantiles = known[np.arange(1, N_BINS) * len(known) // N_BINS]
         values, n = np.unique(quantiles, return_counts=True)
         # Next to 0 is a subnormal number, which NumPy may report as an underflow.
         with np.errstate(under="ignore"):
-            both = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
-        found[: len(both)] = both
-    return found
+            distinct = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
+        cuts[: len(distinct)] = distinct
+    return cuts
 
 
 def _scaling(column: rec.Floats) -> tuple[float, float, float]:
@@ -57,10 +57,10 @@ def _scaling(column: rec.Floats) -> tuple[float, float, float]:
     if known[0] >= LEAST_LEVEL:
         shares = np.unique(known, return_counts=True)[1] / len(known)
         different = 0.5 * max(1.0 - float((shares * shares).sum()), 1e-9)
-        return 0.0, 0.0, min(1.0 / math.sqrt(different), CAP)
-    centre, most = float(known.mean()), float(np.ptp(known)) or 1.0
+        return 0.0, 0.0, min(1.0 / math.sqrt(different), LARGEST_TERM)
+    centre, width = float(known.mean()), float(np.ptp(known)) or 1.0
     # Squares of numbers up to 1 are finite.
-    deviation = most * float(((known - centre) / most).std())
+    deviation = width * float(((known - centre) / width).std())
     return centre, 1.0 / deviation if deviation > 0.0 else 1.0, 0.0
 
 
@@ -131,10 +131,10 @@ class MonitorTable(Learned[Monitor]):
         features = self.next_features.with_more(new)
         copies["filled"] = np.full((len(filled), len(features)), np.nan)
         copies["filled"][:, : filled.shape[1]] = filled
-        made = self.changed(copies, next_features=features, next_labels=labels)
-        made.record.width = len(features)
-        made.vector[:] = self.vector
-        return made
+        copied = self.changed(copies, next_features=features, next_labels=labels)
+        copied.record.width = len(features)
+        copied.vector[:] = self.vector
+        return copied
 
     @property
     def is_filling(self) -> bool:
@@ -146,22 +146,22 @@ class MonitorTable(Learned[Monitor]):
     def renewed(self) -> Self:
         """Return a table that replaces the reference by the next reference."""
         old = self.record
-        made = type(self)(old.bar, old.spacing, old.capacity, self.kinds)
+        renewed = type(self)(old.bar, old.spacing, old.capacity, self.kinds)
         for name in ("v_state", "y_kind", "n_samples", "alarm_at"):
-            setattr(made.record, name, getattr(old, name))
-        made.features, made.labels = self.next_features, self.next_labels
+            setattr(renewed.record, name, getattr(old, name))
+        renewed.features, renewed.labels = self.next_features, self.next_labels
         y = self.learned["filled_y"]
         # Samples with a y come first.
         order = np.argsort(np.isnan(y), kind="stable")
-        made._describe(self.learned["filled"][order], y[order])
-        return made
+        renewed._describe(self.learned["filled"][order], y[order])
+        return renewed
 
     def _describe(self, rows: rec.Floats, y: rec.Floats) -> None:
         """Set the score functions by the samples of a reference."""
         m, (n, d), kinds = self.record, rows.shape, {*self.kinds}
-        places, is_target = self.features.category_places, m.y_kind == TARGET
-        found = {j: Counter(rows[:, j][~np.isnan(rows[:, j])].tolist()) for j in places}
-        frequent = {j: own.most_common(MOST_LEVELS) for j, own in found.items()}
+        categories, is_target = self.features.category_indices, m.y_kind == TARGET
+        counts = {j: Counter(rows[:, j][~np.isnan(rows[:, j])].tolist()) for j in categories}
+        frequent = {j: counter.most_common(MOST_LEVELS) for j, counter in counts.items()}
         levels = [[level for level, _ in frequent.get(j, ())] for j in range(d)]
         m.phase, m.n_held, m.n_inputs, m.n_labelled = WATCHING, n, d, int((~np.isnan(y)).sum())
         m.n_values = d + sum(map(len, levels))
@@ -171,7 +171,7 @@ class MonitorTable(Learned[Monitor]):
             m.n_relation = 1 + is_target if "relation" in kinds else 0
         self.learned = known = self._zeros()
         self.show()
-        known["n_levels"][:] = [len(own) for own in levels]
+        known["n_levels"][:] = [*map(len, levels)]
         known["firsts"][:] = _firsts(known["n_levels"])
         known["held_y"][:] = np.nan_to_num(y)
         for j, column in enumerate(rows.T):
@@ -184,7 +184,7 @@ class MonitorTable(Learned[Monitor]):
         # The features that are predicted best by the neighbours. The mean number of neighbours with
         # another level is compared with that of random samples.
         errors, usual = (_mean_size(array) for array in (scores[:-1], known["held"]))
-        usual[places] = 2.0 * N_NEAR / known["level_rates"][places] ** 2
+        usual[categories] = 2.0 * N_NEAR / known["level_rates"][categories] ** 2
         ratios = np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0)
         known["dependent"][:] = np.sort(np.argsort(ratios, kind="stable")[: m.n_dependent])
         self._set_channels(rows, y, scores, levels)
@@ -200,13 +200,13 @@ class MonitorTable(Learned[Monitor]):
         columns = list(zip(rows.T, known["firsts"].tolist(), levels, strict=True))
         numbers = [] if is_target else [float(k) for k in range(m.n_y - 1)]
         columns += [(y, m.y_at(), numbers)] if m.n_y else []
-        for column, first, own in columns:
-            for c, level in enumerate(own, first):
+        for column, first, values in columns:
+            for c, level in enumerate(values, first):
                 share = (column == level).sum() / (~np.isnan(column)).sum()
                 # Ranks of this level are in the last cell of positive size.
                 known["levels"][c] = level
                 edges[c, 1:] = [1.0 - np.clip(share, 0.005, 0.995), *[1.0] * (N_EDGES - 2)]
-            cuts[first] = cuts[first] if own else cuts_of(column)
+            cuts[first] = cuts[first] if values else cuts_of(column)
         for c, j in enumerate(known["dependent"].tolist(), m.n_values):
             cuts[c] = cuts[c] if levels[j] else cuts_of(scores[j])
         if is_target and m.n_relation:
@@ -216,7 +216,7 @@ class MonitorTable(Learned[Monitor]):
             for k in range(3):
                 cuts[relation_at + k] = cuts_of(errors[third == k])
                 cuts[relation_at + 3 + k] = cuts_of(np.abs(errors[third == k]))
-        sizes = np.array([m.y_at(), m.n_y, m.n_relation]) * [kind in self.kinds for kind in KINDS]
+        sizes = np.array([m.y_at(), m.n_y, m.n_relation]) * [kind in self.kinds for kind in CHANGES]
         bars = m.bar * sizes * (sizes > 0).sum()
         known["bars"][:] = np.where(sizes > 0, bars, np.inf)
 
@@ -224,14 +224,14 @@ class MonitorTable(Learned[Monitor]):
         """Return the kind, the feature or label, and the way of change, of each channel."""
         m, names, known = self.record, self.features.names, self.learned
         pairs = zip(names, known["n_levels"].tolist(), strict=True)
-        found: list[tuple[int, Hashable, str]]
-        found = [(0, name, "values") for name, n in pairs for _ in range(n + 1)]
-        found += [(0, names[j], "dependence") for j in known["dependent"].tolist()]
-        found += [*((0, name, "presence") for name in names), (0, None, "new")]
+        channels: list[tuple[int, Hashable, str]]
+        channels = [(0, name, "values") for name, n in pairs for _ in range(n + 1)]
+        channels += [(0, names[j], "dependence") for j in known["dependent"].tolist()]
+        channels += [*((0, name, "presence") for name in names), (0, None, "new")]
         is_target = m.y_kind == TARGET
-        own = [(1, "target", "values")] if is_target else [(1, y, "values") for y in self.labels]
-        found += [*own, (1, None, "new")][: m.n_y]
-        return found + [(2, None, "")] * m.n_relation
+        of_y = [(1, "target", "values")] if is_target else [(1, y, "values") for y in self.labels]
+        channels += [*of_y, (1, None, "new")][: m.n_y]
+        return channels + [(2, None, "")] * m.n_relation
 
     def report(self, is_final: bool) -> tuple[Any, ...]:
         """Return the fields of the report of the latest alarm.
@@ -239,11 +239,11 @@ class MonitorTable(Learned[Monitor]):
         The log evidence of a report is log(R / t), because the mean of R / t is 1 after t samples
         without a change.
         """
-        m, known, found = self.record, self.learned, self.learned["evidence"]
-        starts = known["starts"][np.arange(len(found)), found.argmax(axis=1)].tolist()
+        m, known, evidence = self.record, self.learned, self.learned["evidence"]
+        starts = known["starts"][np.arange(len(evidence)), evidence.argmax(axis=1)].tolist()
         t = known["counts"][m.y_at() - 1].sum()
         with np.errstate(divide="ignore"):
-            logs, bars = np.log(found.mean(axis=1) / t), np.log(known["bars"] / t)
+            logs, bars = np.log(evidence.mean(axis=1) / t), np.log(known["bars"] / t)
         channels, order = self._channels(), np.argsort(-logs, kind="stable").tolist()
         tops: dict[int, int] = {}
         for c in order:
@@ -257,13 +257,13 @@ class MonitorTable(Learned[Monitor]):
         for c in order:
             kind, name, how = channels[c]
             if kind in kinds and logs[c] >= max(0.5 * logs[tops[kind]], 0.0):
-                for one in new[kind] if how == "new" else [name]:
-                    named[kind].setdefault(one, c)
+                for item in new[kind] if how == "new" else [name]:
+                    named[kind].setdefault(item, c)
         features, labels, _ = named
         return (
             int(m.alarm_at),
             starts[tops[kinds[0]]],
-            tuple(KINDS[kind] for kind in kinds),
+            tuple(CHANGES[kind] for kind in kinds),
             {name: float(logs[c]) for name, c in features.items()},
             {name: channels[c][2] for name, c in features.items()},
             {name: starts[c] for name, c in features.items()},
@@ -277,22 +277,22 @@ class MonitorTable(Learned[Monitor]):
         present = (~np.isnan(rows[: self.record.n_filled])).sum(axis=0).tolist()
         features = zip(self.next_features.names, present, strict=True)
         labels = ((label, int((y == k).sum())) for label, k in self.next_labels.items())
-        found = []
-        for counts, known in ((features, self.features.places), (labels, self.labels)):
+        lists = []
+        for counts, known in ((features, self.features.index_of), (labels, self.labels)):
             new = Counter({name: n for name, n in counts if name not in known})
-            most = new.most_common(MOST_NAMED)
-            found.append([name for name, n in most if 2 * n >= most[0][1]])
-        return *found, []
+            common = new.most_common(MOST_NEW_NAMES)
+            lists.append([name for name, n in common if 2 * n >= common[0][1]])
+        return *lists, []
 
 
 def _firsts(n_levels: rec.Ints) -> rec.Ints:
     """Return the first channel of each feature, which has one channel more than levels."""
-    found: rec.Ints = np.cumsum(n_levels + 1) - (n_levels + 1)
-    return found
+    firsts: rec.Ints = np.cumsum(n_levels + 1) - (n_levels + 1)
+    return firsts
 
 
 def _mean_size(rows: rec.Floats) -> rec.Floats:
     """Return the mean absolute value of each row, without NaN; 0 for a row without values."""
     known = ~np.isnan(rows)
-    found: rec.Floats = np.where(known, np.abs(rows), 0.0).sum(axis=1, dtype=np.float64)
-    return found / np.maximum(known.sum(axis=1), 1)
+    totals: rec.Floats = np.where(known, np.abs(rows), 0.0).sum(axis=1, dtype=np.float64)
+    return totals / np.maximum(known.sum(axis=1), 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..checks import check_array, check_number, check_numbering, check_starts, check_types, refuse
 from ..features import base, kernel_maps
 from ..inputs import as_dict, check_names, check_value, ordered
-from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
+from ..maps.dense import KERNELS, LAPLACE_KERNEL, StoredRows, weighted_shares, weighted_sums
 from ..maps.record import CompiledMap, Pool
 from ..records import Float64s, Floats, Int32s, Memory, OwnsArrays, Singles
 from ..records.memory import grown
@@ -38,7 +38,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         """Whether the kernel is final: later samples do not change it."""
         return True
 
-    def parts(self) -> list[Any]:
+    def objects(self) -> list[Any]:
         """Return the objects whose attributes `observe` and `add` replace or extend."""
         return [self]
 
@@ -101,7 +101,7 @@ class CellSupports(SupportVectors[CellSample]):
         """Whether the map is final."""
         return self.features._is_final and self.features._map is self._map
 
-    def parts(self) -> list[Any]:
+    def objects(self) -> list[Any]:
         """Return the objects that `observe` and `add` change."""
         samples = [] if self._samples is None else [self._samples]
         return [*self.features._changing(), *samples, self]
@@ -191,9 +191,9 @@ class SparseSupports(SupportVectors[Values]):
 
     def __init__(self, kernel: str, rate: float) -> None:
         self.n = 0
-        self.kind, self.rate = KINDS[kernel], float(rate)
+        self.kind, self.rate = KERNELS[kernel], float(rate)
         # Column of each feature.
-        self.places: dict[Hashable, int] = {}
+        self.index_of: dict[Hashable, int] = {}
         self.starts = np.zeros(1, dtype=np.int64)
         self.columns = np.zeros(0, dtype=np.int32)
         self.values = np.zeros(0)
@@ -208,7 +208,7 @@ class SparseSupports(SupportVectors[Values]):
 
     def _refer(self) -> None:
         """Set the record's references to new arrays, and its number of rows."""
-        arrays: dict[str, NDArray[Any]] = {"starts": self.starts, "places": self.columns}
+        arrays: dict[str, NDArray[Any]] = {"starts": self.starts, "indices": self.columns}
         for name, array in (arrays | {"values": self.values, "vector": self.dense}).items():
             if self._memory.arrays.get(name) is not array:
                 self._memory.own(name, array)
@@ -218,7 +218,7 @@ class SparseSupports(SupportVectors[Values]):
         stop = int(self.starts[self.n])
         # Leave out spare capacity.
         used = {"columns": self.columns[:stop], "values": self.values[:stop]}
-        used |= {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
+        used |= {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.index_of))}
         return super().__getstate__() | used
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -226,14 +226,14 @@ class SparseSupports(SupportVectors[Values]):
         arrays = dict.fromkeys(("starts", "columns", "values", "dense"), np.ndarray)
         check_types(self, {"kind": int, "rate": float, "n": int, **arrays})
         check_number(self, "kind", self.kind, 0, 1)
-        check_numbering(self, "places", self.places)
+        check_numbering(self, "index_of", self.index_of)
         check_number(self, "n", self.n, 0, len(self.starts) - 1)
         n_entries = int(self.starts[self.n])
         check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
         for name, array in (("columns", self.columns), ("values", self.values)):
             check_number(self, f"the length of {name}", len(array), n_entries, 1 << 62)
-        check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.places) - 1))
-        if len(self.dense) < len(self.places) or self.dense.any():
+        check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.index_of) - 1))
+        if len(self.dense) < len(self.index_of) or self.dense.any():
             refuse(self, "dense", self.dense, "but it should have a zero for each feature")
         self._make_record()
 
@@ -250,46 +250,46 @@ class SparseSupports(SupportVectors[Values]):
 
     def add(self, sample: Values) -> None:
         """Append a sample."""
-        new = ordered(name for name in sample if name not in self.places)
+        new = ordered(name for name in sample if name not in self.index_of)
         if new:
-            numbers = range(len(self.places), len(self.places) + len(new))
-            self.places = self.places | dict(zip(new, numbers, strict=True))
-        self.dense = grown(self.dense, len(self.places))
-        row = sorted((self.places[name], value) for name, value in sample.items())
+            numbers = range(len(self.index_of), len(self.index_of) + len(new))
+            self.index_of = self.index_of | dict(zip(new, numbers, strict=True))
+        self.dense = grown(self.dense, len(self.index_of))
+        row = sorted((self.index_of[name], value) for name, value in sample.items())
         start = int(self.starts[self.n])
         stop = start + len(row)
         self.starts = grown(self.starts, self.n + 2)
         self.columns = grown(self.columns, stop)
         self.values = grown(self.values, stop)
         self.starts[self.n + 1] = stop
-        self.columns[start:stop] = [place for place, _ in row]
+        self.columns[start:stop] = [index for index, _ in row]
         self.values[start:stop] = [value for _, value in row]
         self.n += 1
         self._refer()
 
     def _size(self, sample: Values) -> float:
         # The sums are exact, so that the order of the keys does not matter.
-        if self.kind == LAPLACE:
+        if self.kind == LAPLACE_KERNEL:
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())
 
     def weighted_sums(self, sample: Values, coefficients: Floats) -> Floats:
         """Return sum_i coefficients_ik kernel(sample, support vector i) for each column k."""
-        rows, known, n = self._memory[0], self.places, coefficients.shape[1]
+        rows, known, n = self._memory[0], self.index_of, coefficients.shape[1]
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
             # `_sums` is assigned last, so that the next call after an interruption allocates again.
             self._sums = self._memory.arrays["sums"]
-        entries = [(known[name], value) for name, value in sample.items() if name in known]
-        places = np.array([place for place, _ in entries], dtype=np.int32)
-        values = np.array([value for _, value in entries], dtype=float)
-        given = Int32s.of(places), Float64s.of(values), len(entries)
+        pairs = [(known[name], value) for name, value in sample.items() if name in known]
+        indices = np.array([index for index, _ in pairs], dtype=np.int32)
+        values = np.array([value for _, value in pairs], dtype=float)
+        entries = Int32s.of(indices), Float64s.of(values), len(pairs)
         size = self._size(sample)
-        weighted_sums(rows, given, len(sample), size, Float64s.of(coefficients))
+        weighted_sums(rows, entries, len(sample), size, Float64s.of(coefficients))
         return self._sums
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return super().nbytes + sys.getsizeof(self.places) + sum(map(sys.getsizeof, self.places))
+        return super().nbytes + sum(map(sys.getsizeof, (self.index_of, *self.index_of)))

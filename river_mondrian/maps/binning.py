@@ -15,20 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import batch_kernel, helper, kernel, link_by_name
 from ..limits import DONE, NO_ROOM
-from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
+from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, array_buffer, derived
 from . import record as maps
-from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, Values
+from .record import Indices, MapRecord, Outputs, RowPerFeature, Sample, Starts, Values
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # The column of all cells that are not in the table.
-UNKNOWN = 0
+UNKNOWN_COLUMN = 0
 
 # Bin numbers are clipped to this size, so that they fit 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.
-SMALLEST_TABLE = 256
+NEW_TABLE_SLOTS = 256
 
 # Largest number of cells that one call of a kernel computes, so that signals do not wait long.
 CELLS = 200_000
@@ -46,7 +49,7 @@ class Slot(Record):
 
     code_first: UInt64
     code_second: UInt64
-    # The cell's column, or UNKNOWN if the slot is empty.
+    # The cell's column, or UNKNOWN_COLUMN if the slot is empty.
     column: Int64
 
 
@@ -60,12 +63,11 @@ class BinningRecord(MapRecord):
     n_slots: Int64 = derived()
 
 
-_room_for_code = room_of_array(Code, 1)
-_room_for_sample = room_of_array(Sample, 1)
+_buffer_of_code = array_buffer(Code, 1)
+_buffer_of_sample = array_buffer(Sample, 1)
 
 
 @helper
-@ordered_sums
 def mix(z: np.uint64) -> np.uint64:
     """Return a scrambled word (the finalizer of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -74,48 +76,45 @@ def mix(z: np.uint64) -> np.uint64:
 
 
 @helper
-@ordered_sums
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
     """Write the code of a sample's cell in a partition. The values must have been checked."""
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
-        place, value = maps.read_entry(record, sample, j)
+        index, value = maps.read_entry(record, sample, j)
         if value == 0.0:
             continue
-        row = grids.part(width * place, width)
+        row = grids.part(width * index, width)
         # The number of the bin (Algorithm 2 of Rahimi and Recht, 2007).
         position = np.floor((value + row[2 * partition + 1]) / row[2 * partition])
         if position == 0.0:
             continue
         where = np.uint64(np.int64(min(max(position, -FARTHEST_BIN), FARTHEST_BIN)))
-        own = Code(row, 4 * record.n_out)
-        first += mix(np.uint64(own.first) + where * np.uint64(0x9E3779B97F4A7C15))
-        second += mix(np.uint64(own.second) + where * np.uint64(0xD1B54A32D192ED03))
+        shifts = Code(row, 4 * record.n_out)
+        first += mix(np.uint64(shifts.first) + where * np.uint64(0x9E3779B97F4A7C15))
+        second += mix(np.uint64(shifts.second) + where * np.uint64(0xD1B54A32D192ED03))
     code.first = int(mix(first + np.uint64(partition + 1) * np.uint64(0x9E3779B97F4A7C15)))
     code.second = int(second)
 
 
 @helper
-@ordered_sums
 def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
     """Return a cell's slot, or the empty slot where the cell belongs."""
     mask = np.uint64(n_slots - 1)
-    place = int(np.int64(np.uint64(code.first) & mask))
+    number = int(np.int64(np.uint64(code.first) & mask))
     while True:
-        slot = table[place]
+        slot = table[number]
         same = slot.code_first == code.first and slot.code_second == code.second
-        if same or slot.column == UNKNOWN:
+        if same or slot.column == UNKNOWN_COLUMN:
             return slot
-        place = (place + 1) & (n_slots - 1)
+        number = (number + 1) & (n_slots - 1)
 
 
 @helper
-@ordered_sums
 def column_of(record: BinningRecord, code: Code) -> int:
     """Return a cell's column. A new cell gets the next column, and the table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
-    if slot.column == UNKNOWN:
+    if slot.column == UNKNOWN_COLUMN:
         slot.code_first, slot.code_second = code.first, code.second
         slot.column = record.n_columns
         record.n_columns += 1
@@ -123,14 +122,13 @@ def column_of(record: BinningRecord, code: Code) -> int:
 
 
 @link_by_name
-@ordered_sums
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN`."""
+    """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN_COLUMN`."""
     binning = BinningRecord(record)
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:
         return bad
-    code, cells = _room_for_code()[0], outputs.cells
+    code, cells = _buffer_of_code()[0], outputs.cells
     for partition in range(binning.n_out):
         find_code(binning, sample, partition, code)
         cells[partition] = slot_of(binning.table, binning.n_slots, code).column
@@ -138,13 +136,12 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input's index."""
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
-    code = _room_for_code()[0]
+    code = _buffer_of_code()[0]
     for partition in range(record.n_out):
         find_code(record, sample, partition, code)
         word = np.uint64(code.first) + mix(np.uint64(code.second))
@@ -153,19 +150,17 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def write_codes_of_rows(
-    record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
+    record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
     """Write the codes of `n` checked rows of a CSR matrix."""
-    sample, n_out = _room_for_sample()[0], record.n_out
+    sample, n_out = _buffer_of_sample()[0], record.n_out
     for row in range(n):
-        maps.move_entries(sample, places, entries, starts, row)
+        maps.move_entries(sample, indices, entries, starts, row)
         write_codes(record, sample, codes.part(n_out * row, n_out))
 
 
 @kernel
-@ordered_sums
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Assign columns to the new cells of a sample.
 
@@ -177,7 +172,7 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
     n_out = record.n_out
     if 2 * (record.n_columns + n_out) >= record.n_slots:
         return NO_ROOM
-    code = _room_for_code()[0]
+    code = _buffer_of_code()[0]
     for partition in range(n_out):
         find_code(record, sample, partition, code)
         column_of(record, code)
@@ -186,17 +181,16 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
-    record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
+    record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
     """Assign columns to the new cells of checked rows of a CSR matrix, from `row` on.
 
     Return the first row without room, or `n`.
     """
-    sample = _room_for_sample()[0]
+    sample = _buffer_of_sample()[0]
     while row < n:
-        maps.move_entries(sample, places, entries, starts, row)
+        maps.move_entries(sample, indices, entries, starts, row)
         if learn_one(record, sample) == NO_ROOM:
             return row
         row += 1
@@ -204,7 +198,6 @@ def learn_rows(
 
 
 @batch_kernel
-@ordered_sums
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
     """Assign columns to the cells `i` to `n` - 1 of another table, and write the columns.
 
@@ -218,12 +211,11 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
 
 
 @batch_kernel
-@ordered_sums
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
     """Copy the cells to a larger table, which becomes the record's table."""
-    for place in range(record.n_slots):
-        source = record.table[place]
-        if source.column != UNKNOWN:
+    for number in range(record.n_slots):
+        source = record.table[number]
+        if source.column != UNKNOWN_COLUMN:
             target = slot_of(table, n_slots, Code(source))
             target.code_first, target.code_second = source.code_first, source.code_second
             target.column = source.column
@@ -254,7 +246,7 @@ class BinningMap(RowPerFeature):
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
         super().__init__(seed, n_partitions, 1, False)
         self.lifetime = float(lifetime)
-        self.table = np.zeros((SMALLEST_TABLE, Slot.SIZE // 8), dtype=np.int64)
+        self.table = np.zeros((NEW_TABLE_SLOTS, Slot.SIZE // 8), dtype=np.int64)
 
     @staticmethod
     def _width(n_out: int) -> int:
@@ -263,11 +255,11 @@ class BinningMap(RowPerFeature):
     def _check(self) -> None:
         super()._check()
         checks.check_types(self, {"lifetime": float, "table": np.ndarray})
-        most = checks.LARGEST_RATE
-        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, most)
+        largest = checks.LARGEST_FINITE
+        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_POSITIVE, largest)
         checks.check_number(self, "n_columns", self.n_columns, 1, maps.MOST_OUT)
         n = len(self.table)
-        if n < SMALLEST_TABLE or n & (n - 1):
+        if n < NEW_TABLE_SLOTS or n & (n - 1):
             checks.refuse(self, "the length of the table", n, "but it should be a power of two")
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
@@ -321,15 +313,15 @@ class BinningMap(RowPerFeature):
             self._grow()
         return bad
 
-    def learn_csr(self, places: Places, values: Values, starts: Starts) -> None:
+    def learn_csr(self, indices: Indices, values: Values, starts: Starts) -> None:
         """Assign columns to the new cells of rows of a CSR matrix; all values must be finite.
 
         The call may be repeated after an interruption.
         """
-        matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        row, n, most = 0, len(starts) - 1, max(1, CELLS // self.n_out)
+        matrix = Int32s.of(indices), Float64s.of(values), Int64s.of(starts)
+        row, n, n_at_once = 0, len(starts) - 1, max(1, CELLS // self.n_out)
         while row < n:
-            stop = min(n, row + most)
+            stop = min(n, row + n_at_once)
             row = learn_rows(self.record, *matrix, row, stop)
             if row < stop:
                 self._grow()
@@ -339,27 +331,27 @@ class BinningMap(RowPerFeature):
 
         Return this map's columns, indexed by the other map's columns.
         """
-        cells = other.table[other.table[:, -1] != UNKNOWN]
+        cells = other.table[other.table[:, -1] != UNKNOWN_COLUMN]
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
-        found, start = np.zeros(len(cells), dtype=np.int64), 0
+        columns, start = np.zeros(len(cells), dtype=np.int64), 0
         while start < len(cells):
-            columns = Int64s.of(found)
-            start = add_known(self.record, _slots(cells), start, len(cells), columns)
+            numbers = Int64s.of(columns)
+            start = add_known(self.record, _slots(cells), start, len(cells), numbers)
             if start < len(cells):
                 self._grow()
-        return np.append(UNKNOWN, found)
+        return np.append(UNKNOWN_COLUMN, columns)
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
         """Return the codes of a sample's cells, and DONE or an invalid input's index."""
-        found = np.empty(self.n_out, dtype=np.int64)
-        return found, write_codes(self.record, sample, Int64s.of(found))
+        codes = np.empty(self.n_out, dtype=np.int64)
+        return codes, write_codes(self.record, sample, Int64s.of(codes))
 
-    def codes_csr(self, places: Places, values: Values, starts: Starts) -> NDArray[np.int64]:
+    def codes_csr(self, indices: Indices, values: Values, starts: Starts) -> NDArray[np.int64]:
         """Return the codes of the cells of checked rows, shape (rows, partitions)."""
-        found = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
-        matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        write_codes_of_rows(self.record, *matrix, Int64s.of(found), len(found))
-        return found
+        codes = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
+        matrix = Int32s.of(indices), Float64s.of(values), Int64s.of(starts)
+        write_codes_of_rows(self.record, *matrix, Int64s.of(codes), len(codes))
+        return codes
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns."""

@@ -8,10 +8,13 @@ import scipy
 from numpy.typing import NDArray
 
 from .. import checks, limits
-from ..compiling.kernels import helper, kernel, link_by_name, ordered_sums
+from ..compiling.kernels import helper, kernel, link_by_name
 from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, derived, transient
 from . import record as maps
 from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Random Fourier features: cosine and sine of random projections (Rahimi and Recht, 2007).
 
@@ -26,7 +29,6 @@ class FourierRecord(MapRecord):
 
 
 @link_by_name
-@ordered_sums
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to cosines and then sines (Algorithm 1 of Rahimi and Recht, 2007)."""
     fourier = FourierRecord(record)
@@ -38,10 +40,10 @@ def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int
     for k in range(m):
         out[k] = 0.0
     for j in range(sample.n_entries):
-        place, value = maps.read_entry(fourier, sample, j)
+        index, value = maps.read_entry(fourier, sample, j)
         if value == 0.0:
             continue
-        row = frequencies.part(m * place, m)
+        row = frequencies.part(m * index, m)
         for k in range(m):
             out[k] = out[k] + value * row[k]
     factor = fourier.factor
@@ -83,9 +85,9 @@ class FourierMap(RowPerFeature):
     def _check(self) -> None:
         super()._check()
         checks.check_types(self, {"kernel": str, "rate": float})
-        if self.kernel not in KINDS:
+        if self.kernel not in KERNELS:
             checks.refuse(self, "kernel", self.kernel, "but it should be gaussian or laplace")
-        checks.check_number(self, "rate", self.rate, checks.LEAST_RATE, checks.LARGEST_RATE)
+        checks.check_number(self, "rate", self.rate, checks.LEAST_POSITIVE, checks.LARGEST_FINITE)
         n_out = 2 * (self.n_out // 2)
         checks.check_equal(self, self.record, is_dense=1, n_out=n_out, n_columns=n_out)
 
@@ -110,15 +112,15 @@ class FourierMap(RowPerFeature):
 
 
 # Kernels of two vectors: exp(-rate |x - y|_1) and exp(-rate |x - y|_2^2).
-LAPLACE = 0
-GAUSSIAN = 1
-KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
+LAPLACE_KERNEL = 0
+GAUSSIAN_KERNEL = 1
+KERNELS = {"laplace": LAPLACE_KERNEL, "gaussian": GAUSSIAN_KERNEL}
 
 
 class StoredRows(Record):
     """Rows of a CSR matrix, and the kernel that compares them with a sample."""
 
-    # LAPLACE or GAUSSIAN.
+    # LAPLACE_KERNEL or GAUSSIAN_KERNEL.
     kind: Int64
     # Rate of the kernel.
     rate: Float64
@@ -128,7 +130,7 @@ class StoredRows(Record):
     # Start of each row's entries.
     starts: Int64s
     # Features and values of the entries.
-    places: Int32s
+    indices: Int32s
     values: Float64s
     # A sample as a dense vector; zero except during a call.
     vector: Float64s = transient()
@@ -137,7 +139,6 @@ class StoredRows(Record):
 
 
 @helper
-@ordered_sums
 def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
@@ -147,13 +148,13 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     `size` to the distance. This rest is exactly 0 if all non-zero values of x are at visited
     features.
     """
-    kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
+    kind, vector, indices, values = rows.kind, rows.vector, rows.indices, rows.values
     apart, here, met = 0.0, 0.0, 0
     for j in range(rows.starts[i], rows.starts[i + 1]):
-        there = vector[places[j]]
+        there = vector[indices[j]]
         gap = there - values[j]
-        apart += abs(gap) if kind == LAPLACE else gap * gap
-        here += abs(there) if kind == LAPLACE else there * there
+        apart += abs(gap) if kind == LAPLACE_KERNEL else gap * gap
+        here += abs(there) if kind == LAPLACE_KERNEL else there * there
         met += there != 0.0
     if met < n_nonzero:
         apart += max(size - here, 0.0)
@@ -161,7 +162,6 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
 
 @helper
-@ordered_sums
 def sum_over_rows(
     rows: StoredRows, n_nonzero: int, size: float, coefficients: Float64s, out: Float64s
 ) -> None:
@@ -176,12 +176,11 @@ def sum_over_rows(
             out[k] = out[k] + row[k] * alike
 
 
-# Places and values of entries, and their number.
+# Indices and values of entries, and their number.
 Entries = tuple[Int32s, Float64s, int]
 
 
 @kernel
-@ordered_sums
 def weighted_sums(
     rows: StoredRows, entries: Entries, n_nonzero: int, size: float, coefficients: Float64s
 ) -> None:
@@ -190,16 +189,15 @@ def weighted_sums(
     `entries` has only the features that rows may have. `n_nonzero` and `size` are for all features
     of the sample (see `similarity`).
     """
-    vector, (places, values, n_entries) = rows.vector, entries
+    vector, (indices, values, n_entries) = rows.vector, entries
     for j in range(n_entries):
-        vector[places[j]] = values[j]
+        vector[indices[j]] = values[j]
     sum_over_rows(rows, n_nonzero, size, coefficients, rows.sums)
     for j in range(n_entries):
-        vector[places[j]] = 0.0
+        vector[indices[j]] = 0.0
 
 
 @kernel
-@ordered_sums
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
@@ -208,14 +206,14 @@ def weighted_shares(
     for k in range(n_columns):
         out[k] = 0.0
     for i in range(n_rows):
-        own = rows.part(n_partitions * i, n_partitions)
+        row = rows.part(n_partitions * i, n_partitions)
         equal = 0
         for j in range(n_partitions):
-            equal += cells[j] == own[j]
+            equal += cells[j] == row[j]
         alike = equal / n_partitions
-        row = coefficients.part(n_columns * i, n_columns)
+        factors = coefficients.part(n_columns * i, n_columns)
         for k in range(n_columns):
-            out[k] = out[k] + row[k] * alike
+            out[k] = out[k] + factors[k] * alike
 
 
 class NystromRecord(MapRecord):
@@ -227,7 +225,6 @@ class NystromRecord(MapRecord):
 
 
 @link_by_name
-@ordered_sums
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample, whose entries are sorted, to weighted sums of its kernels with landmarks."""
     nystrom = NystromRecord(record)
@@ -238,16 +235,16 @@ def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     kind, vector = landmarks.kind, landmarks.vector
     n_nonzero, size = 0, 0.0
     for j in range(sample.n_entries):
-        place, value = maps.read_entry(nystrom, sample, j)
+        index, value = maps.read_entry(nystrom, sample, j)
         if value != 0.0:
-            vector[place] = value
+            vector[index] = value
             n_nonzero += 1
-            size += abs(value) if kind == LAPLACE else value * value
+            size += abs(value) if kind == LAPLACE_KERNEL else value * value
     sum_over_rows(landmarks, n_nonzero, size, nystrom.coefficients, outputs.values)
     for j in range(sample.n_entries):
-        place, value = maps.read_entry(nystrom, sample, j)
+        index, value = maps.read_entry(nystrom, sample, j)
         if value != 0.0:
-            vector[place] = 0.0
+            vector[index] = 0.0
     return limits.DONE
 
 
@@ -285,16 +282,16 @@ class NystromMap(CompiledMap):
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]
-        rows.kind, rows.rate, rows.n_rows = KINDS[kernel], rate, n
-        places, values, self.starts = pool.csr(0, n)
-        self.places, self.values = places.copy(), values.astype(np.float64)
+        rows.kind, rows.rate, rows.n_rows = KERNELS[kernel], rate, n
+        indices, values, self.starts = pool.csr(0, n)
+        self.indices, self.values = indices.copy(), values.astype(np.float64)
         self.coefficients = np.eye(n)
         self._finish()
-        gram = self.transform_csr(self.places, self.values, self.starts)[0]
+        gram = self.transform_csr(self.indices, self.values, self.starts)[0]
         weights, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
         # If landmarks coincide, the rank may be smaller than `rank`.
-        kept = weights > n * np.finfo(float).eps * weights[-1]
-        self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
+        is_large = weights > n * np.finfo(float).eps * weights[-1]
+        self.coefficients = np.ascontiguousarray(vectors[:, is_large] / np.sqrt(weights[is_large]))
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]
         self._finish()
 
@@ -308,7 +305,7 @@ class NystromMap(CompiledMap):
         arrays = {
             "coefficients": (np.float64, (n, self.n_out)),
             "starts": (np.int64, (n + 1,)),
-            "places": (np.int32, (n_entries,), 0, self.n_inputs - 1),
+            "indices": (np.int32, (n_entries,), 0, self.n_inputs - 1),
             "values": (np.float64, (n_entries,)),
         }
         checks.check_arrays(self, arrays)
@@ -319,7 +316,7 @@ class NystromMap(CompiledMap):
 
     def _bind(self) -> None:
         self.vector = np.zeros(max(1, self.n_inputs))
-        self.landmarks.refer(self, "starts", "places", "values", "vector")
+        self.landmarks.refer(self, "starts", "indices", "values", "vector")
         self.landmarks[0].n_columns = self.n_out
         self.record.landmarks = self.landmarks[0]
         self.memory.refer(self, "coefficients")

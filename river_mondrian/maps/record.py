@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import batch_kernel, helper, kernel, ordered_sums, set_entries
+from ..compiling.kernels import batch_kernel, helper, kernel, set_entries
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
 from ..records.memory import OwnsArrays, grown
-from ..records.numba_types import room_of_array
+from ..records.numba_types import array_buffer
 from ..records.record import entry, transient
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 
 class Sample(Record):
@@ -36,7 +39,7 @@ class Sample(Record):
     # Number of a sparse sample's entries; the arrays may be longer.
     n_entries: Int64
     # Input of each entry, in any order, without repeats; negative and unknown inputs are ignored.
-    places: Int32s
+    indices: Int32s
     # Values of the entries.
     entries: Float64s
 
@@ -80,28 +83,25 @@ class MapRecord(Record):
 
 
 @helper
-@ordered_sums
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
     """Return the input and the value of a sparse sample's j-th entry; ignored values are 0."""
-    place, value = sample.places[j], sample.entries[j]
-    if place < 0 or place >= record.n_inputs or math.isnan(value):
+    index, value = sample.indices[j], sample.entries[j]
+    if index < 0 or index >= record.n_inputs or math.isnan(value):
         value = 0.0
-    return place, value
+    return index, value
 
 
 @helper
-@ordered_sums
 def bad_entry(record: MapRecord, sample: Sample) -> int:
     """Return the first input whose entry is not finite in single precision, or DONE."""
-    places, entries = sample.places, sample.entries
+    indices, entries = sample.indices, sample.entries
     for e in range(sample.n_entries):
-        if 0 <= places[e] < record.n_inputs and math.fabs(entries[e]) > LARGEST:
-            return places[e]
+        if 0 <= indices[e] < record.n_inputs and math.fabs(entries[e]) > LARGEST:
+            return indices[e]
     return DONE
 
 
 @helper
-@ordered_sums
 def scaled(value: float, factor: float) -> float:
     """Round a value to single precision, scale it, clip it to `FARTHEST`, and round the result."""
     value = np.float64(np.float32(value)) * factor
@@ -109,85 +109,79 @@ def scaled(value: float, factor: float) -> float:
 
 
 @helper
-@ordered_sums
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
     """Write a scaled vector to a row, with 0 for missing values.
 
     Return DONE or the index of an invalid input.
     """
     values = sample.values
-    for place in range(record.n_inputs):
-        value = values[place]
+    for index in range(record.n_inputs):
+        value = values[index]
         if math.fabs(value) > LARGEST:
-            return place
-        row[place] = scaled(value, factors[place]) if value == value else 0.0
+            return index
+        row[index] = scaled(value, factors[index]) if value == value else 0.0
     return DONE
 
 
-_room_for_sample = room_of_array(Sample, 1)
-_room_for_outputs = room_of_array(Outputs, 1)
+_buffer_of_sample = array_buffer(Sample, 1)
+_buffer_of_outputs = array_buffer(Outputs, 1)
 
 
 @kernel
-@ordered_sums
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample; return DONE, or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
 @helper
-@ordered_sums
-def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
-    """Make `found` refer to the outputs of a row, among the outputs of all rows."""
+def move_outputs(record: MapRecord, outputs: Outputs, row: int, target: Outputs) -> None:
+    """Make `target` refer to the outputs of a row, among the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
-        found.values = outputs.values.part(n * row, n)
+        target.values = outputs.values.part(n * row, n)
     else:
-        found.cells = outputs.cells.part(n * row, n)
+        target.cells = outputs.cells.part(n * row, n)
 
 
 @helper
-@ordered_sums
 def move_entries(
-    sample: Sample, places: Int32s, entries: Float64s, starts: Int64s, row: int
+    sample: Sample, indices: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
     """Make a sparse sample refer to a row of a CSR matrix."""
     start = starts[row]
     n = starts[row + 1] - start
     sample.n_entries = n
-    sample.places = places.part(start, n)
+    sample.indices = indices.part(start, n)
     sample.entries = entries.part(start, n)
 
 
 @batch_kernel
-@ordered_sums
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
     Return DONE, or row * `n_inputs` + input of the first value that is not finite in single
     precision.
     """
-    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
-        move_outputs(record, outputs, row, found)
-        bad = record.transform(record, sample, found)
+        move_outputs(record, outputs, row, target)
+        bad = record.transform(record, sample, target)
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
 
 
 @batch_kernel
-@ordered_sums
 def map_sparse_rows(
-    record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
+    record: MapRecord, indices: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
     """Map `n` rows of a CSR matrix; return the same as `map_rows`."""
-    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
+    sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
     for row in range(n):
-        move_entries(sample, places, entries, starts, row)
-        move_outputs(record, outputs, row, found)
-        bad = record.transform(record, sample, found)
+        move_entries(sample, indices, entries, starts, row)
+        move_outputs(record, outputs, row, target)
+        bad = record.transform(record, sample, target)
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
@@ -201,8 +195,8 @@ def map_sparse_rows(
 
 Array = NDArray[Any]
 
-# Arrays of a CSR matrix: the places and values of its entries, and the start of each row.
-Places = NDArray[np.int32]
+# Arrays of a CSR matrix: the indices and values of its entries, and the start of each row.
+Indices = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
@@ -217,56 +211,56 @@ class Pool(OwnsArrays):
 
     def __init__(self) -> None:
         self._starts = np.zeros(2, dtype=np.int64)
-        self._places = np.empty(0, dtype=np.int32)
+        self._indices = np.empty(0, dtype=np.int32)
         self._values = np.empty(0, dtype=np.float32)
         self.n = 0
 
     def __len__(self) -> int:
         return self.n
 
-    def append(self, places: NDArray[np.int32], values: NDArray[np.float32]) -> None:
+    def append(self, indices: NDArray[np.int32], values: NDArray[np.float32]) -> None:
         """Add a row."""
-        self.extend(places, values, np.array([0, len(places)]))
+        self.extend(indices, values, np.array([0, len(indices)]))
 
-    def extend(self, places: Places, values: NDArray[np.float32], starts: Starts) -> None:
+    def extend(self, indices: Indices, values: NDArray[np.float32], starts: Starts) -> None:
         """Add the rows of a CSR matrix."""
         n = self.n + len(starts) - 1
         begin, first, last = int(self._starts[self.n]), int(starts[0]), int(starts[-1])
         end = begin + last - first
-        self._places, self._values = grown(self._places, end), grown(self._values, end)
+        self._indices, self._values = grown(self._indices, end), grown(self._values, end)
         self._starts = grown(self._starts, n + 1)
-        self._places[begin:end] = places[first:last]
+        self._indices[begin:end] = indices[first:last]
         self._values[begin:end] = values[first:last]
         self._starts[self.n + 1 : n + 1] = starts[1:] + (begin - first)
         self.n = n
 
-    def csr(self, start: int, stop: int) -> tuple[Places, NDArray[np.float32], Starts]:
-        """Return the places, values and starts of the rows `start` to `stop` - 1."""
+    def csr(self, start: int, stop: int) -> tuple[Indices, NDArray[np.float32], Starts]:
+        """Return the indices, values and starts of the rows `start` to `stop` - 1."""
         starts = self._starts[start : stop + 1]
         begin, end = int(starts[0]), int(starts[-1])
-        return self._places[begin:end], self._values[begin:end], starts - begin
+        return self._indices[begin:end], self._values[begin:end], starts - begin
 
     def taken(self, rows: Sequence[int]) -> Pool:
         """Return a pool of the given rows."""
-        made = Pool()
+        pool = Pool()
         for row in rows:
-            made.extend(*self.csr(row, row + 1))
-        return made
+            pool.extend(*self.csr(row, row + 1))
+        return pool
 
     def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
         """Return the rows `start` to `stop` - 1 as a dense array of `width` columns."""
-        places, values, starts = self.csr(start, stop)
+        indices, values, starts = self.csr(start, stop)
         rows = np.repeat(np.arange(stop - start), np.diff(starts))
         array = np.zeros((stop - start, width))
-        known = places < width
-        array[rows[known], places[known]] = values[known]
+        known = indices < width
+        array[rows[known], indices[known]] = values[known]
         return array
 
     def __getstate__(self) -> dict[str, Any]:
         end = int(self._starts[self.n])
         return {
             "_starts": self._starts[: self.n + 1].copy(),
-            "_places": self._places[:end].copy(),
+            "_indices": self._indices[:end].copy(),
             "_values": self._values[:end].copy(),
             "n": self.n,
         }
@@ -274,19 +268,19 @@ class Pool(OwnsArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         checks.check_types(self, {"n": int})
-        n_entries = (np.size(self._places),)
+        n_entries = (np.size(self._indices),)
         arrays = {
             "_starts": (np.int64, (self.n + 1,)),
-            "_places": (np.int32, n_entries, 0, (1 << 31) - 1),
+            "_indices": (np.int32, n_entries, 0, (1 << 31) - 1),
             "_values": (np.float32, n_entries, -LARGEST, LARGEST),
         }
         checks.check_arrays(self, arrays)
         checks.check_starts(self, "_starts", self._starts, *n_entries)
-        checks.check_ascending_rows(self, "_places", self._places, self._starts)
+        checks.check_ascending_rows(self, "_indices", self._indices, self._starts)
 
     def check(self, n_features: int) -> None:
         """Refuse stored samples with unknown features."""
-        checks.check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
+        checks.check_array(self, "_indices", self._indices, np.int32, 0, n_features - 1)
 
 
 class CompiledMap(OwnsArrays, abc.ABC):
@@ -314,7 +308,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     # The class of the map's record.
     KIND: ClassVar[type[MapRecord]] = MapRecord
-    # Attributes that `_finish` and `_place` derive from the other attributes.
+    # Attributes that `_finish` and `_set_record` derive from the other attributes.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
@@ -329,7 +323,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     ) -> None:
         self.number = number
         self.memory: Memory[Any] = Memory(self.KIND)
-        self._place()
+        self._set_record()
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
@@ -338,7 +332,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         # product by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
-    def _place(self) -> None:
+    def _set_record(self) -> None:
         self.record = self.memory[0]
 
     @abc.abstractmethod
@@ -372,10 +366,10 @@ class CompiledMap(OwnsArrays, abc.ABC):
         checks.check_types(self, {"number": int, "memory": Memory})
         if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
             checks.refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
-        self._place()
+        self._set_record()
         bounds = dict.fromkeys(("n_out", "n_columns", "n_inputs"), MOST_OUT)
-        for name, most in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
-            checks.check_number(self, name, getattr(self.record, name), 0, most)
+        for name, largest in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
+            checks.check_number(self, name, getattr(self.record, name), 0, largest)
         self._check()
         if self.ready:
             self._finish()
@@ -456,19 +450,19 @@ class CompiledMap(OwnsArrays, abc.ABC):
         out = np.empty((n, self.n_out), dtype=self.dtype)
         return out, map_rows(self.record, Float64s.of(values), width, n, outputs_of(out)[0])
 
-    def transform_csr(self, places: Places, values: Values, starts: Starts) -> tuple[Array, int]:
+    def transform_csr(self, indices: Indices, values: Values, starts: Starts) -> tuple[Array, int]:
         """Map the rows of a CSR matrix; return the same as `transform_rows`."""
-        places, values, starts = map(np.ascontiguousarray, (places, values, starts))
+        indices, values, starts = map(np.ascontiguousarray, (indices, values, starts))
         out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
-        found = outputs_of(out)
-        matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        return out, map_sparse_rows(self.record, *matrix, len(out), found[0])
+        outputs = outputs_of(out)
+        matrix = Int32s.of(indices), Float64s.of(values), Int64s.of(starts)
+        return out, map_sparse_rows(self.record, *matrix, len(out), outputs[0])
 
     def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
         """Map the samples `start` to `stop` - 1 of a pool."""
         if self.sparse:
-            places, values, starts = pool.csr(start, stop)
-            return self.transform_csr(places, values.astype(np.float64), starts)[0]
+            indices, values, starts = pool.csr(start, stop)
+            return self.transform_csr(indices, values.astype(np.float64), starts)[0]
         return self.transform_rows(pool.dense(start, stop, max(1, self.n_inputs)))[0]
 
 

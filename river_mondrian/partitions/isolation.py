@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from .. import checks
 from .. import records as rec
-from ..compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ..compiling.kernels import batch_kernel, helper, link_by_name
 from ..limits import DONE, FARTHEST, MANY_FEATURES
 from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from .ranges import robust_ranges_of_sparse
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # If there are many features, and less than this share of the pool's values is nonzero, samples are
 # read by their nonzero entries.
@@ -67,16 +70,16 @@ class PointPartitions(maps.CompiledMap):
         rng: np.random.Generator,
         metric: str = "euclidean",
     ) -> None:
-        places, values, starts = pool.csr(0, len(pool))
-        few = len(places) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
-        points = scipy.sparse.csr_matrix((values, places, starts), shape=(len(pool), n_inputs))
+        indices, values, starts = pool.csr(0, len(pool))
+        few = len(indices) < DENSE_SHARE * len(pool) * n_inputs and n_inputs >= MANY_FEATURES
+        points = scipy.sparse.csr_matrix((values, indices, starts), shape=(len(pool), n_inputs))
         factors = factors_of(points, scale)
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
             # A row of zeros has no direction. Such a point would be nearest to every sample of
             # small length.
-            owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
+            owners = np.repeat(rows, np.diff(starts))[factors[indices] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
             psi = min(psi, len(rows))
@@ -178,14 +181,14 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     n_trees, size = nodes.shape[:2]
     features, children = nodes[:, :, 0], nodes[:, :, 2:].astype(np.int64)
     checks.check_array(owner, "the feature of nodes", features, np.int32, 0, n_features - 1)
-    made = (children != 0).any(axis=2)
+    is_made = (children != 0).any(axis=2)
     first = (psi * np.arange(n_trees))[:, None, None]
     is_cell = (children < 0) & (~children >= first) & (~children < first + psi)
     is_node = (children > np.arange(size)[:, None]) & (children < size)
     below = np.where(is_node, children, 0)
-    is_node &= np.take_along_axis(made, below.reshape(n_trees, -1), 1).reshape(below.shape)
-    bad = made[:, :, None] & ~(is_cell | is_node)
-    bad[:, :1] |= ~made[:, :1, None]
+    is_node &= np.take_along_axis(is_made, below.reshape(n_trees, -1), 1).reshape(below.shape)
+    bad = is_made[:, :, None] & ~(is_cell | is_node)
+    bad[:, :1] |= ~is_made[:, :1, None]
     if bad.any():
         t, j, side = np.argwhere(bad)[0].tolist()
         where = f"tree {t}, node {j}: child {side}"
@@ -197,7 +200,7 @@ BELOW = 0
 ABOVE = 1
 
 # Number of entries that one call visits to grow isolation trees (about 5 ms).
-GROWTH = 1_000_000
+ENTRIES_OF_CALL = 1_000_000
 
 
 class Cut(rec.Record):
@@ -224,8 +227,8 @@ class IsolationTrees(MapRecord):
     row: rec.Float32s = rec.transient()
 
 
-class Part(rec.Record):
-    """A group of points that are not yet isolated, and the parent of the group's node."""
+class Subtree(rec.Record):
+    """The points of a subtree that is not grown yet, and the parent of the subtree's node."""
 
     # Start and end of the points in `Growth.order`.
     begin: rec.Int64
@@ -240,7 +243,7 @@ class Growth(rec.Record):
 
     # The points: a CSR matrix with each row sorted by feature.
     starts: rec.Int64s
-    places: rec.Int32s
+    indices: rec.Int32s
     values: rec.Float32s
     # For all trees: the rows of the points, shape (points, trees); two uniform draws for each
     # possible cut; the nodes.
@@ -270,50 +273,48 @@ class Growth(rec.Record):
     # Buffers with an element per point: the points ordered by node, and the points above a cut.
     order: rec.Int64s
     above: rec.Int64s
-    # Stack of parts, with a capacity of one more than the number of points.
-    parts: rec.Array[Part]
+    # Stack of subtrees, with a capacity of one more than the number of points.
+    subtrees: rec.Array[Subtree]
 
 
 @helper
-@ordered_sums
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write to `met` the features that vary among a part's points, and return their number."""
+    """Write to `met` the features that vary among a node's points, and return their number."""
     size = end - begin
     if size <= 1:
         return 0
-    starts, places, values = growth.starts, growth.places, growth.values
+    starts, indices, values = growth.starts, growth.indices, growth.values
     low, high, count, met = growth.low, growth.high, growth.count, growth.met
-    # Find the range of each feature that occurs in the part.
+    # Find the range of each feature that occurs in the points.
     n_met = 0
     for i in range(begin, end):
         m = growth.members[growth.order[i]]
         for e in range(starts[m], starts[m + 1]):
-            place, value = places[e], values[e]
-            if count[place] == 0:
-                met[n_met] = place
+            index, value = indices[e], values[e]
+            if count[index] == 0:
+                met[n_met] = index
                 n_met += 1
-                low[place] = value
-                high[place] = value
-            low[place] = min(low[place], value)
-            high[place] = max(high[place], value)
-            count[place] = count[place] + 1
+                low[index] = value
+                high[index] = value
+            low[index] = min(low[index], value)
+            high[index] = max(high[index], value)
+            count[index] = count[index] + 1
         growth.n_visited += starts[m + 1] - starts[m]
     n_varying = 0
     for q in range(n_met):
-        place = met[q]
+        index = met[q]
         # Points without an entry have the value 0.
-        if count[place] < size:
-            low[place] = min(low[place], 0.0)
-            high[place] = max(high[place], 0.0)
-        count[place] = 0
-        if low[place] < high[place]:
-            met[n_varying] = place
+        if count[index] < size:
+            low[index] = min(low[index], 0.0)
+            high[index] = max(high[index], 0.0)
+        count[index] = 0
+        if low[index] < high[index]:
+            met[n_varying] = index
             n_varying += 1
     return n_varying
 
 
 @helper
-@ordered_sums
 def link(growth: Growth, parent: int, side: int, child: int) -> None:
     """Link a parent to its child, if there is a parent."""
     if parent >= 0:
@@ -321,42 +322,39 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 
 @helper
-@ordered_sums
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
     """Move the points below a cut to the front; return the start of the points above the cut."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
-    kept, n_above = begin, 0
+    middle, n_above = begin, 0
     for i in range(begin, end):
         point, value = order[i], 0.0
         m = growth.members[point]
         for e in range(growth.starts[m], growth.starts[m + 1]):
-            if growth.places[e] == node.feature:
+            if growth.indices[e] == node.feature:
                 value = growth.values[e]
                 break
         if value <= node.cut:
-            order[kept] = point
-            kept += 1
+            order[middle] = point
+            middle += 1
         else:
             above[n_above] = point
             n_above += 1
     for i in range(n_above):
-        order[kept + i] = above[i]
-    return kept
+        order[middle + i] = above[i]
+    return middle
 
 
 @helper
-@ordered_sums
-def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
-    """Store a part on the stack at `depth`."""
-    part = growth.parts[depth]
-    part.begin = begin
-    part.end = end
-    part.parent = parent
-    part.side = side
+def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
+    """Store a subtree on the stack at `depth`."""
+    subtree = growth.subtrees[depth]
+    subtree.begin = begin
+    subtree.end = end
+    subtree.parent = parent
+    subtree.side = side
 
 
 @helper
-@ordered_sums
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
@@ -364,12 +362,12 @@ def grow(growth: Growth) -> None:
     is drawn uniformly from the feature's range in these points. Equal points share the cell of the
     first equal point.
     """
-    put_part(growth, 0, 0, growth.n_members, -1, BELOW)
+    push_subtree(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
     while depth > 0:
         depth -= 1
-        part = growth.parts[depth]
-        begin, end, parent, side = part.begin, part.end, part.parent, part.side
+        top = growth.subtrees[depth]
+        begin, end, parent, side = top.begin, top.end, top.parent, top.side
         n_varying = find_varying(growth, begin, end)
         if n_varying == 0:
             # Equal points get the cell of the first of these points.
@@ -396,15 +394,14 @@ def grow(growth: Growth) -> None:
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
-        put_part(growth, depth, middle, end, number, ABOVE)
-        put_part(growth, depth + 1, begin, middle, number, BELOW)
+        push_subtree(growth, depth, middle, end, number, ABOVE)
+        push_subtree(growth, depth + 1, begin, middle, number, BELOW)
         depth += 2
 
 
 @batch_kernel
-@ordered_sums
-def grow_trees(growth: Growth, first: int, most: int) -> int:
-    """Grow trees from `first` on until the number of visited entries and points reaches `most`.
+def grow_trees(growth: Growth, first: int, limit: int) -> int:
+    """Grow trees from `first` on until the number of visited entries and points reaches `limit`.
 
     Returns the index of the first tree that has not been grown.
     """
@@ -421,13 +418,12 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
             growth.order[i] = i
         grow(growth)
         growth.n_visited += growth.n_members
-        if growth.n_visited >= most:
+        if growth.n_visited >= limit:
             return tree + 1
     return growth.n_trees
 
 
 @helper
-@ordered_sums
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
     """Walk the scaled sample down every tree, and write the sample's cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
@@ -441,7 +437,6 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells."""
     trees = IsolationTrees(record)
@@ -452,7 +447,6 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @link_by_name
-@ordered_sums
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)
@@ -460,15 +454,15 @@ def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     if bad >= 0:
         return bad
     row, factors, n = trees.row, trees.factors, trees.n_inputs
-    places, entries = sample.places, sample.entries
+    indices, entries = sample.indices, sample.entries
     for e in range(sample.n_entries):
-        place, value = places[e], entries[e]
-        if 0 <= place < n and value == value:
-            row[place] = maps.scaled(value, factors[place])
+        index, value = indices[e], entries[e]
+        if 0 <= index < n and value == value:
+            row[index] = maps.scaled(value, factors[index])
     walk(trees, outputs.cells)
     for e in range(sample.n_entries):
-        if 0 <= places[e] < n:
-            row[places[e]] = 0.0
+        if 0 <= indices[e] < n:
+            row[indices[e]] = 0.0
     return DONE
 
 
@@ -486,7 +480,7 @@ class IsolationTreesMap(PointPartitions):
         self.n_grown = 0
 
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
-        self.starts, self.places, self.values = parts_of(points)
+        self.starts, self.indices, self.values = parts_of(points)
         shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
         self.nodes = np.zeros(shape, dtype=np.int32)
 
@@ -499,7 +493,7 @@ class IsolationTreesMap(PointPartitions):
         """Grow some trees, and return whether all trees have been grown."""
         memory, psi, n_features = rec.Memory(Growth), self.psi, max(1, self.n_inputs)
         growth = memory[0]
-        memory.refer(self, "starts", "places", "values")
+        memory.refer(self, "starts", "indices", "values")
         growth.n_trees, growth.n_members = self.n_out, psi
         growth.all_members = rec.Int32s.of(self.members)
         growth.all_draws = rec.Float64s.of(self.draws)
@@ -509,13 +503,13 @@ class IsolationTreesMap(PointPartitions):
         memory.own("count", np.zeros(n_features, dtype=np.int64))
         for name, n in (("met", n_features), ("members", psi), ("order", psi), ("above", psi)):
             memory.own(name, np.empty(n, dtype=np.int64))
-        parts = np.empty((psi + 1, Part.SIZE // 8), dtype=np.int64)
-        growth.parts = records_of(Part, parts)
-        self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
+        subtrees = np.empty((psi + 1, Subtree.SIZE // 8), dtype=np.int64)
+        growth.subtrees = records_of(Subtree, subtrees)
+        self.n_grown = grow_trees(growth, self.n_grown, ENTRIES_OF_CALL)
         if not self.ready:
             return False
         # Only growth needs these arrays.
-        del self.starts, self.places, self.values, self.members, self.draws
+        del self.starts, self.indices, self.values, self.members, self.draws
         self._finish()
         return True
 
@@ -533,17 +527,17 @@ class IsolationTreesMap(PointPartitions):
         if self.ready:
             return
         # The trees that are not yet grown need these arrays.
-        checks.check_types(self, {"starts": np.ndarray, "places": np.ndarray})
-        n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
+        checks.check_types(self, {"starts": np.ndarray, "indices": np.ndarray})
+        n_entries, farthest = (self.indices.size,), 2.0 * FARTHEST
         checks.check_starts(self, "starts", self.starts, *n_entries)
         arrays = {
-            "places": (np.int32, n_entries, 0, self.n_inputs - 1),
+            "indices": (np.int32, n_entries, 0, self.n_inputs - 1),
             "values": (np.float32, n_entries, -farthest, farthest),
             "members": (np.int32, (psi, t), 0, len(self.starts) - 2),
             "draws": (np.float64, (t, 2 * psi), 0.0, 1.0),
         }
         checks.check_arrays(self, arrays)
-        checks.check_ascending_rows(self, "places", self.places, self.starts)
+        checks.check_ascending_rows(self, "indices", self.indices, self.starts)
 
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from ..records import Floats, Ints
 
 # Number of interquartile ranges between the quartiles and Tukey's outer fences.
-FENCE = 3.0
+OUTER_FENCE = 3.0
 
 
-def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
+def robust_ranges(rows: Floats, fence: float = OUTER_FENCE) -> tuple[Floats, Floats]:
     """Return the lower and the upper end of the range of each column.
 
     Parameters
@@ -52,8 +52,8 @@ def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
     (array([0., 5.]), array([3., 5.]))
 
     """
-    found = known_ranges(rows, fence)
-    return found.low, found.high
+    ranges = known_ranges(rows, fence)
+    return ranges.low, ranges.high
 
 
 class KnownRanges(NamedTuple):
@@ -114,7 +114,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floa
     others = columns[:, few]
     values, counts = others.data.astype(np.float64), counts[few]
     order = np.lexsort((values, np.repeat(np.arange(others.shape[1]), counts)))
-    low[few], high[few], *_ = _found(values[order], counts, FENCE, is_rest=True)
+    low[few], high[few], *_ = _found(values[order], counts, OUTER_FENCE, is_rest=True)
     return low, high
 
 
@@ -164,8 +164,8 @@ def _quantiles(padded: Floats, starts: Ints, counts: Ints, rate: float) -> Float
     """Return each column's quantile at `rate`, linearly interpolated; NaN without values."""
     ranks = rate * np.maximum(counts - 1, 0)
     whole = ranks.astype(np.int64)
-    places = np.where(counts > 0, starts + whole, len(padded) - 1)
-    first = padded[places]
-    second = padded[np.minimum(places + 1, np.where(counts > 0, starts + counts, len(padded)) - 1)]
-    found: Floats = first + (ranks - whole) * (second - first)
-    return found
+    index = np.where(counts > 0, starts + whole, len(padded) - 1)
+    first = padded[index]
+    second = padded[np.minimum(index + 1, np.where(counts > 0, starts + counts, len(padded)) - 1)]
+    quantiles: Floats = first + (ranks - whole) * (second - first)
+    return quantiles

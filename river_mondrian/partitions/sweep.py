@@ -65,20 +65,20 @@ class Sweep(Record):
 
 @batch_kernel
 def draw_cut(
-    sweep: Sweep, cell: int, first: float, second: float, third: float
+    sweep: Sweep, number: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
     """Compute a cell's cut from three draws: the time to the cut, the feature and the threshold.
 
     The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """
-    n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
+    n_dims, lower, upper, cell = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[number]
     # Find the box of the cell's learned points. The rate of cuts is the sum of the box's side
     # lengths.
     for d in range(n_dims):
         lower[d] = math.inf
         upper[d] = -math.inf
-    order = sweep.order_of(own.partition)
-    for k in range(own.start, own.stop):
+    order = sweep.order_of(cell.partition)
+    for k in range(cell.start, cell.stop):
         x = sweep.row(order[k])
         for d in range(n_dims):
             lower[d] = min(lower[d], x[d])
@@ -99,20 +99,20 @@ def draw_cut(
             left -= upper[d] - lower[d]
             if left < 0.0:
                 break
-    place = lower[feature] + third * (upper[feature] - lower[feature])
+    threshold = lower[feature] + third * (upper[feature] - lower[feature])
     # Rounding may move the cut to the upper end, above which there is no point.
-    if place >= upper[feature]:
-        place = lower[feature]
-    return -math.log1p(-first) / rate, feature, place
+    if threshold >= upper[feature]:
+        threshold = lower[feature]
+    return -math.log1p(-first) / rate, feature, threshold
 
 
 @always_inline
-def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move points with values up to `place` before the others; return the start of the others."""
+def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, threshold: float) -> int:
+    """Move points with values up to `threshold` to the front; return the start of the others."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:
-        if sweep.row(order[low])[feature] <= place:
+        if sweep.row(order[low])[feature] <= threshold:
             low += 1
         else:
             high -= 1
@@ -131,17 +131,17 @@ def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
 
 
 @batch_kernel
-def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
+def cut(sweep: Sweep, number: int, feature: int, threshold: float) -> int:
     """Cut a cell in two, and return its partition. The upper part gets the next number."""
     new = sweep.n_cells
     cell, upper = sweep.ranges[number], sweep.ranges[new]
     m = cell.partition
     upper.partition = m
-    middle = divide(sweep, m, cell.start, cell.stop, feature, place)
+    middle = divide(sweep, m, cell.start, cell.stop, feature, threshold)
     upper.start, upper.stop = middle, cell.stop
     cell.stop = middle
     rename(sweep, m, upper.start, upper.stop, new)
-    middle = divide(sweep, m, cell.other_start, cell.other_stop, feature, place)
+    middle = divide(sweep, m, cell.other_start, cell.other_stop, feature, threshold)
     upper.other_start, upper.other_stop = middle, cell.other_stop
     cell.other_stop = middle
     rename(sweep, m, upper.other_start, upper.other_stop, new)
@@ -203,9 +203,9 @@ class LifetimeSweep:
 
     def _draw(self, cell: int, start: float) -> None:
         draws = self._rng.random(3).tolist()
-        wait, feature, place = draw_cut.of()(self.record, cell, *draws)
+        wait, feature, threshold = draw_cut.of()(self.record, cell, *draws)
         if wait < math.inf:
-            heapq.heappush(self._due, (start + wait, cell, feature, place))
+            heapq.heappush(self._due, (start + wait, cell, feature, threshold))
 
     @property
     def next_time(self) -> float:
@@ -214,12 +214,12 @@ class LifetimeSweep:
 
     def cut(self) -> tuple[int, int, int, float]:
         """Make the next cut, and return its partition, cell, feature and threshold."""
-        due, number, feature, place = heapq.heappop(self._due)
+        due, number, feature, threshold = heapq.heappop(self._due)
         new = self.n_cells
         if new >= len(self._ranges):
             self._reserve(2 * new)
-        partition = cut.of()(self.record, number, feature, place)
+        partition = cut.of()(self.record, number, feature, threshold)
         self.n_cells = new + 1
         self._draw(number, due)
         self._draw(new, due)
-        return partition, number, feature, place
+        return partition, number, feature, threshold

@@ -79,11 +79,11 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
         If an item is not a number.
 
     """
-    found = list(iterated(name, values))
-    for value in found:
+    items = list(iterated(name, values))
+    for value in items:
         if not is_real(value):
             raise TypeError(f"{name} must be numbers, got {told(value)}")
-    return np.array(found, dtype=np.float64)
+    return np.array(items, dtype=np.float64)
 
 
 def color(k: int) -> str:
@@ -130,10 +130,10 @@ def label(name: Any, value: Any = None) -> str:
     return text(shown)
 
 
-def _short(shown: str, most: int) -> str:
-    """Return text on one line, with at most `most` letters; omit the middle."""
-    shown, half = " ".join(shown.split()), most // 2
-    if len(shown) <= most:
+def _short(shown: str, limit: int) -> str:
+    """Return text on one line, with at most `limit` letters; omit the middle."""
+    shown, half = " ".join(shown.split()), limit // 2
+    if len(shown) <= limit:
         return shown
     return f"{shown[: half - 1]}\N{HORIZONTAL ELLIPSIS}{shown[-half:]}"
 
@@ -191,10 +191,10 @@ def name_lines(
     """
     if not names:
         return
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
+    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}
     shown = list(names[:MOST_NAMES])
     title = f"{len(names) - MOST_NAMES} more are not named" if len(names) > MOST_NAMES else None
-    legend = ax.legend(list(handles[:MOST_NAMES]), shown, fontsize="small", title=title, **place)
+    legend = ax.legend(list(handles[:MOST_NAMES]), shown, fontsize="small", title=title, **where)
     legend.get_title().set_fontsize("x-small")
 
 

@@ -80,21 +80,21 @@ def progressive(
     lines, label = {}, "progressive score"
     for name, curve in curves.items():
         lines[name], metric, label = _read(name, curve, metric)
-    places = _places_of(drifts)
+    drift_times = _times_of(drifts)
     ax = canvas.axes_for(ax)
     for k, (name, points) in enumerate(lines.items()):
         xs, ys = [x for x, _ in points], [y for _, y in points]
         canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
-    for i, place in enumerate(places):
+    for i, time in enumerate(drift_times):
         # The legend has one entry for all drifts.
         said = "drift" if i == 0 else "_"
-        ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
+        ax.axvline(time, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
     ax.set(xlabel="samples", ylabel=canvas.text(label))
     return ax
 
 
-def _places_of(drifts: Any) -> list[float]:
+def _times_of(drifts: Any) -> list[float]:
     """Return the number of samples at each drift."""
     log = getattr(drifts, "drift_log", getattr(drifts, "log", drifts))
     try:
@@ -151,11 +151,11 @@ def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
                 said = "target" if name == "target" else f"label {canvas.label(name)}"
                 bars.setdefault((1, said), []).append((drift.began, drift.sample, evidence))
             if "relation" in drift.kinds:
-                most = max((*drift.features.values(), *drift.labels.values()), default=1.0)
-                bars.setdefault((2, "relation"), []).append((drift.began, drift.sample, most))
+                strongest = max((*drift.features.values(), *drift.labels.values()), default=1.0)
+                bars.setdefault((2, "relation"), []).append((drift.began, drift.sample, strongest))
     except (AttributeError, TypeError):
         raise TypeError(f"monitor must be a DriftMonitor or drifts, got {told(monitor)}") from None
-    largest = {row: max(evidence for *_, evidence in own) for row, own in bars.items()}
+    largest = {row: max(evidence for *_, evidence in spans) for row, spans in bars.items()}
     rows = sorted(bars, key=lambda row: -largest[row])[:MOST_NUMBERS]
     ax = canvas.axes_for(ax)
     for y, row in enumerate(rows):
@@ -281,15 +281,15 @@ def intervals(
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"levels must be between 0 and 1, got {level!r}")
     levels = sorted(levels, reverse=True)
-    bands = np.array([[_interval(one, level) for one in said] for level in levels])
+    bands = np.array([[_interval(d, level) for d in said] for level in levels])
     bands = bands.reshape(len(levels), len(said), 2)
-    centres = [math.nan if one is None else one.mean for one in said]
+    centres = [math.nan if d is None else d.mean for d in said]
     ax = canvas.axes_for(ax)
-    for place, (level, band) in enumerate(zip(levels, bands, strict=True)):
+    for i, (level, band) in enumerate(zip(levels, bands, strict=True)):
         low, high = band.T
         known = ~np.isnan(low)
         inside = np.mean((low <= ys)[known] & (ys <= high)[known]) if known.any() else math.nan
-        alpha = LIGHTEST + (DARKEST - LIGHTEST) * place / max(len(levels) - 1, 1)
+        alpha = LIGHTEST + (DARKEST - LIGHTEST) * i / max(len(levels) - 1, 1)
         label = f"{level:.0%} interval, {inside:.1%} inside"
         ax.fill_between(when, low, high, fc=canvas.COLORS[4], alpha=alpha, lw=0, label=label)
     ax.plot(when, ys, color=canvas.text_color(), linewidth=0.9, label="target")
@@ -322,16 +322,16 @@ def _apart(
     numbers: NDArray[np.int64], scores: NDArray[np.float64], width: float, height: float
 ) -> list[tuple[int, float]]:
     """Return pairs (number, score) of samples with large scores whose labels do not overlap."""
-    kept: list[tuple[int, float]] = []
+    apart: list[tuple[int, float]] = []
     order = np.argsort(-scores, kind="stable")
     for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True):
         is_free = all(
-            abs(number - other) > LABEL_WIDTH * width or abs(score - its) > LABEL_HEIGHT * height
-            for other, its in kept
+            abs(number - taken) > LABEL_WIDTH * width or abs(score - its) > LABEL_HEIGHT * height
+            for taken, its in apart
         )
-        if is_free and len(kept) < MOST_NUMBERS:
-            kept.append((number, score))
-    return sorted(kept)
+        if is_free and len(apart) < MOST_NUMBERS:
+            apart.append((number, score))
+    return sorted(apart)
 
 
 def scores(
@@ -388,29 +388,29 @@ def scores(
     if not (is_real(threshold) and 0.0 <= threshold <= 1.0):
         raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
     if hasattr(scores, "_recent"):
-        numbers, found = scores._recent()
+        numbers, ys = scores._recent()
         name = scores._SCORE
     else:
         try:
-            found = np.array(list(scores), dtype=np.float64)
+            ys = np.array(list(scores), dtype=np.float64)
         except (TypeError, ValueError):
-            found = np.zeros((0, 0))
-        if found.ndim != 1:
+            ys = np.zeros((0, 0))
+        if ys.ndim != 1:
             raise TypeError(f"scores must be numbers or a RandomCutForest, got {told(scores)}")
-        numbers, name = np.arange(1, len(found) + 1), "score"
+        numbers, name = np.arange(1, len(ys) + 1), "score"
     known = None if anomalies is None else np.array(list(anomalies), dtype=bool)
-    if known is not None and len(known) != len(found):
-        raise ValueError(f"there are {len(found)} scores but {len(known)} anomalies")
+    if known is not None and len(known) != len(ys):
+        raise ValueError(f"there are {len(ys)} scores but {len(known)} anomalies")
     ax = canvas.axes_for(ax)
-    ax.plot(numbers, found, color=canvas.NEUTRAL, linewidth=0.8)
-    if len(found):
-        limit = float(np.nanquantile(found, threshold))
-        odd = found > limit
+    ax.plot(numbers, ys, color=canvas.NEUTRAL, linewidth=0.8)
+    if len(ys):
+        limit = float(np.nanquantile(ys, threshold))
+        odd = ys > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
-        ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
+        ax.plot(numbers[odd], ys[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
-        for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
+        for number, score in _apart(numbers[firsts], ys[firsts], np.ptp(numbers), np.ptp(ys)):
             canvas.write(ax, str(number), (number, score), (3, 3), fontsize="x-small")
     if known is not None:
         # Known anomalies are at the bottom of the axes, independently of their scores.
@@ -418,7 +418,7 @@ def scores(
         look: dict[str, Any] = {"color": canvas.COLORS[0], "label": "known as unusual"}
         ax.plot(numbers[known], foot, "|", markersize=10, transform=where, **look)
         canvas.name_lines(ax, *ax.get_legend_handles_labels(), beside=True)
-    title = f"samples above {threshold:g} of the latest {len(found)}"
+    title = f"samples above {threshold:g} of the latest {len(ys)}"
     ax.set(xlabel="sample", ylabel=canvas.text(name), title=title)
     return ax
 
@@ -438,6 +438,7 @@ _GROUPS_OF_TARGETS = {
     "trees": ("trees, not extended", "trees, extended"),
     "trees of residuals": ("trees of residuals, not extended", "trees of residuals, extended"),
     "trees of errors": ("trees of errors", "recent trees of errors"),
+    "neighbors": ("nearest neighbours",),
     "series": ("targets and errors of late", "latest targets and errors", "last target"),
 }
 _OF_CLASSES = {name: group for group, names in _GROUPS_OF_CLASSES.items() for name in names}
@@ -496,13 +497,13 @@ def weights(
     for item in canvas.iterated("history", history):
         try:
             n, at = item
-            found = dict(at.items())
+            named = dict(at.items())
             numbers_of = float(n)
         except (AttributeError, TypeError, ValueError):
             raise TypeError(f"history must hold pairs (n, expert_weights), got {item!r}") from None
-        if found:
+        if named:
             sums: dict[str, float] = {}
-            for name, weight in found.items():
+            for name, weight in named.items():
                 group = _group_of(name) if groups is None else groups.get(name, name)
                 if group is not None:
                     sums[group] = sums.get(group, 0.0) + float(weight)

@@ -23,7 +23,7 @@ LETTER, LINE = 0.6, 1.3
 # Time drawn after the last cut, as a share of the time of this cut.
 AFTER = 0.1
 # Margin above and below the tree, as a share of the drawn time.
-MARGIN = 0.05
+TREE_MARGIN = 0.05
 
 
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
@@ -86,20 +86,20 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
     forks = sorted({*shown} - {*ends})
     # Ends are side by side, and a fork is halfway between its children.
-    across = {end: float(place) for place, end in enumerate(ends)}
+    across = {end: float(x) for x, end in enumerate(ends)}
     for i in reversed(forks):
         across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
     latest = max((nodes[i].time for i in forks), default=0.0)
     bottom = min(view.end, (1.0 + AFTER) * latest or 1.0) or 1.0
     _draw_branches(ax, nodes, across, forks, bottom)
     _draw_ends(ax, view, across, ends, bottom)
-    ax.set(xlim=(-0.7, len(ends) - 0.3), ylim=((1.0 + MARGIN) * bottom, -MARGIN * bottom))
+    ax.set(xlim=(-0.7, len(ends) - 0.3), ylim=((1.0 + TREE_MARGIN) * bottom, -TREE_MARGIN * bottom))
     if max_depth is not None:
         _write_cuts(ax, view, across, forks)
     canvas.explain_colors(ax, view.shades)
     leaves, deepest = sum(node.is_leaf for node in nodes), max(node.depth for node in nodes)
-    part = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
-    title = f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{part}"
+    note = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
+    title = f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{note}"
     ax.set(xticks=[], ylabel="time", title=title)
     return ax
 
@@ -138,9 +138,9 @@ def _draw_ends(
     size = 16.0 if len(leaves) <= 100 else 6.0
     for k in sorted(set(kinds)):
         of_kind = [i for i, kind in zip(leaves, kinds, strict=True) if kind == k]
-        xs, own = [across[i] for i in of_kind], [colors[i] for i in of_kind]
+        xs, shades = [across[i] for i in of_kind], [colors[i] for i in of_kind]
         look: dict[str, Any] = {"marker": canvas.marker(k), "zorder": 3, "clip_on": False}
-        ax.scatter(xs, [bottom] * len(xs), size, own, **look)
+        ax.scatter(xs, [bottom] * len(xs), size, shades, **look)
     below = np.array([int(node.is_leaf) for node in nodes])
     # Children come after their parents.
     for i in range(len(nodes) - 1, 0, -1):
@@ -174,13 +174,13 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
         y = (view.nodes[i].time - early) / (late - early) * height
         half = 0.5 * LETTER * size * len(view.cuts[i])
         is_free = all(
-            abs(x - other) >= half + its_half or abs(y - its_y) >= LINE * size
-            for other, its_y, its_half in taken
+            abs(x - its_x) >= half + its_half or abs(y - its_y) >= LINE * size
+            for its_x, its_y, its_half in taken
         )
         if is_free:
             taken.append((x, y, half))
-            place = across[i], view.nodes[i].time
-            canvas.write(ax, canvas.text(view.cuts[i]), place, (0, 2), ha="center", fontsize=size)
+            point = across[i], view.nodes[i].time
+            canvas.write(ax, canvas.text(view.cuts[i]), point, (0, 2), ha="center", fontsize=size)
 
 
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:

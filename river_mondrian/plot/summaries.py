@@ -56,33 +56,33 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 
     """
     check_integer("most", most, 1)
-    found = model if isinstance(model, Mapping) else getattr(model, "feature_importances", None)
-    if not isinstance(found, Mapping):
+    numbers = model if isinstance(model, Mapping) else getattr(model, "feature_importances", None)
+    if not isinstance(numbers, Mapping):
         raise TypeError(f"importances need feature_importances or a mapping, got {told(model)}")
-    for name, value in found.items():
+    for name, value in numbers.items():
         if isinstance(value, Mapping):
             raise TypeError(f"choose a label's mapping, such as explain_one(x)[{name!r}]")
         if not is_real(value):
             raise TypeError(f"the importance of feature {name!r} must be a number, got {value!r}")
-    names, values = _ranked(found, most)
+    names, values = _ranked(numbers, most)
     ax = canvas.axes_for(ax)
     # Bars are placed by number: two features may have names with the same text.
     ax.barh(range(len(values)), values, color=_colors(values))
     ax.set_yticks(range(len(values)), names)
     ax.invert_yaxis()
     ax.axvline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
-    ax.set_xlabel("adds to the prediction" if found is model else "importance")
+    ax.set_xlabel("adds to the prediction" if numbers is model else "importance")
     return ax
 
 
 def _ranked(
-    found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
+    numbers: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
     """Return the labels and numbers of the bars.
 
     The `most` numbers with the largest absolute values come first, then the sum of the others.
     """
-    ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
+    ranked = sorted(numbers.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
     if rest := ranked[most:]:
@@ -148,14 +148,14 @@ def explanation(
             f"an explanation needs a model with explain_one, got {told(model)}. Pass the last step "
             "of a pipeline, and the sample of pipeline.transform_one; or the model of a wrapper"
         )
-    found, start = model.explain_one(x), getattr(model, "baseline", 0.0)
+    terms, start = model.explain_one(x), getattr(model, "baseline", 0.0)
     what = "score" if hasattr(model, "score_one") else "prediction"
     if isinstance(start, Mapping):
         label = model.predict_one(x) if label is None else label
         if label not in start:
             raise ValueError(f"label must be one of {list(start)}, got {label!r}")
-        found, start, what = found[label], start[label], f"probability of {canvas.text(label)}"
-    names, added = _ranked(found, most, x)
+        terms, start, what = terms[label], start[label], f"probability of {canvas.text(label)}"
+    names, added = _ranked(terms, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
     # Sticky edges would remove the margin, and markers at the edge would be cut off.
@@ -240,11 +240,11 @@ def reliability(
     check_integer("n_bins", n_bins, 1)
     truth = list(canvas.iterated("labels", labels))
     named = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    found = {name: _bins(_listed(given), truth, n_bins) for name, given in named.items()}
+    bins = {name: _bins(_listed(rows), truth, n_bins) for name, rows in named.items()}
     ax = canvas.axes_for(ax)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=canvas.NEUTRAL, linewidth=0.8)
     handles, names = [], []
-    for k, (name, (sizes, means, shares)) in enumerate(found.items()):
+    for k, (name, (sizes, means, shares)) in enumerate(bins.items()):
         used = sizes > 0
         total = max(float(sizes.sum()), 1.0)
         error = float(sizes[used] @ np.abs(means[used] - shares[used])) / total
@@ -259,15 +259,15 @@ def reliability(
     return ax
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(predictions: Any) -> list[Any]:
     """Return the predictions of a model as a list."""
-    if hasattr(given, "columns"):
-        kind = type(given).__name__
+    if hasattr(predictions, "columns"):
+        kind = type(predictions).__name__
         raise TypeError(
             f"predictions must be mappings: give the rows of the {kind} as dicts, by "
             "to_dict('records') of pandas, to_dicts() of polars or to_pylist() of pyarrow"
         )
-    return list(canvas.iterated("predictions", given))
+    return list(canvas.iterated("predictions", predictions))
 
 
 def _bins(
@@ -280,10 +280,10 @@ def _bins(
     for said, label in zip(predictions, labels, strict=True):
         if not isinstance(said, Mapping):
             raise TypeError(f"predictions must be those of predict_proba_one, got {told(said)}")
-        for other, p in said.items():
+        for named, p in said.items():
             if not is_real(p):
-                raise TypeError(f"the probability of {other!r} must be a number, got {told(p)}")
-            pairs.append((float(p), other == label))
+                raise TypeError(f"the probability of {named!r} must be a number, got {told(p)}")
+            pairs.append((float(p), named == label))
     p, came_true = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
     bad = ~((p >= 0.0) & (p <= 1.0 + 1e-9))
     if bad.any():
@@ -297,7 +297,7 @@ def _bins(
 
 
 # Line styles of the errors on the training, validation and test rows.
-STYLES = {"train": ":", "validation": "--", "test": "-"}
+SET_LINES = {"train": ":", "validation": "--", "test": "-"}
 
 
 def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
@@ -339,11 +339,11 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     for number, (learner, errors) in enumerate(path.errors.items()):
         for kind, values in errors.items():
             look: dict[str, Any] = {"color": canvas.color(number), "label": f"{learner}, {kind}"}
-            ax.plot(path.lifetimes[1:], values[1:], STYLES[kind], drawstyle="steps-post", **look)
+            ax.plot(path.lifetimes[1:], values[1:], SET_LINES[kind], drawstyle="steps-post", **look)
     ax.set(xscale="log", xlabel="lifetime", ylabel="root mean squared error")
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
     if len(path.log_marginal_likelihood):
-        other = ax.twinx()
-        other.plot(path.lifetimes[1:], path.log_marginal_likelihood[1:], color=canvas.NEUTRAL)
-        other.set_ylabel("log marginal likelihood (grey)")
+        second = ax.twinx()
+        second.plot(path.lifetimes[1:], path.log_marginal_likelihood[1:], color=canvas.NEUTRAL)
+        second.set_ylabel("log marginal likelihood (grey)")
     return ax

@@ -4,8 +4,17 @@ The surprise of a sample is -log(1 - score). Let m be the mean of the latest sur
 n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With several detectors, p is
 the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
+The earlier means are those of the latest `window` samples. While a detector's store fills, means
+are irregular: first high, then low. So a mean of the second `window` samples replaces the mean of
+the first `window` samples only if it is higher.
+
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.
+
+An incident can be removed from the means and from the features' ranges. A removed mean is negative
+and does not count. For the ranges, the stream is divided into parts: incidents, and the samples
+between incidents. Each part has a range, and the range of a feature is the union of the ranges of
+all parts and of the latest `average` samples.
 """
 
 import math
@@ -26,6 +35,8 @@ from ..records.memory import OwnsArrays, check_shapes
 UNIT = 4294967296.0
 # Scores are clipped to at most 1 minus this number.
 LEAST_CHANCE = 1e-12
+# A feature with values in at least this share of samples is silent if its latest values are absent.
+LEAST_SHARE = 0.95
 
 
 class CourseRecord(Record):
@@ -40,6 +51,8 @@ class CourseRecord(Record):
     n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     n_inputs: Int64
     n: Int64
+    # Number of removed means of a detector.
+    n_removed: Int64
     # For each detector: the ring buffer of surprises, the sum of the latest surprises, and the ring
     # buffer of the means. The ring buffer of each sample's largest excess (see `_compare`).
     surprises: Int64s
@@ -54,14 +67,26 @@ class CourseRecord(Record):
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
+    # For each feature: the share of about the latest `window` samples with a value, and the number
+    # of successive samples without a value.
+    shares: Float64s
+    n_absent: Int64s
+    # For each feature: whether it is a time, whose values are never novel.
+    is_time: Int64s
+    # The latest part of the stream without the latest `average` samples: its first sample, the
+    # smallest value of each feature, and then the smallest value of each feature's negative.
+    part_start: Int64
+    part: Float64s
     # The next sample: its values, the score of each detector, and the excess of each value (see
     # `_compare`).
     inputs: Float64s
     given: Float64s
     beyond: Float64s
-    # The next sample: its score, whether a value is novel, and whether all features are constant.
+    # The next sample: its score, whether a value is novel, whether a feature is silent, and whether
+    # all features are constant.
     score: Float64 = transient()
     is_novel: Int64 = transient()
+    is_silent: Int64 = transient()
     is_flat: Int64 = transient()
 
 
@@ -120,7 +145,7 @@ def _compare(course: CourseRecord) -> float:
     most, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):
         value, excess = course.inputs[j], 0.0
-        if _is_number(value):
+        if _is_number(value) and course.is_time[j] == 0:
             n_numbers += 1
             if course.n_values[j] > 0:
                 low, high, size = course.lows[j], course.highs[j], _size(course, j)
@@ -137,6 +162,11 @@ def _compare(course: CourseRecord) -> float:
     return most
 
 
+@always_inline
+def _will_be_silent(course: CourseRecord, j: int) -> bool:
+    return course.n_absent[j] + 1 == course.average and course.shares[j] >= LEAST_SHARE
+
+
 @kernel
 def look(course: CourseRecord) -> int:
     """Write the score of the next sample, and set `is_novel` and `is_flat` (see `CourseRecord`).
@@ -147,11 +177,12 @@ def look(course: CourseRecord) -> int:
         if _is_number(course.inputs[j]) and abs(course.inputs[j]) > LARGEST:
             return j
     n = min(course.n, course.window)
+    n_ranked = n - course.n_removed
     log_chances = 0.0
     for view in range(course.n_views):
         mean = _mean_of(course, _sum_with(course, view, _surprise(course, view)))
         n_higher = _count_at_least(course.means, course.window * view, n, mean)
-        log_chances += math.log((1.0 + n_higher) / (1.0 + n))
+        log_chances += math.log((1.0 + n_higher) / (1.0 + n_ranked))
     course.score = 1.0 - math.exp(log_chances / course.n_views)
     excess = _compare(course)
     course.is_novel = 0
@@ -159,6 +190,10 @@ def look(course: CourseRecord) -> int:
         n_as_novel = _count_at_least(course.excesses, 0, n, excess)
         if n_as_novel <= (1.0 - course.threshold) * course.window:
             course.is_novel = 1
+    course.is_silent = 0
+    for j in range(course.n_inputs):
+        if course.inputs[j] != course.inputs[j] and _will_be_silent(course, j):
+            course.is_silent = 1
     return DONE
 
 
@@ -170,12 +205,23 @@ def learn(course: CourseRecord) -> int:
         total = _sum_with(course, view, surprise)
         course.sums[view] = total
         course.surprises[course.average * view + course.n % course.average] = surprise
-        course.means[course.window * view + course.n % course.window] = _mean_of(course, total)
+        place, mean = course.window * view + course.n % course.window, _mean_of(course, total)
+        if view == 0 and course.means[place] < 0.0:
+            course.n_removed = course.n_removed - 1
+        is_first = course.n < 2 * course.window
+        course.means[place] = max(mean, course.means[place]) if is_first else mean
     course.excesses[course.n % course.window] = _compare(course)
     for j in range(course.n_inputs):
-        value = course.inputs[j]
-        course.recent[course.average * j + course.n % course.average] = value
-        if _is_number(value):
+        value, place = course.inputs[j], course.average * j + course.n % course.average
+        old, is_time = course.recent[place], course.is_time[j] == 1
+        if course.n - course.average >= course.part_start and _is_number(old) and not is_time:
+            course.part[j] = min(course.part[j], old)
+            course.part[course.n_inputs + j] = min(course.part[course.n_inputs + j], -old)
+        course.recent[place] = value
+        share = 1.0 if value == value else 0.0
+        course.shares[j] += (share - course.shares[j]) / min(course.n + 1, course.window)
+        course.n_absent[j] = 0 if value == value else course.n_absent[j] + 1
+        if _is_number(value) and not is_time:
             if course.n_values[j] == 0:
                 course.lows[j], course.highs[j] = value, value
             elif value != course.latest[j]:
@@ -188,49 +234,58 @@ def learn(course: CourseRecord) -> int:
     return DONE
 
 
-_BY_FEATURE = ("lows", "highs", "latest", "n_values", "n_changes")
+_BY_FEATURE = ("lows", "highs", "latest", "n_values", "n_changes", "shares", "n_absent")
 _RINGS = ("surprises", "sums", "means", "excesses", "recent")
 _NEXT = ("inputs", "given", "beyond")
 
 
 class Course(OwnsArrays):
-    """The owner of a `CourseRecord` and of the features' names.
+    """The owner of a `CourseRecord`, of the features' names, and of the samples of incidents.
 
     Parameters
     ----------
     n_views
         Number of detectors.
-    window, average, threshold, tolerance
-        The parameters of `Alarms` with these names.
+    measures
+        The parameters `window`, `average`, `threshold` and `tolerance` of `Alarms`.
+    times
+        Names of the features that are times.
 
     """
 
-    _DERIVED = frozenset({"course", *_NEXT})
+    _DERIVED = frozenset({"course", "is_time", *_NEXT})
 
     def __init__(
-        self, n_views: int, window: int, average: int, threshold: float, tolerance: float
+        self, n_views: int, measures: tuple[int, int, float, float], times: tuple[Hashable, ...]
     ) -> None:
-        self.memory = Memory(CourseRecord)
-        self.features = FeatureIndex()
+        self.memory, self.features, self.times = Memory(CourseRecord), FeatureIndex(), times
         course = self.memory[0]
-        course.n_views, course.window, course.average = n_views, window, average
-        course.threshold, course.tolerance = threshold, tolerance
+        course.n_views, (window, average, *_) = n_views, measures
+        course.window, course.average, course.threshold, course.tolerance = measures
         self.surprises = np.zeros((n_views, average), np.int64)
         self.sums = np.zeros(n_views, np.int64)
         self.means = np.zeros((n_views, window))
         self.excesses, self.recent = np.zeros(window), np.empty((0, average))
-        self.lows = self.highs = self.latest = np.empty(0)
-        self.n_values = self.n_changes = np.empty(0, np.int64)
+        self.lows = self.highs = self.latest = self.shares = np.empty(0)
+        self.n_values = self.n_changes = self.n_absent = np.empty(0, np.int64)
+        # The parts of the stream: first samples, and the smallest value of each feature and of its
+        # negative.
+        self.starts, self.parts = np.zeros(1, np.int64), np.empty((1, 2, 0))
+        # Samples of incidents, each with its number, 1 for the first sample: the latest samples
+        # without an answer, and the latest dismissed samples.
+        self.waiting = self.dismissed = np.empty((0, 1))
         self._bind()
 
     def _bind(self) -> None:
         """Allocate derived arrays, and set the record's references to all arrays."""
         n = len(self.features)
         self.course = self.memory[0]
-        self.course.n_inputs = n
+        self.course.n_inputs, self.course.part_start = n, int(self.starts[-1])
         self.inputs, self.beyond = np.empty(n), np.empty(n)
         self.given = np.empty(int(self.course.n_views))
-        for name in (*_BY_FEATURE, *_RINGS, *_NEXT):
+        self.is_time = np.array([name in self.times for name in self.features.names], np.int64)
+        self.course.part = Float64s.of(self.parts[-1])
+        for name in (*_BY_FEATURE, *_RINGS, *_NEXT, "is_time"):
             array = getattr(self, name)
             kind = Int64s if array.dtype == np.int64 else Float64s
             setattr(self.course, name, kind.of(array))
@@ -240,14 +295,19 @@ class Course(OwnsArrays):
         course = self.memory[0]
         restored.check_numbers("course", restored.Rows.of_memory(self.memory), course)
         checks.check_number(self, "n", course.n, 0, 2**62)
-        n_views, window = int(course.n_views), int(course.window)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (len(self.features),))
+        n, n_views, window = len(self.features), int(course.n_views), int(course.window)
+        checks.check_number(self, "n_removed", course.n_removed, 0, window)
+        n_parts = max(len(self.starts), 1)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
         shapes |= {"surprises": (n_views, int(course.average)), "sums": (n_views,)}
-        shapes |= {"means": (n_views, window), "excesses": (window,)}
-        check_shapes(self, shapes | {"recent": (len(self.features), int(course.average))})
+        shapes |= {"means": (n_views, window), "excesses": (window,), "starts": (n_parts,)}
+        shapes |= {"parts": (n_parts, 2, n)} | {
+            name: (len(getattr(self, name)), 1 + n) for name in ("waiting", "dismissed")
+        }
+        check_shapes(self, shapes | {"recent": (n, int(course.average))})
         self._bind()
 
-    def widened(self, names: Iterable[Hashable]) -> Self:
+    def widened(self, names: Iterable[Hashable] = ()) -> Self:
         """Return a copy with additional features."""
         made = type(self).__new__(type(self))
         state = {
@@ -261,6 +321,10 @@ class Course(OwnsArrays):
             state[name] = np.append(state[name], np.zeros(n_more, state[name].dtype))
         absent = np.full((n_more, int(self.course.average)), np.nan)
         state["recent"] = np.concatenate([self.recent, absent])
+        for name in ("waiting", "dismissed"):
+            state[name] = np.pad(state[name], ((0, 0), (0, n_more)), constant_values=np.nan)
+        widths = (0, 0), (0, 0), (0, n_more)
+        state["parts"] = np.pad(self.parts, widths, constant_values=np.inf)
         made.__setstate__(state)
         return made
 
@@ -274,13 +338,70 @@ class Course(OwnsArrays):
     def recent_means(self, n: int) -> dict[Hashable, float]:
         """Return the mean of each numeric feature over the next sample and `n` samples before it.
 
-        A feature without a value in these samples is absent.
+        Times, and features without a value in these samples, are absent.
         """
-        places = (int(self.course.n) - 1 - np.arange(n)) % int(self.course.average)
-        values = np.column_stack([self.inputs, self.recent[:, places]])
-        categories, found = self.features.categories, {}
-        for name, row in zip(self.features.names, values, strict=True):
+        found, values = {}, self.numbered(int(self.course.n) + 1 - n)[:, 1:]
+        for name, row in zip(self.features.names, values.T, strict=True):
             known = row[~np.isnan(row)]
-            if len(known) and name not in categories:
+            if len(known) and name not in self.features.categories and name not in self.times:
                 found[name] = float(known.mean())
         return found
+
+    # Incidents. Samples have numbers, 1 for the first sample.
+
+    def numbered(self, first: int) -> NDArray[np.float64]:
+        """Return the samples from a recent number up to the next sample, with their numbers."""
+        n, average = int(self.course.n), int(self.course.average)
+        numbers = np.arange(max(first, n + 1 - average, 1), n + 1)
+        rows = self.recent[:, (numbers - 1) % average].T
+        rows = np.vstack([rows, self.inputs])
+        return np.column_stack([[*numbers, n + 1], rows])
+
+    @property
+    def silent(self) -> list[Hashable]:
+        """The features that become silent with the next sample."""
+        is_silent = (self.n_absent + 1 == self.course.average) & (self.shares >= LEAST_SHARE)
+        places = np.flatnonzero(is_silent & np.isnan(self.inputs))
+        return [self.features.names[place] for place in places]
+
+    def _latest(self, stop: int) -> NDArray[np.float64]:
+        """Return the ranges of those samples up to a number that no part's range includes yet."""
+        rows = self.numbered(int(self.starts[-1]) + 1)[:-1]
+        values = rows[rows[:, 0] <= stop, 1:]
+        is_number = (values < LEAST_LEVEL) & (self.is_time == 0)
+        values = np.where(is_number, values, np.nan)
+        return np.stack([values, -values], axis=1)
+
+    def cut(self, start: int, oldest: int) -> Self:
+        """Return a copy in which the sample after `start` samples begins a part of the stream.
+
+        Parts that end before the number `oldest` are joined.
+        """
+        if start <= self.starts[-1]:
+            return self
+        made = self.widened()
+        n_old = int((self.starts[1:] < oldest).sum())
+        firsts = [0, *range(max(n_old, 1), len(self.starts))]
+        made.parts[-1] = np.fmin.reduce([made.parts[-1], *self._latest(start)])
+        joined = np.fmin.reduceat(made.parts, firsts)
+        made.parts = np.append(joined, np.full_like(joined[:1], np.inf), axis=0)
+        made.starts = np.append(self.starts[firsts], start)
+        made._bind()
+        # The buffers for the next sample are new.
+        made.inputs[:], made.given[:] = self.inputs, self.given
+        return made
+
+    def remove(self, began: int, first: int, last: int) -> None:
+        """Remove the ranges of an incident, and its means from the number `first` to `last`."""
+        course = self.course
+        n, window = int(course.n), int(course.window)
+        places = np.arange(max(first - 1, n - window), last) % window
+        self.means[:, places], self.excesses[places] = -1.0, 0.0
+        course.n_removed = int((self.means[0] < 0.0).sum())
+        are_gone = (self.starts >= began - 1) & (self.starts < last)
+        self.parts[are_gone] = np.inf
+        latest = self._latest(began - 1 if are_gone[-1] else n)
+        ends = np.fmin.reduce([*self.parts, *latest])
+        is_known = ends[0] < np.inf
+        self.lows[:], self.highs[:] = np.where(is_known, ends * [[1.0], [-1.0]], 0.0)
+        self.n_values[~is_known] = self.n_changes[~is_known] = 0

@@ -88,6 +88,8 @@ class NeighborTableRecord(rec.Record):
     ranks: RecentScoresRecord
     # Values of the held samples, minus the origins. Each column is contiguous (`learners.columns`).
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
+    # Numbers of the held samples: for each, how many samples were learned before it.
+    numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
     # width of a category. `given_rates` is 1 / width for widths that the user has given. A rate
@@ -354,6 +356,7 @@ def _learn(table: NeighborTableRecord, is_noted: bool) -> int:
             table.oldest = (place + 1) % table.capacity
         for column in range(table.n_columns):
             table.held[table.capacity * column + place] = table.row[column]
+        table.numbers[place] = table.n_samples
         table.n_entered = table.n_entered + 1
         n = int(table.n_held)
         is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
@@ -506,17 +509,18 @@ class NeighborTable(Learned[NeighborTableRecord]):
         both = {k: np.concatenate([self.learned[k], one], axis=-1) for k, one in more.items()}
         both["held"] = np.concatenate([self.held, held], axis=1)
         made = self.copied()
-        made.features, made.learned = features, both
+        made.features, made.learned = features, made.learned | both
         made.record.n_inputs = len(made.features)
         made.show()
         renew(made.record)
         return made
 
-    def without(self, place: int) -> Self:
-        """Return a copy without a held sample, given the sample's index in the order of arrival."""
+    def without(self, places: Any) -> Self:
+        """Return a copy without held samples, given by places in the order of arrival."""
         made = self.copied()
-        rest = np.delete(self.samples, place, axis=0)
+        rest = np.delete(self.samples, places, axis=0)
         made.held.reshape(-1, made.held.shape[-1])[:, : len(rest)] = rest.T
+        made.learned["numbers"][: len(rest)] = np.delete(self.numbers, places)
         made.record.oldest, made.record.n_held = 0, len(rest)
         renew(made.record)
         return made
@@ -536,9 +540,18 @@ class NeighborTable(Learned[NeighborTableRecord]):
     @property
     def samples(self) -> rec.Singles:
         """The held samples minus the origins, oldest first, shape (samples, columns)."""
+        order = self._order
+        return self.held[..., order].reshape(int(self.record.n_columns), len(order)).T
+
+    @property
+    def numbers(self) -> Any:
+        """For each held sample, the number of samples learned before it, oldest first."""
+        return self.learned["numbers"][self._order]
+
+    @property
+    def _order(self) -> Any:
         table = self.record
-        order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
-        return self.held[..., order].reshape(int(table.n_columns), len(order)).T
+        return (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
 
     @property
     def columns(self) -> list[Hashable]:
@@ -601,16 +614,35 @@ class NeighborTable(Learned[NeighborTableRecord]):
         Samples that share no column with the last scored sample are left out.
         """
         # Differences are in single precision, as in `add_numbers`.
-        row, shingle = self.row, int(self.record.shingle)
+        row = self.row
         gaps = np.abs(row - samples).astype(np.float64)
-        terms = gaps * np.tile(self.learned["rates"], shingle)
-        far = terms > CAP
-        terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
-        terms = np.where(gaps > 0.0, terms + np.tile(self.learned["level_rates"], shingle), terms)
+        terms = self._terms_of(gaps, int(self.record.shingle))
         n_shared = (~np.isnan(gaps)).sum(axis=1)
         shared = n_shared[n_shared > 0, np.newaxis]
         found: rec.Floats = np.nan_to_num(terms[n_shared > 0]) * (len(row) / shared)
         return found
+
+    def _terms_of(self, gaps: rec.Floats, shingle: int) -> rec.Floats:
+        """Return the terms of differences, by column; NaN for a missing value."""
+        terms = gaps * np.tile(self.learned["rates"], shingle)
+        far = terms > CAP
+        terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
+        return np.where(gaps > 0.0, terms + np.tile(self.learned["level_rates"], shingle), terms)
+
+    def are_near(self, rows: rec.Floats, others: rec.Floats) -> bool:
+        """Return whether rows of inputs are as near to other rows as samples usually are.
+
+        The mean distance of the rows to their nearest other row is compared with a quantile of the
+        recent scores, which are distances of samples to the nearest held samples. Two rows that
+        differ in their missing features are not near.
+        """
+        scores, distances = self.scores.latest, []
+        for row in rows:
+            terms = self._terms_of(np.abs(others - row), 1)
+            terms[np.isnan(others) != np.isnan(row)] = np.inf
+            distances.append(np.nansum(terms, axis=1).min())
+        usual = float(np.quantile(scores, UNUSUAL)) if len(scores) else 0.0
+        return float(np.mean(distances)) <= usual / float(self.record.shingle)
 
     def neighbors(self) -> dict[Hashable, rec.Floats]:
         """Return each numeric feature's values in the samples nearest to the last scored sample.

@@ -9,9 +9,9 @@ records and arrays.
 
 from . import trial
 from .arrays import Array, Float32s, Float64s, Floats, Int32s, Int64s, Ints, Packed, Singles, Table
-from .layout import Part, RowLayout, words_of
+from .layout import RowLayout, Section, words_of
 from .memory import ChunkedRows, Memory, OwnsArrays, TableState, check_shapes, owned, state_words
-from .numba_types import copy_record, new_array, prefetch, release, room_of_array, room_of_words
+from .numba_types import array_buffer, copy_record, new_array, prefetch, release, words_buffer
 from .record import (
     FLOAT32,
     FLOAT64,

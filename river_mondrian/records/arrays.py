@@ -160,17 +160,17 @@ class Packed(Record):
     """The `bytes` that Python passes to a kernel, to be read during the call."""
 
 
-class Room(Record):
+class Writable(Record):
     """The `bytearray` that Python passes to a kernel, to be written during the call."""
 
 
-def record_of(given: Any) -> Any:
+def record_of(value: Any) -> Any:
     """Return the record in the memory of `bytes` or a `bytearray`; return other objects as is."""
-    if isinstance(given, bytes):
-        return Packed(ctypes.cast(ctypes.c_char_p(given), ctypes.c_void_p).value or 0)
-    if isinstance(given, bytearray):
-        return Room(ctypes.addressof(ctypes.c_char.from_buffer(given)) if given else 0)
-    return given
+    if isinstance(value, bytes):
+        return Packed(ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value or 0)
+    if isinstance(value, bytearray):
+        return Writable(ctypes.addressof(ctypes.c_char.from_buffer(value)) if value else 0)
+    return value
 
 
 class Array(Span, Generic[R]):
@@ -185,16 +185,16 @@ class Array(Span, Generic[R]):
         """Return the array of the records in the memory of a contiguous NumPy array."""
         if not array.flags.c_contiguous or array.nbytes % record.SIZE:
             raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
-        found = Array[Q](address_of(array), 0, array.nbytes // record.SIZE, array)
-        found.record = record
-        return found
+        records = Array[Q](address_of(array), 0, array.nbytes // record.SIZE, array)
+        records.record = record
+        return records
 
     @classmethod
     def of_kind(cls, kind: Any, address: int, length: int) -> Array[Any]:
         """Return the array of `length` records at an address; `kind` is `Array[Kind]`."""
-        found = cls(address, 0, length)
-        found.record = get_args(kind)[0]
-        return found
+        array = cls(address, 0, length)
+        array.record = get_args(kind)[0]
+        return array
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Array[Any]:
@@ -210,9 +210,9 @@ class Array(Span, Generic[R]):
         """Return the array of the `length` records from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"records {start} to {start + length} of {self.length}")
-        found = Array[R](self.address + self.record.SIZE * start, 0, length, self.owner)
-        found.record = self.record
-        return found
+        array = Array[R](self.address + self.record.SIZE * start, 0, length, self.owner)
+        array.record = self.record
+        return array
 
     def cast(self, record: Record) -> R:
         """Return a record of this array from its address."""
@@ -220,11 +220,11 @@ class Array(Span, Generic[R]):
 
     def __getitem__(self, i: int) -> R:
         self._check(i)
-        found = self.record(self.address + self.record.SIZE * int(i))
+        element = self.record(self.address + self.record.SIZE * int(i))
         if self.owner is not None:
             # The record keeps the memory alive, because the record may outlive the array.
-            found.__dict__["owner"] = self.owner
-        return found
+            element.__dict__["owner"] = self.owner
+        return element
 
 
 class Table(Record, Generic[R]):

@@ -33,18 +33,18 @@ def layout_digest(kind: Any) -> str:
         record = waiting.pop()
         lines.append(f"{record.__name__} {record.SIZE}")
         for field in record.FIELDS.values():
-            kind, what, parts = field.kind, "entry", []
+            kind, what, kinds = field.kind, "entry", []
             if isinstance(kind, Word):
                 what = kind.name
             elif not field.is_entry:
-                parts = [get_origin(kind) or kind, *get_args(kind)]
-                what = " ".join(part.__name__ for part in parts)
-            place = f"{field.name} {field.offset} {field.size}"
-            lines.append(f"{place} {field.role.value} {field.length} {what}")
-            for other in parts:
-                if isinstance(other, type) and issubclass(other, Record) and other not in seen:
-                    seen.add(other)
-                    waiting.append(other)
+                kinds = [get_origin(kind) or kind, *get_args(kind)]
+                what = " ".join(referred.__name__ for referred in kinds)
+            where = f"{field.name} {field.offset} {field.size}"
+            lines.append(f"{where} {field.role.value} {field.length} {what}")
+            for inner in kinds:
+                if isinstance(inner, type) and issubclass(inner, Record) and inner not in seen:
+                    seen.add(inner)
+                    waiting.append(inner)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
@@ -127,28 +127,28 @@ def columns_of(
     """
     if isinstance(kind, Word):
         return [Column(name, kind.name, offset, shape, strides)]
-    found: list[Column] = []
-    places: set[int] = set()
+    columns: list[Column] = []
+    offsets: set[int] = set()
     for field in kind.FIELDS.values():
-        if field.role is not Role.STATE or field.offset in places:
+        if field.role is not Role.STATE or field.offset in offsets:
             continue
-        places.add(field.offset)
+        offsets.add(field.offset)
         path = f"{name}.{field.name}" if name else field.name
-        base, place = get_origin(field.kind) or field.kind, offset + field.offset
+        base, start = get_origin(field.kind) or field.kind, offset + field.offset
         if isinstance(base, Word):
-            found += columns_of(base, path, place, shape, strides)
+            columns += columns_of(base, path, start, shape, strides)
         elif field.length:
             arguments = get_args(field.kind)
             element = arguments[0] if arguments else base.WORD
             many = (*shape, field.length), (*strides, base.element_size(field.kind))
-            found += columns_of(element, path, place, *many)
+            columns += columns_of(element, path, start, *many)
         elif field.embedded:
-            found += columns_of(base, path, place, shape, strides)
-    return found
+            columns += columns_of(base, path, start, shape, strides)
+    return columns
 
 
-class Part(NamedTuple):
-    """A part of a row after its record: several numbers of one type, or records of one class."""
+class Section(NamedTuple):
+    """A section of a row after its record: several numbers of one type, or records of one class."""
 
     name: str
     kind: Word | type[Record]
@@ -162,26 +162,26 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The layout of a table's rows: a record, and the parts that follow the record."""
+    """The layout of a table's rows: a record, and the sections that follow the record."""
 
     kind: type[Record]
-    parts: Sequence[Part] = ()
+    sections: Sequence[Section] = ()
 
     @property
     def words(self) -> int:
         """Number of words of a row."""
-        return self.kind.WORDS + words_of(self.parts)
+        return self.kind.WORDS + words_of(self.sections)
 
     @property
     def columns(self) -> list[Column]:
         """The columns of a table."""
-        found, offset = columns_of(self.kind), self.kind.SIZE
-        for part in self.parts:
-            found += columns_of(part.kind, part.name, offset, (part.length,), (part.size,))
-            offset += part.length * part.size
-        return found
+        columns, offset = columns_of(self.kind), self.kind.SIZE
+        for s in self.sections:
+            columns += columns_of(s.kind, s.name, offset, (s.length,), (s.size,))
+            offset += s.length * s.size
+        return columns
 
 
-def words_of(parts: Sequence[Part]) -> int:
-    """Return the number of words of some parts."""
-    return sum(part.length * part.size for part in parts) // WORD_BYTES
+def words_of(sections: Sequence[Section]) -> int:
+    """Return the number of words of some sections."""
+    return sum(s.length * s.size for s in sections) // WORD_BYTES

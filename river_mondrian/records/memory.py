@@ -21,14 +21,14 @@ R = TypeVar("R", bound=Record)
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
     """Make a record and its embedded records read memory through views that keep it alive."""
-    kept = record.__dict__
-    kept["bytes"] = memory
+    attributes = record.__dict__
+    attributes["bytes"] = memory
     if len(memory) % 8 == 0:
-        kept["int64s"] = memory.data.cast("q")
+        attributes["int64s"] = memory.data.cast("q")
     for field in record.WITHIN:
         inner = getattr(record, field.name)
         _keep(inner, memory[field.offset : field.offset + field.size])
-        kept[field.name] = inner
+        attributes[field.name] = inner
 
 
 def owned(state: dict[str, Any]) -> dict[str, Any]:
@@ -36,12 +36,12 @@ def owned(state: dict[str, Any]) -> dict[str, Any]:
 
     An unpickled array may be read-only, or may be in memory that other processes share.
     """
-    found = dict(state)
+    copied = dict(state)
     for name, value in state.items():
         if isinstance(value, np.ndarray) and not check_plain(value).flags.owndata:
             # `np.array` copies a memory map to an ordinary array.
-            found[name] = np.array(value)
-    return found
+            copied[name] = np.array(value)
+    return copied
 
 
 def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -54,10 +54,10 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
     """
     for name, shape in shapes.items():
-        found = getattr(owner.__dict__.get(name), "shape", None)
-        if found != shape:
+        stored = getattr(owner.__dict__.get(name), "shape", None)
+        if stored != shape:
             raise ModelFormatError(
-                f"{name} of {type(owner).__name__} has the shape {found} instead of {shape}"
+                f"{name} of {type(owner).__name__} has the shape {stored} instead of {shape}"
             )
 
 
@@ -73,7 +73,7 @@ class OwnsArrays:
     _BORROWED: ClassVar[frozenset[str]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: one for name, one in self.__dict__.items() if name not in self._DERIVED}
+        return {name: value for name, value in self.__dict__.items() if name not in self._DERIVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(owned(state))
@@ -86,22 +86,22 @@ class OwnsArrays:
         return sum(held.values())
 
 
-def _hold(one: Any, held: dict[int, int]) -> None:
+def _hold(value: Any, held: dict[int, int]) -> None:
     """Write the size of each part of an object to `held`, by the part's id."""
-    if isinstance(one, np.ndarray):
-        while isinstance(one.base, np.ndarray):
-            one = one.base
-        held[id(one)] = one.nbytes
-    elif isinstance(one, Memory):
-        _hold([one.bytes, *one.arrays.values()], held)
-    elif isinstance(one, (list, tuple)):
-        for part in one:
-            _hold(part, held)
-    elif isinstance(one, OwnsArrays):
-        held[id(one)] = sys.getsizeof(one)
-        _hold([part for name, part in vars(one).items() if name not in one._BORROWED], held)
-    elif hasattr(type(one), "nbytes") and not isinstance(one, np.generic):
-        held[id(one)] = one.nbytes
+    if isinstance(value, np.ndarray):
+        while isinstance(value.base, np.ndarray):
+            value = value.base
+        held[id(value)] = value.nbytes
+    elif isinstance(value, Memory):
+        _hold([value.bytes, *value.arrays.values()], held)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _hold(item, held)
+    elif isinstance(value, OwnsArrays):
+        held[id(value)] = sys.getsizeof(value)
+        _hold([item for name, item in vars(value).items() if name not in value._BORROWED], held)
+    elif hasattr(type(value), "nbytes") and not isinstance(value, np.generic):
+        held[id(value)] = value.nbytes
 
 
 class Memory(Generic[R]):
@@ -123,9 +123,9 @@ class Memory(Generic[R]):
         self.kind = kind
         self.bytes = np.zeros(n * kind.SIZE, np.uint8)
         self.arrays: dict[str, NDArray[Any]] = {}
-        self._place()
+        self._find_records()
 
-    def _place(self) -> None:
+    def _find_records(self) -> None:
         start = address_of(self.bytes)
         n = len(self.bytes) // self.kind.SIZE
         self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
@@ -147,17 +147,17 @@ class Memory(Generic[R]):
     def array(self) -> Array[R]:
         """The records as an array, to which a field of another record can refer."""
         start = self.records[0] if self.records else 0
-        found: Array[R] = Array(start, 0, len(self.records), self)
-        found.record = self.kind
-        return found
+        array: Array[R] = Array(start, 0, len(self.records), self)
+        array.record = self.kind
+        return array
 
     def word(self, name: str) -> memoryview:
         """Return a view of an int64 field of the first record, for a field that each call reads.
 
         Reading the view takes a fifth of the time of reading the field.
         """
-        place = self.kind.FIELDS[name].offset // 8
-        return self.bytes[: self.kind.SIZE].data.cast("q")[place : place + 1]
+        i = self.kind.FIELDS[name].offset // 8
+        return self.bytes[: self.kind.SIZE].data.cast("q")[i : i + 1]
 
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Make a record's field refer to an array, and keep the array alive.
@@ -203,10 +203,10 @@ class Memory(Generic[R]):
 
     def copied(self) -> Self:
         """Return a copy of the records, which refers to the same arrays and keeps them alive."""
-        made = type(self)(self.kind, len(self))
-        made.bytes[:] = self.bytes
-        made.arrays = self.arrays.copy()
-        return made
+        copied = type(self)(self.kind, len(self))
+        copied.bytes[:] = self.bytes
+        copied.arrays = self.arrays.copy()
+        return copied
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns of the state by name, as arrays over the same memory."""
@@ -229,16 +229,16 @@ class Memory(Generic[R]):
             )
         self.bytes = _state_of(stored, self.kind)
         self.arrays = {}
-        self._place()
+        self._find_records()
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
     """Return a copy of the memory of records, in which everything but the state is 0."""
-    found = np.zeros(len(memory), np.uint8)
-    old, new = np.ascontiguousarray(memory).view(kind.dtype()), found.view(kind.dtype())
+    copied = np.zeros(len(memory), np.uint8)
+    old, new = np.ascontiguousarray(memory).view(kind.dtype()), copied.view(kind.dtype())
     for field in state_words(kind):
         new[field] = old[field]
-    return found
+    return copied
 
 
 def state_words(kind: type[Record]) -> list[str]:
@@ -270,10 +270,10 @@ def _capacity(chunks: list[NDArray[np.int32]]) -> int:
 
 def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
     """Return chunks as a `_Table`."""
-    places = np.zeros(max(2, 1 << len(chunks).bit_length()), np.int64)
+    addresses = np.zeros(max(2, 1 << len(chunks).bit_length()), np.int64)
     for i, chunk in enumerate(chunks):
-        places[i] = address_of(chunk)
-    return chunks, places, address_of(places)
+        addresses[i] = address_of(chunk)
+    return chunks, addresses, address_of(addresses)
 
 
 # Empty tables can share this tuple, because growth assigns a new tuple.
@@ -352,7 +352,7 @@ class ChunkedRows:
 
     def reserve(self, table: int, n_rows: int) -> int:
         """Allocate memory for `n_rows` rows of a table; return the table's new capacity."""
-        chunks, places, _ = self._tables[table]
+        chunks, addresses, _ = self._tables[table]
         capacity = _capacity(chunks)
         if n_rows <= capacity:
             return capacity
@@ -363,15 +363,15 @@ class ChunkedRows:
             first = self._new(rows)
             if chunks:
                 first[:capacity] = chunks[0]
-            self._tables[table] = chunks, places, _ = _table_of([first])
+            self._tables[table] = chunks, addresses, _ = _table_of([first])
             capacity = rows
         while capacity < n_rows:
             chunk = self._new(CHUNK_ROWS)
-            if len(chunks) == len(places):
-                places = np.append(places, np.zeros_like(places))
-                self._tables[table] = chunks, places, address_of(places)
+            if len(chunks) == len(addresses):
+                addresses = np.append(addresses, np.zeros_like(addresses))
+                self._tables[table] = chunks, addresses, address_of(addresses)
             # No kernel reads this address before the capacity in the table's record has grown.
-            places[len(chunks)] = address_of(chunk)
+            addresses[len(chunks)] = address_of(chunk)
             chunks.append(chunk)
             capacity += CHUNK_ROWS
         return capacity
@@ -388,17 +388,17 @@ class ChunkedRows:
 
     def column(self, table: int, n_rows: int, column: Column) -> NDArray[Any]:
         """Return a copy of a column in the first `n_rows` rows of a table."""
-        parts = [column.over(chunk, len(chunk), self.row_bytes) for chunk in self.chunks[table]]
-        parts.append(np.empty((0, *column.shape), column.dtype))
-        return np.concatenate(parts)[:n_rows]
+        pieces = [column.over(chunk, len(chunk), self.row_bytes) for chunk in self.chunks[table]]
+        pieces.append(np.empty((0, *column.shape), column.dtype))
+        return np.concatenate(pieces)[:n_rows]
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
         """Copy rows to a table after the first `n_rows` rows; `n_rows` must fill whole chunks."""
         self.reserve(table, n_rows + len(rows))
         start = 0
         for chunk in self.chunks[table][n_rows // CHUNK_ROWS :]:
-            part = rows[start : start + len(chunk)]
-            chunk[: len(part)] = part
+            new = rows[start : start + len(chunk)]
+            chunk[: len(new)] = new
             start += len(chunk)
 
     def trim(self, table: int, n_rows: int) -> None:
@@ -427,24 +427,24 @@ class ChunkedRows:
             Value of the other words, as an int32.
 
         """
-        made = ChunkedRows(len(self._tables), width, self.zeroed)
+        resized = ChunkedRows(len(self._tables), width, self.zeroed)
         for table, (chunks, _, _) in enumerate(self._tables):
-            made_chunks = []
+            new_chunks = []
             for old in chunks:
                 new = np.full((len(old), width), fill, dtype=np.int32)
                 for source, target, length in moves:
                     new[:, target : target + length] = old[:, source : source + length]
-                made_chunks.append(new)
-            if made_chunks:
-                made._tables[table] = _table_of(made_chunks)
-        return made
+                new_chunks.append(new)
+            if new_chunks:
+                resized._tables[table] = _table_of(new_chunks)
+        return resized
 
-    def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
-        """Write `bits` to the word `start + place` of all rows, for each start and each place."""
-        words = np.add.outer(np.array(starts, dtype=np.int64), places).reshape(-1)
-        for chunks, _, _ in self._tables if len(words) else ():
+    def fill(self, starts: Sequence[int], words: NDArray[np.int64], bits: int) -> None:
+        """Write `bits` to the word `start + word` of all rows, for each start and each word."""
+        numbers = np.add.outer(np.array(starts, dtype=np.int64), words).reshape(-1)
+        for chunks, _, _ in self._tables if len(numbers) else ():
             for chunk in chunks:
-                chunk[:, words] = bits
+                chunk[:, numbers] = bits
 
     def copied(self) -> ChunkedRows:
         """Return an independent copy of the tables."""
@@ -487,10 +487,10 @@ class PackedRows:
                     f"rows of {layout.kind.__name__} have {layout.words} words, but "
                     f"{rows.dtype} of the shape {shape} are stored"
                 )
-        found = ChunkedRows(len(self.rows), layout.words, zeroed)
+        tables = ChunkedRows(len(self.rows), layout.words, zeroed)
         for table, rows in enumerate(self.rows):
-            found.extend(table, 0, rows)
-        return found
+            tables.extend(table, 0, rows)
+        return tables
 
 
 class TableState:

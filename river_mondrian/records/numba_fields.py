@@ -44,16 +44,19 @@ typeof: Any = numba.typeof
 FASTMATH = {"reassoc", "contract", "nsz"}
 
 
+def fastmath_of(function: Any) -> Any:
+    """Return the flags of a function: none if the function or its module has ordered sums."""
+    is_ordered = function.__globals__.get("ORDERED_SUMS", False)
+    return False if is_ordered else getattr(function, "fastmath", FASTMATH)
+
+
 # Fields and methods.
 
 
 @functools.cache
 def method_dispatcher(function: Any) -> Any:
-    """Return the dispatcher of a method, which only kernels call.
-
-    A mark of the method (`compiling.kernels.ordered_sums`) may keep the order of sums.
-    """
-    options = {"fastmath": getattr(function, "fastmath", FASTMATH), "error_model": "numpy"}
+    """Return the dispatcher of a method, which only kernels call."""
+    options = {"fastmath": fastmath_of(function), "error_model": "numpy"}
     options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 
@@ -81,8 +84,8 @@ def _method(typ: RecordType, name: str) -> Any:
 @functools.cache
 def _entry(typ: RecordType, field: Field) -> Any:
     """Return the type of a kernel that is called by its address in a field."""
-    given, returned = get_args(field.kind)
-    taken = tuple(numba_type(hint) for hint in given)
+    hints, returned = get_args(field.kind)
+    taken = tuple(numba_type(hint) for hint in hints)
     result = numba_type(returned)
     lowered = ("entry", typ.name, field.name)
 
@@ -208,9 +211,9 @@ def _row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         text = f"row of {sig.args[0].row.__name__} out of range"
         numba_types.check(context, builder, wrong, text)
     number = builder.ashr(j, BITS(CHUNK_BITS))
-    place = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
+    pointer = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
     within = builder.mul(builder.and_(j, BITS(CHUNK_MASK)), read("row_bytes"))
-    return builder.add(load_address(builder, place), within)
+    return builder.add(load_address(builder, pointer), within)
 
 
 @lower_builtin(("table", "none"), RecordType)

@@ -4,7 +4,7 @@ In compiled code, a record is its address, an int64. An array is its address, to
 length if accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and
 stores are aligned only to words of 4 bytes, because rows may begin at any word.
 
-`room_of_words` and `room_of_array` return functions that reserve memory of a fixed size on the
+`words_buffer` and `array_buffer` return functions that reserve memory of a fixed size on the
 stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size, which
 `release` frees.
 """
@@ -33,7 +33,7 @@ from numba.extending import (
 from numba.extending import unbox as register_unbox
 
 from . import pipelines
-from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
+from .arrays import Array, Int64s, Packed, Span, Table, Words, Writable
 from .private import PrimitiveModel
 from .record import CHECKS, WORD_BYTES, Record, Word
 
@@ -89,7 +89,7 @@ def numba_type(hint: Any) -> types.Type:
     base = get_origin(hint) or hint
     if isinstance(base, type) and issubclass(base, Table):
         return RecordType(Table, get_args(hint)[0] if base is Table else base.ROW)
-    if base is Packed or base is Room:
+    if base is Packed or base is Writable:
         return BufferType(base)
     if isinstance(base, type) and issubclass(base, Record):
         return RecordType(base)
@@ -98,10 +98,10 @@ def numba_type(hint: Any) -> types.Type:
     if isinstance(base, type) and issubclass(base, Words):
         return SpanType(base)
     if base is tuple:
-        return types.Tuple([numba_type(part) for part in get_args(hint)])
+        return types.Tuple([numba_type(item) for item in get_args(hint)])
     if isinstance(base, type) and issubclass(base, tuple):
         # A class of named tuples.
-        return types.NamedTuple([numba_type(part) for part in get_type_hints(base).values()], base)
+        return types.NamedTuple([numba_type(item) for item in get_type_hints(base).values()], base)
     if base not in _NAMED:
         raise TypeError(f"no type for kernels: {hint!r}")
     return _NAMED[base]
@@ -173,10 +173,10 @@ def pointer_to_word(builder: Any, word: Word, value: Any) -> Any:
 
 def load(builder: Any, word: Word, pointer: Any) -> Any:
     """Generate code that reads a word and widens it."""
-    found = builder.load(pointer, align=WORD_BYTES)
+    value = builder.load(pointer, align=WORD_BYTES)
     if word.name == "int32":
-        return builder.sext(found, BITS)
-    return builder.fpext(found, ir.DoubleType()) if word.name == "float32" else found
+        return builder.sext(value, BITS)
+    return builder.fpext(value, ir.DoubleType()) if word.name == "float32" else value
 
 
 def store(builder: Any, word: Word, pointer: Any, value: Any) -> None:
@@ -235,13 +235,13 @@ def _box_record(typ: Any, value: Any, c: Any) -> Any:
 
 @register_unbox(SpanType)
 def _unbox_span(typ: Any, value: Any, c: Any) -> Any:
-    found = []
+    members = []
     for name in ("address", "length"):
         member = c.pyapi.object_getattr_string(value, name)
-        found.append(c.pyapi.long_as_longlong(member))
+        members.append(c.pyapi.long_as_longlong(member))
         c.pyapi.decref(member)
     return NativeValue(
-        make_span(c.builder, *found),
+        make_span(c.builder, *members),
         is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()),
     )
 
@@ -315,9 +315,9 @@ def compiles(function: Any, result: Callable[..., Any]) -> Any:
     """Return a decorator like `coded`; `result` returns only the type of the result."""
 
     def typer(context: Any, *args: Any) -> Any:
-        found = result(*args)
+        returned = result(*args)
         taken = [types.int64 if isinstance(arg, types.Integer) else arg for arg in args]
-        return None if found is None else signature(found, *taken)
+        return None if returned is None else signature(returned, *taken)
 
     return coded(function, typer)
 
@@ -335,16 +335,16 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
         def typer(context: Any, *args: Any) -> Any:
             *taken, result = map(numba_type, hints(function).values())
             # A record of a subclass is also a record of its base.
-            given = [
+            accepted = [
                 arg if isinstance(want, RecordType) and isinstance(arg, RecordType) else want
                 for arg, want in zip(args, taken, strict=True)
             ]
-            return signature(result, *given)
+            return signature(result, *accepted)
 
         @coded(function, typer)
         def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            found = codegen(context, builder, *args)
-            return NOTHING if sig.return_type == types.none else found
+            value = codegen(context, builder, *args)
+            return NOTHING if sig.return_type == types.none else value
 
         return function
 
@@ -365,7 +365,7 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
     return (ctypes.addressof(buffer) + 7) // 8 * 8, buffer
 
 
-def _make_room(function: Any, result: SpanType, length: int) -> None:
+def _reserve(function: Any, result: SpanType, length: int) -> None:
     n_words = (length * result.element_size + 7) // 8
 
     @compiles(function, lambda: result)
@@ -374,28 +374,28 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
         return make_span(builder, builder.ptrtoint(words, BITS), BITS(length))
 
 
-def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
+def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
     """Return a function by which a kernel reserves `length` words until the kernel returns."""
 
-    def room() -> W:
+    def reserved() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
         return kind(address, 0, length, buffer)
 
-    _make_room(room, SpanType(kind), length)
-    return room
+    _reserve(reserved, SpanType(kind), length)
+    return reserved
 
 
-def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
+def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
     """Return a function by which a kernel reserves `length` records until the kernel returns."""
 
-    def room() -> Array[R]:
+    def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
-        found = Array[R](address, 0, length, buffer)
-        found.record = record
-        return found
+        array = Array[R](address, 0, length, buffer)
+        array.record = record
+        return array
 
-    _make_room(room, SpanType(None, record), length)
-    return room
+    _reserve(reserved, SpanType(None, record), length)
+    return reserved
 
 
 # Memory that `new_array` and `new_int64s` allocate when they run as Python, by address.
@@ -406,9 +406,9 @@ def new_array(record: type[R], length: int) -> Array[R]:
     """Allocate an array of `length` records, which `release` must free."""
     address, buffer = _python_memory(record.SIZE * length)
     _ALLOCATED[address] = buffer
-    found = Array[R](address, 0, length)
-    found.record = record
-    return found
+    array = Array[R](address, 0, length)
+    array.record = record
+    return array
 
 
 def new_int64s(length: int) -> Int64s:
@@ -422,10 +422,10 @@ def new_int64s(length: int) -> Int64s:
 @compiles(new_int64s, lambda length: SpanType(Int64s))
 def _allocate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     n_bytes = builder.mul(args[-1], BITS(sig.return_type.element_size))
-    found = builder.call(_numbas(builder, cgutils.voidptr_t, "NRT_Allocate", BITS), [n_bytes])
-    with builder.if_then(cgutils.is_null(builder, found), likely=False):
+    pointer = builder.call(_numbas(builder, cgutils.voidptr_t, "NRT_Allocate", BITS), [n_bytes])
+    with builder.if_then(cgutils.is_null(builder, pointer), likely=False):
         context.call_conv.return_user_exc(builder, MemoryError, ("no memory for an array",))
-    return make_span(builder, builder.ptrtoint(found, BITS), args[-1])
+    return make_span(builder, builder.ptrtoint(pointer, BITS), args[-1])
 
 
 def _numbas(builder: Any, result: Any, name: str, *taken: Any) -> Any:
@@ -458,12 +458,12 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return NOTHING
 
 
-def prefetch(place: Record | Span, n_words: int) -> None:
+def prefetch(start: Record | Span, n_words: int) -> None:
     """Prefetch the first `n_words` 4-byte words (at most 128); invalid addresses raise no error."""
 
 
 @compiles(
-    prefetch, lambda place, n: types.none if isinstance(place, RecordType | SpanType) else None
+    prefetch, lambda start, n: types.none if isinstance(start, RecordType | SpanType) else None
 )
 def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     address, n_words = args
@@ -471,10 +471,10 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = address_in(builder, address)
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[_INT32] * 3])
     hint = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-    most = BITS(_MOST_BYTES)
+    limit = BITS(_MOST_BYTES)
     n_bytes = builder.mul(n_words, BITS(WORD_BYTES))
-    shorter = builder.icmp_signed("<", n_bytes, most)
-    end = builder.select(shorter, n_bytes, most)
+    shorter = builder.icmp_signed("<", n_bytes, limit)
+    end = builder.select(shorter, n_bytes, limit)
     with cgutils.for_range_slice(builder, BITS(0), end, BITS(_CACHE_LINE)) as (offset, _):
         line = builder.inttoptr(builder.add(address, offset), cgutils.voidptr_t)
         builder.call(hint, [line, _INT32(0), _INT32(3), _INT32(1)])
@@ -534,11 +534,11 @@ def _code_extreme(function: Any, passes: str) -> None:
     def code(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         is_float = sig.return_type == types.float64
         compare = builder.fcmp_ordered if is_float else builder.icmp_signed
-        found, *others = args
+        extreme, *others = args
         # As in Python, the result is the first argument unless another one is more extreme.
-        for other in others:
-            found = builder.select(compare(passes, other, found), other, found)
-        return found
+        for value in others:
+            extreme = builder.select(compare(passes, value, extreme), value, extreme)
+        return extreme
 
 
 _code_extreme(_largest, ">")

@@ -50,10 +50,10 @@ class OwnBuiltins(_FunctionPass):  # type: ignore[misc]
         is_changed = False
         for block in state.func_ir.blocks.values():
             for assign in block.find_insts(_ir.Assign):
-                found = assign.value
-                is_builtin = isinstance(found, _ir.Global) and type(found.value) in _BUILTIN_TYPES
-                if is_builtin and found.value in BUILTINS:
-                    found.value = BUILTINS[found.value]
+                value = assign.value
+                is_builtin = isinstance(value, _ir.Global) and type(value.value) in _BUILTIN_TYPES
+                if is_builtin and value.value in BUILTINS:
+                    value.value = BUILTINS[value.value]
                     is_changed = True
         return is_changed
 

@@ -3,12 +3,68 @@
 The other modules use numba's documentation of extending and caching only. A new version of numba
 may change the names in this module.
 
-- Without the names in `PASSES`, functions are compiled by numba's own passes.
-- Without the names in `CACHE`, every process compiles.
-- The names in `REQUIRED` have no fallback. They are few and old.
+Names without a fallback, which are few and old:
 
-The names of `PASSES` and `CACHE` are looked up by `look_up` when they are used, so that the package
-can be imported without them. If one of them is missing or fails, `give_up` logs one message.
+- `AttributeTemplate`: types of fields: documented attributes would be compiled one by one
+- `AbstractTemplate`: types of methods, and of kernels in fields
+- `BoundFunction`: methods of records, and kernels in fields, which get the record
+- `PrimitiveModel`: a record in compiled code is its address
+- `call_conv.call_function`: calls by name or address, with numba's errors
+- `call_conv.get_function_type`: the type of a function that is called by name or address
+- `call_conv.return_status_propagate`: an error in such a call reaches Python
+- `library.get_pointer_to_function`: the address of a function that is called
+- `fndesc.llvm_func_name`: the name of this function in its code
+- `runtime.nrt.rtsys`: memory that kernels allocate, before the first kernel is loaded
+
+Names of the passes. Without one of them, functions are compiled by numba's own passes. The names in
+`PASSES_BEFORE_LOWERING` and `LAST_PASS` belong here, too.
+
+- `core.typed_passes.NativeLowering`: the pass that generates code
+- `core.lowering.Lower`: own generation of code
+- `incref`, `decref`: records and arrays have no reference counts
+- `lower`, `typemap`, `data_model_manager`, `contains_nrt_meminfo`: types with reference counts
+  are refused
+- `alloca_lltype`: no information for debuggers
+- `core.compiler_machinery.PassManager`: the list of passes
+- `_runPass`: passes without timers, events and checks between passes
+- `_analysis`: results of passes that other passes read
+- `core.codegen.JITCodeLibrary`: own optimization of a function's code
+- `_optimize_functions`: helpers get a short first optimization
+- `_optimize_final_module`: LLVM unrolls only loops of constant length
+- `_finalize_final_module`: helpers have no machine code
+- `_finalized`: the state of a library without machine code
+- `_final_module`: the code of a library
+- `_codegen`: the owner of LLVM's settings
+- `_tm`: LLVM's description of the processor
+- `library`: the library of the function that is compiled
+- `targetctx`: the context in which callers find a helper
+- `codegen`: the code generator of a context
+- `enable_object_caching`: machine code can be stored on disk
+- `func_id`: the name of the function that is compiled
+- `no_compile`: helpers have no entry point for Python
+- `cr`: the compiled function
+- `fndesc`: the description of a function
+- `lookup_module`: the module of a function
+- `env`: the environment of a function
+- `insert_user_function`: callers find a helper by a key
+- `_dynfunc.make_function`: the key of a helper
+- `_replace`: the compiled function with this key
+
+Names of the cache. Without one of them, every process compiles.
+
+- `_cache`: numba asks this object for code before it compiles, and passes new code to it
+- `targetoptions`: options such as `fastmath` are part of the key of code
+- `core.compiler.CompileResult`: the class of compiled functions
+- `_reduce`: a compiled function, to pickle it
+- `_rebuild`: a compiled function from its pickle
+- `core.serialize.dumps`: numba's pickler
+- `library`: the library of a compiled function
+- `has_dynamic_globals`: code with addresses of this process cannot be stored
+- `_final_module`: the functions that code calls by name
+- `refresh`: numba's C functions exist before code that calls them is loaded
+
+The optional names are looked up by `look_up` when they are used, so that the package can be
+imported without them. If one of them is missing or fails, `give_up` logs one message.
 """
 
 import contextlib
@@ -37,19 +93,6 @@ BoundFunction: Any = types.BoundFunction
 alloca_once: Any = cgutils.alloca_once
 _rtsys: Any = nrt.rtsys
 
-REQUIRED = {
-    "AttributeTemplate": "types of fields: documented attributes would be compiled one by one",
-    "AbstractTemplate": "types of methods, and of kernels in fields",
-    "BoundFunction": "methods of records, and kernels in fields, which get the record",
-    "PrimitiveModel": "a record in compiled code is its address",
-    "call_conv.call_function": "calls by name or address, with numba's errors",
-    "call_conv.get_function_type": "the type of a function that is called by name or address",
-    "call_conv.return_status_propagate": "an error in such a call reaches Python",
-    "library.get_pointer_to_function": "the address of a function that is called",
-    "fndesc.llvm_func_name": "the name of this function in its code",
-    "runtime.nrt.rtsys": "memory that kernels allocate, before the first kernel is loaded",
-}
-
 # The passes that kernels need, in the order in which they run. Closures, NumPy's overloads, array
 # expressions and branches on constants need others.
 PASSES_BEFORE_LOWERING = (
@@ -59,56 +102,6 @@ PASSES_BEFORE_LOWERING = (
     *("core.compiler.NopythonTypeInference", "core.compiler.PreLowerStripPhis"),
 )
 LAST_PASS = "core.compiler.NoPythonBackend"
-
-PASSES = {
-    **dict.fromkeys(PASSES_BEFORE_LOWERING, "a pass before the generation of code"),
-    LAST_PASS: "the last pass",
-    "core.typed_passes.NativeLowering": "the pass that generates code",
-    "core.lowering.Lower": "own generation of code",
-    **dict.fromkeys(("incref", "decref"), "records and arrays have no reference counts"),
-    **dict.fromkeys(
-        ("lower", "typemap", "data_model_manager", "contains_nrt_meminfo"),
-        "types with reference counts are refused",
-    ),
-    "alloca_lltype": "no information for debuggers",
-    "core.compiler_machinery.PassManager": "the list of passes",
-    "_runPass": "passes without timers, events and checks between passes",
-    "_analysis": "results of passes that other passes read",
-    "core.codegen.JITCodeLibrary": "own optimization of a function's code",
-    "_optimize_functions": "helpers get a short first optimization",
-    "_optimize_final_module": "LLVM unrolls only loops of constant length",
-    "_finalize_final_module": "helpers have no machine code",
-    "_finalized": "the state of a library without machine code",
-    "_final_module": "the code of a library",
-    "_codegen": "the owner of LLVM's settings",
-    "_tm": "LLVM's description of the processor",
-    "library": "the library of the function that is compiled",
-    "targetctx": "the context in which callers find a helper",
-    "codegen": "the code generator of a context",
-    "enable_object_caching": "machine code can be stored on disk",
-    "func_id": "the name of the function that is compiled",
-    "no_compile": "helpers have no entry point for Python",
-    "cr": "the compiled function",
-    "fndesc": "the description of a function",
-    "lookup_module": "the module of a function",
-    "env": "the environment of a function",
-    "insert_user_function": "callers find a helper by a key",
-    "_dynfunc.make_function": "the key of a helper",
-    "_replace": "the compiled function with this key",
-}
-
-CACHE = {
-    "_cache": "numba asks this object for code before it compiles, and passes new code to it",
-    "targetoptions": "options such as `fastmath` are part of the key of code",
-    "core.compiler.CompileResult": "the class of compiled functions",
-    "_reduce": "a compiled function, to pickle it",
-    "_rebuild": "a compiled function from its pickle",
-    "core.serialize.dumps": "numba's pickler",
-    "library": "the library of a compiled function",
-    "has_dynamic_globals": "code with addresses of this process cannot be stored",
-    "_final_module": "the functions that code calls by name",
-    "refresh": "numba's C functions exist before code that calls them is loaded",
-}
 
 # Degree of optimization of helpers and of functions that run rarely. The latter are not vectorized.
 # Numba's degree is 3.
@@ -306,19 +299,19 @@ def pipeline(kind: str, after_parsing: Any) -> Any:
     class Manager(manager):
         """A manager that runs passes without numba's timers, events and analyses."""
 
-        def _runPass(self, index: int, one: Any, state: Any) -> None:
-            one.analysis = look_up("_analysis", self)
-            one.run_pass(state)
+        def _runPass(self, index: int, step: Any, state: Any) -> None:
+            step.analysis = look_up("_analysis", self)
+            step.run_pass(state)
 
-    found = Manager(kind)
+    passes = Manager(kind)
     for name in PASSES_BEFORE_LOWERING:
-        found.add_pass(look_up(name))
+        passes.add_pass(look_up(name))
         if name == "core.compiler.IRProcessing":
-            found.add_pass(after_parsing)
-    for one in (_lowerings()[kind], look_up(LAST_PASS)):
-        found.add_pass(one)
-    found.finalize()
-    return found
+            passes.add_pass(after_parsing)
+    for step in (_lowerings()[kind], look_up(LAST_PASS)):
+        passes.add_pass(step)
+    passes.finalize()
+    return passes
 
 
 # The cache.
@@ -347,11 +340,11 @@ def called_by_name(compiled: Any) -> list[str]:
     return [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
 
 
-def pickled(compiled: Any, *more: Any) -> bytes | None:
+def pickled(compiled: Any, *others: Any) -> bytes | None:
     """Pickle a compiled function and other objects; None if code has this process's addresses."""
     if look_up("has_dynamic_globals", look_up("library", compiled)):
         return None
-    return bytes(look_up("core.serialize.dumps")((*more, look_up("_reduce", compiled)())))
+    return bytes(look_up("core.serialize.dumps")((*others, look_up("_reduce", compiled)())))
 
 
 def rebuilt(reduced: Any, context: Any) -> Any:

@@ -318,16 +318,16 @@ class Record(int):
     @classmethod
     def words(cls) -> list[Field]:
         """Return the number fields, and those of embedded records, named like `outer.inner`."""
-        found: list[Field] = []
+        fields: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):
-                found.append(field)
+                fields.append(field)
             elif _is_record_within(field):
                 base = get_origin(field.kind) or field.kind
                 for f in base.words():
                     name, offset = f"{field.name}.{f.name}", field.offset + f.offset
-                    found.append(replace(f, name=name, offset=offset))
-        return found
+                    fields.append(replace(f, name=name, offset=offset))
+        return fields
 
 
 def _is_record_within(field: Field) -> bool:
@@ -357,8 +357,8 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
 
 def number_of(record: Record, what: int | str) -> int:
     """Return a number: `what` itself, or the value of a record's field or method with this name."""
-    found = getattr(record, what) if isinstance(what, str) else what
-    return int(found() if callable(found) else found)
+    value = getattr(record, what) if isinstance(what, str) else what
+    return int(value() if callable(value) else value)
 
 
 def read_address(address: int) -> int:
@@ -400,21 +400,21 @@ def _getter(field: Field) -> Callable[[Record], Any]:
 
     def get_array(self: Record) -> Any:
         check_record(int(self), field.name)
-        place = int(self) + offset
+        start = int(self) + offset
         if field.embedded:
-            return base.of_kind(kind, place, field.length)
-        return base.of_kind(kind, read_address(place), read_address(place + ADDRESS_BYTES))
+            return base.of_kind(kind, start, field.length)
+        return base.of_kind(kind, read_address(start), read_address(start + ADDRESS_BYTES))
 
     return get_array
 
 
 def _int64_getter(field: Field) -> Callable[[Record], Any]:
-    place, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
+    word, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
 
     def get_int64(self: Record) -> Any:
         words = self.int64s
         if words is not None:
-            return words[place]
+            return words[word]
         if not self:
             check_record(0, field.name)
         return from_address(self + field.offset).value
@@ -423,12 +423,12 @@ def _int64_getter(field: Field) -> Callable[[Record], Any]:
 
 
 def _int64_setter(field: Field) -> Callable[[Record, Any], None]:
-    place, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
+    word, from_address = field.offset // ADDRESS_BYTES, ctypes.c_int64.from_address
 
     def set_int64(self: Record, value: Any) -> None:
         words = self.int64s
         if words is not None:
-            words[place] = value
+            words[word] = value
             return
         if not self:
             check_record(0, field.name)
@@ -439,15 +439,15 @@ def _int64_setter(field: Field) -> Callable[[Record, Any], None]:
 
 def _embedded_getter(base: Any, field: Field) -> Callable[[Record], Any]:
     # The class is found at first use, because an annotation may name a class that is defined later.
-    found: list[Any] = []
+    classes: list[Any] = []
 
     def get_embedded(self: Record) -> Any:
-        kept = self.__dict__.get(field.name)
-        if kept is not None:
-            return kept
-        if not found:
-            found.append(base.class_of(field.kind))
-        return found[0](self + field.offset)
+        inner = self.__dict__.get(field.name)
+        if inner is not None:
+            return inner
+        if not classes:
+            classes.append(base.class_of(field.kind))
+        return classes[0](self + field.offset)
 
     return get_embedded
 
@@ -493,9 +493,9 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
 
     def set_array(self: Record, value: Any) -> None:
         check_record(int(self), field.name)
-        found = base.of_array(kind, value) if isinstance(value, np.ndarray) else value
-        write_address(int(self) + offset, found.address)
-        write_address(int(self) + offset + ADDRESS_BYTES, found.length)
+        array = base.of_array(kind, value) if isinstance(value, np.ndarray) else value
+        write_address(int(self) + offset, array.address)
+        write_address(int(self) + offset + ADDRESS_BYTES, array.length)
 
     return set_array
 

@@ -52,9 +52,9 @@ def compile_and_run() -> None:
     holder.share, holder.rows.row(1).number = 0.25, 7
     holder.entered = private.address_of(called.overloads[(numba.types.int64,)])  # type: ignore[assignment]
     kernel = _njit(pipeline_class=KernelCompiler, no_cfunc_wrapper=True)(total)
-    found = kernel.compile((numba_type(Holder), numba.types.int64))(holder, 1)
-    if found != 7.25:
-        raise ValueError(f"a kernel returned {found}")
+    returned = kernel.compile((numba_type(Holder), numba.types.int64))(holder, 1)
+    if returned != 7.25:
+        raise ValueError(f"a kernel returned {returned}")
 
 
 Trial.attempt = compile_and_run

@@ -151,7 +151,16 @@ def forget(model):
     model.forget_one(*arguments(model, _pool(3)[i]))
 
 
+def confirm(model):
+    model.confirm(model.alarms[-1])
+
+
+def dismiss(model):
+    model.dismiss(model.alarms[-1])
+
+
 MEANS = {"posterior": "mean"}
+OFTEN_ALARMED = {"threshold": 0.8, "average": 4}
 GROWING = MEANS | {"lifetime": root}
 GIVEN = [{"x0": 1.0}, {"x1": 1.0}, {"x0": 1.0, "x1": -1.0}]
 STARTS = {
@@ -216,13 +225,13 @@ MOMENTS = {
     "regressor": OF_EXACT
     | {
         "weight": (20, {}, weight),
-        "first choice": (63, {}, usual),
+        "first change": (63, {}, usual),
         "end of the warm-up, means": (255, MEANS, usual),
         "follows": (511, {}, usual),
-        "third choice": (1023, {}, usual),
+        "third change": (1023, {}, usual),
         "given": (255, {"prior_variance": 0.5, "prior_rate": 1.0, "noise_variance": 0.1}, usual),
-        "last choice": (4095, {}, usual),
-        "choice, new features": (63, {}, features),
+        "last change": (4095, {}, usual),
+        "change, new features": (63, {}, features),
         "follows, new features": (511, {}, features),
         "lifetime": (20, GROWING, usual),
         "lifetime, doubling": (127, GROWING, usual),
@@ -300,7 +309,10 @@ OF_AUTO = {
 for _kind, (_cls, _given) in LEARNERS.items():
     MOMENTS[_kind] = OF_LEARNERS | (OF_CLASSES if issubclass(_cls, base.Classifier) else {})
     MOMENTS[_kind] |= OF_AUTO if "auto" in _kind else {}
-    MOMENTS[_kind] |= {"alarm": (120, {}, learns({"x0": 50.0}))} if _kind == "alarms" else {}
+    if _kind == "alarms":
+        MOMENTS[_kind] |= {"alarm": (120, {}, learns({"x0": 50.0}))}
+        MOMENTS[_kind] |= {"confirm": (130, OFTEN_ALARMED, confirm)}
+        MOMENTS[_kind] |= {"dismiss": (130, OFTEN_ALARMED, dismiss)}
     if _kind == "monitor":
         MOMENTS[_kind] |= {"reference": (39, {}, usual), "reference, class": (39, {}, of_class)}
         MOMENTS[_kind] |= {"spacing": (100, {"spacing": 3}, features)}

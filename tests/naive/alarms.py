@@ -14,39 +14,84 @@ class NaiveAlarms:
         self.calendar = calendar
         vars(self).update(arguments)
         self.samples, self.excesses, self.means, self.alarms = [], [], [], []
+        # For each alarm, its incident: the first sample, the last sample or None while it runs, and
+        # whether averages have reached the threshold. The numbers of confirmed incidents.
+        self.incidents, self.confirmed = [], set()
+
+    def is_removed(self, number):
+        return any(
+            first <= number <= (math.inf if last is None else last)
+            for i, (first, last, _) in enumerate(self.incidents)
+            if i in self.confirmed
+        )
+
+    def surprises(self, x):
+        """Return the latest surprises, beginning with the next sample's."""
+        latest = [*self.samples, x][-self.average :]
+        return [-math.log(1.0 - one["score"]) for one in latest][::-1]
 
     def mean(self, x):
-        latest = [*self.samples, x][-self.average :]
-        return math.fsum(-math.log(1.0 - one["score"]) for one in latest) / len(latest)
+        found = self.surprises(x)
+        return math.fsum(found) / len(found)
 
-    def values(self, samples, name):
-        return [x[name] for x in samples if name in x]
+    def began(self, x):
+        sums = [*itertools.accumulate(one - 1.0 for one in self.surprises(x))]
+        return len(self.samples) + 1 - sums.index(max(sums))
+
+    def values(self, name):
+        """Return the values of a feature that have not been removed."""
+        if not self.confirmed:
+            return [x[name] for x in self.samples if name in x]
+        numbered = enumerate(self.samples, 1)
+        return [x[name] for n, x in numbered if name in x and not self.is_removed(n)]
 
     def excess(self, x):
         most = 0.0
         for name, value in x.items():
-            before = self.values(self.samples, name)
+            before = self.values(name)
             if name in self.calendar or not before:
                 continue
-            low, high, size = min(before), max(before), self.size(before)
+            low, high, size = min(before), max(before), self.size(name, before)
             beyond = max(value - high, low - value)
             width = max(high - low, size)
             if beyond > 0.0:
                 most = max(most, beyond / width if width > 0.0 else math.inf)
         return most if most >= self.tolerance else 0.0
 
-    def size(self, values):
+    def size(self, name, before):
         """Return the largest absolute value if most values equal the previous one, else 0."""
+        values = [x[name] for x in self.samples if name in x]
         changes = sum(a != b for a, b in itertools.pairwise(values))
-        return max(map(abs, values)) if 2 * changes < len(values) else 0.0
+        return max(map(abs, before)) if 2 * changes < len(values) else 0.0
 
     def is_flat(self, x):
-        known = {name: self.values(self.samples, name) for name in x if name not in self.calendar}
+        known = {name: self.values(name) for name in x if name not in self.calendar}
         return bool(known) and all(
-            max(*before, x[name]) - min(*before, x[name]) < self.tolerance * self.size(before)
+            max(*before, x[name]) - min(*before, x[name]) < self.tolerance * self.size(name, before)
             for name, before in known.items()
             if before
         )
+
+    def silent(self, x):
+        """Return the features that usually have a value, and have none since `average` samples."""
+        found = []
+        for name in {name for one in self.samples for name in one} - x.keys():
+            has_value = [name in one for one in [*self.samples, x]]
+            if any(has_value[-self.average :]) or not has_value[-self.average - 1]:
+                continue
+            share = 0.0
+            for n, one in enumerate(has_value[:-1], 1):
+                share += (one - share) / min(n, self.window)
+            if share >= 0.95:
+                found.append(name)
+        return found
+
+    def rank(self, x):
+        """Return the rank of the average among the averages that have not been removed."""
+        n, mean = len(self.samples), self.mean(x)
+        latest = enumerate(self.means[-self.window :], 1 + max(0, n - self.window))
+        means = [m for number, m in latest if not self.confirmed or not self.is_removed(number)]
+        return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
 
     def score(self, x):
         n = len(self.samples)
@@ -55,19 +100,40 @@ class NaiveAlarms:
             return 0.0
         if self.budget and sum(number - a < self.budget[1] for a in self.alarms) >= self.budget[0]:
             return 0.0
+        if self.silent(x):
+            return 1.0
         excess = self.excess(x)
         if excess > 0.0:
-            as_novel = sum(one >= excess for one in self.excesses[-self.window :])
+            latest = enumerate(self.excesses[-self.window :], 1 + max(0, n - self.window))
+            as_novel = sum(
+                one >= excess and not self.is_removed(i) for i, one in latest if one > 0.0
+            )
             if as_novel <= (1.0 - self.threshold) * self.window:
                 return 1.0
         if self.is_flat(x) or (self.alarms and number <= self.alarms[-1] + self.rest):
             return 0.0
-        mean, means = self.mean(x), self.means[-self.window :]
-        return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
+        return self.rank(x)
 
     def learn(self, x):
-        if self.score(x) >= self.threshold:
-            self.alarms.append(len(self.samples) + 1)
-        self.excesses.append(self.excess(x))
-        self.means.append(self.mean(x))
+        n = len(self.samples)
+        is_high, excess, mean = self.rank(x) >= self.threshold, self.excess(x), self.mean(x)
+        is_alarm = self.score(x) >= self.threshold
+        for i, (first, last, has_risen) in enumerate(self.incidents):
+            if last is None:
+                is_late = n + 1 >= self.alarms[-1] + self.average
+                is_over = not is_high and (has_risen or is_late)
+                self.incidents[i] = first, n if is_over else None, has_risen or is_high
+        if is_alarm:
+            self.alarms.append(n + 1)
+            ends = [last for _, last, _ in self.incidents if last is not None]
+            silent = n + 2 - self.average if self.silent(x) else None
+            first = max(silent or self.began(x), 1 + max(ends, default=0))
+            self.incidents.append((first, None, is_high))
+        self.excesses.append(excess)
+        if self.window <= n < 2 * self.window and not self.is_removed(n + 1 - self.window):
+            mean = max(mean, self.means[-self.window])
+        self.means.append(mean)
         self.samples.append(x)
+
+    def confirm(self, i):
+        self.confirmed.add(i)

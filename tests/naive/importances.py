@@ -134,18 +134,14 @@ def explain_targets(posterior, x, moments):
     return posterior.mean[0], found.tolist()
 
 
-# A mixture of experts.
+# A whole model.
 
 
-def share_out(predict, start, parts, n):
-    """Move all experts in `n` small steps; return the change of the prediction by each feature.
-
-    `parts` has the shape (experts, features, classes).
-    """
-    found = np.zeros(parts.shape[1:])
-    for step in range(n):
-        now = start + parts.sum(axis=1) * ((step + 0.5) / n)
-        for f in range(parts.shape[1]):
-            half = 0.5 / n * parts[:, f]
-            found[f] += predict(now + half) - predict(now - half)
+def mean_over_orders(predict, x, orders):
+    """Return the mean change of the prediction when a feature of `x` becomes known, by feature."""
+    found = dict.fromkeys(x, 0.0)
+    for order in orders:
+        for i, name in enumerate(order):
+            before, after = (predict({n: x[n] for n in order[:j]}) for j in (i, i + 1))
+            found[name] = found[name] + (after - before) / len(orders)
     return found

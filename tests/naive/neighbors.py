@@ -9,8 +9,13 @@ WINDOWS, N_NEAREST, MOST_VALUES = (200, 1000, 5000), 7, 64_000
 SOFTENED, PRIOR = 1e-3, 0.5
 
 
+def most_samples(bound, values, n_inputs):
+    """Return the largest number of samples: beyond 64 inputs, fewer values are stored."""
+    return min(bound, int(values * min(1.0, 64 / n_inputs) / n_inputs))
+
+
 class Neighbors:
-    """The latest samples, each as a mapping without missing values, its label and its weight."""
+    """The latest samples: mappings without missing values, labels or targets, and weights."""
 
     def __init__(self, window=50_000, missing="unknown", most_values=MOST_VALUES):
         self.most_samples = min(window, WINDOWS[-1])
@@ -33,7 +38,7 @@ class Neighbors:
     def learn(self, x, label, weight=1.0):
         self.held.appendleft((x, label, weight))
         self.stored(x)
-        most = min(self.most_samples, self.most_values // max(len(self.origins), 1))
+        most = most_samples(self.most_samples, self.most_values, max(len(self.origins), 1))
         while len(self.held) > most:
             self.held.pop()
 
@@ -41,28 +46,42 @@ class Neighbors:
         while len(self.held) > n:
             self.held.pop()
 
-    def predict(self, x, labels, deviations):
-        """Return a row of probabilities for each window; `deviations` has numerical features."""
+    def nearest(self, x, deviations):
+        """Return each window's nearest samples: pairs of a vote, and a label or target.
+
+        `deviations` has the numerical features.
+        """
         x = self.stored({name: value for name, value in x.items() if name in self.origins})
         used = [name for name in x if name in self.levels or deviations[name] > 0.0]
         distances = [self.distance(x, self.stored(y), used, deviations) for y, _, _ in self.held]
-        rows = []
         for window in WINDOWS:
             # The sort is stable, so the newest of equally near samples come first.
             order = sorted(
                 (i for i, d in enumerate(distances[:window]) if d is not None),
                 key=distances.__getitem__,
             )[:N_NEAREST]
+            fars = [distances[i] + SOFTENED * distances[order[-1]] + 1e-30 for i in order]
+            yield [
+                (self.held[i][2] / far, self.held[i][1]) for i, far in zip(order, fars, strict=True)
+            ]
+
+    def predict(self, x, labels, deviations):
+        """Return a row of probabilities for each window."""
+        rows = []
+        for found in self.nearest(x, deviations):
             votes = np.zeros(len(labels))
-            for i in order:
-                _, label, weight = self.held[i]
-                far = distances[i] + SOFTENED * distances[order[-1]] + 1e-30
-                votes[list(labels).index(label)] += weight / far
-            if order:
-                votes *= len(order) / votes.sum()
+            for vote, label in found:
+                votes[list(labels).index(label)] += vote
+            if found:
+                votes *= len(found) / votes.sum()
             votes += PRIOR / len(labels)
             rows.append(votes / votes.sum())
         return np.array(rows)
+
+    def predict_targets(self, x, deviations):
+        """Return the mean of the nearest samples' targets for each window, 0 without samples."""
+        found = [np.array(one).reshape(-1, 2) for one in self.nearest(x, deviations)]
+        return [np.average(one[:, 1], weights=one[:, 0]) if len(one) else 0.0 for one in found]
 
     def distance(self, x, y, used, deviations):
         shared = [name for name in used if name in y]

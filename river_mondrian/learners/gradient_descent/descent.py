@@ -15,9 +15,12 @@ from __future__ import annotations
 import enum
 import math
 
-from ...compiling.kernels import helper, ordered_sums
+from ...compiling.kernels import helper
 from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, prefetch, transient
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Distance in cells at which weights are prefetched, and least number of scores for prefetching.
 AHEAD = 4
@@ -132,7 +135,6 @@ class Loss(enum.IntEnum):
 
 
 @helper
-@ordered_sums
 def derivative(learner: DescentWeightsRecord, score: float, target: float) -> float:
     """Return the derivative of the loss with respect to a score."""
     loss, margin = learner.loss, learner.margin
@@ -157,7 +159,6 @@ def derivative(learner: DescentWeightsRecord, score: float, target: float) -> fl
 
 
 @helper
-@ordered_sums
 def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
     """Write exp(score) of `n` scores, up to a common factor, and return their sum."""
     largest, total = scores[0], 0.0
@@ -170,7 +171,6 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 
 @helper
-@ordered_sums
 def differentiate(learner: DescentWeightsRecord) -> None:
     """Write the derivatives of the loss with respect to the scores.
 
@@ -186,12 +186,11 @@ def differentiate(learner: DescentWeightsRecord) -> None:
             gradients[k] = weight * (gradients[k] / total - (1.0 if k == target else 0.0))
     else:
         for k in range(n_scores):
-            own = 1.0 if k == target else 0.0
-            gradients[k] = weight * derivative(learner, scores[k], own)
+            expected = 1.0 if k == target else 0.0
+            gradients[k] = weight * derivative(learner, scores[k], expected)
 
 
 @helper
-@ordered_sums
 def compared_loss(learner: DescentWeightsRecord) -> float:
     """Return the loss by which lifetimes are compared.
 
@@ -201,9 +200,9 @@ def compared_loss(learner: DescentWeightsRecord) -> float:
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
-        own = int(target)
+        label = int(target)
         for c in range(learner.n_scores):
-            if c != own and learner.scores[c] >= learner.scores[own]:
+            if c != label and learner.scores[c] >= learner.scores[label]:
                 return 1.0
         return 0.0
     if loss == Loss.HINGE or loss == Loss.LOG:
@@ -220,7 +219,6 @@ def compared_loss(learner: DescentWeightsRecord) -> float:
 
 
 @helper
-@ordered_sums
 def score_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Write the scores of a sample, given its values in all `n` columns."""
     scores, n_scores = learner.scores, learner.n_scores
@@ -233,7 +231,6 @@ def score_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> Non
 
 
 @helper
-@ordered_sums
 def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of a sample in `n` cells, whose columns all have the same value."""
     scores, slots, n_scores = learner.scores, learner.slots, learner.n_scores
@@ -253,7 +250,6 @@ def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: i
 
 
 @helper
-@ordered_sums
 def best_score(learner: DescentWeightsRecord) -> int:
     """Return the class with the largest score, the first of several with equal scores."""
     scores, best = learner.scores, 0
@@ -272,7 +268,6 @@ def best_score(learner: DescentWeightsRecord) -> int:
 
 
 @helper
-@ordered_sums
 def bound_gradients(learner: DescentWeightsRecord) -> bool:
     """Clip the derivatives of the loss, and return False if all are 0.
 
@@ -287,7 +282,6 @@ def bound_gradients(learner: DescentWeightsRecord) -> bool:
 
 
 @helper
-@ordered_sums
 def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, which are `value` times the gradients.
 
@@ -308,7 +302,6 @@ def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -
 
 
 @helper
-@ordered_sums
 def squared_gradients(learner: DescentWeightsRecord) -> float:
     """Return the sum of the squared derivatives with respect to the scores."""
     gradients, total = learner.gradients, 0.0
@@ -318,7 +311,6 @@ def squared_gradients(learner: DescentWeightsRecord) -> float:
 
 
 @helper
-@ordered_sums
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
     """Add a column's squared derivative to the column's sum, and return the step's learning rate.
 
@@ -331,7 +323,6 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
 
 
 @helper
-@ordered_sums
 def new_slot(learner: DescentWeightsRecord) -> int:
     """Take a new slot, whose elements are 0, and return its number."""
     learner.weights.n_rows += 1
@@ -339,7 +330,6 @@ def new_slot(learner: DescentWeightsRecord) -> int:
 
 
 @helper
-@ordered_sums
 def descend_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> None:
     """Move the weights of all `n` columns against the gradients."""
     if not bound_gradients(learner):
@@ -352,7 +342,6 @@ def descend_values(learner: DescentWeightsRecord, values: Float64s, n: int) -> N
 
 
 @helper
-@ordered_sums
 def descend_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Move the weights of the columns of `n` cells against the gradients."""
     if not bound_gradients(learner):

@@ -4,16 +4,19 @@ import math
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, helper, kernel, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, kernel, link_by_name
 from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
 from . import descent
 from .descent import DescentWeightsRecord, Loss
 
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
+
 # Fraction of the shares of lifetimes that is spread evenly at each sample. Largest number of
 # samples in the mean loss.
-SPREAD = 1e-3
+SPREAD_SHARE = 1e-3
 MEAN_OVER = 1000.0
 
 # If a lifetime's loss exceeds the least loss by the mean loss divided by RATE_OF_SHARES, the
@@ -48,54 +51,50 @@ LEAST_COMPLEMENT = 1e-16
 
 
 @helper
-@ordered_sums
-def is_known(learner: DescentWeightsRecord, place: int) -> bool:
+def is_known(learner: DescentWeightsRecord, word: int) -> bool:
     """Return whether a word's index is within the capacity."""
-    return place >= 0 and place < learner.n_words
+    return word >= 0 and word < learner.n_words
 
 
 @helper
-@ordered_sums
 def weigh_words(learner: DescentWeightsRecord) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
     The values are divided by the norm of all values, including the values of unknown words. An
     unknown word has the rarity of a word that no learned text contains.
     """
-    values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
+    values, indices, n = learner.word_values, learner.sample.indices, learner.sample.n_entries
     square = 0.0
     for i in range(n):
         # Entries are rounded to single precision, as in a `Pool`.
         value = np.float64(np.float32(learner.sample.entries[i]))
         values[i] = 0.0
         if value == value and value != 0.0:
-            n_with = learner.word_counts[places[i]] if is_known(learner, places[i]) else 0.0
+            n_with = learner.word_counts[indices[i]] if is_known(learner, indices[i]) else 0.0
             rarity = math.log((1.0 + learner.n_steps) / (1.0 + n_with)) + 1.0
             values[i] = math.copysign(math.sqrt(math.fabs(value)), value) * rarity
         square += values[i] * values[i]
     length = math.sqrt(square)
     for i in range(n):
-        counts = is_known(learner, places[i]) and length > 0.0
+        counts = is_known(learner, indices[i]) and length > 0.0
         values[i] = values[i] / length if counts else 0.0
 
 
 @helper
-@ordered_sums
 def add_scores_of_words(learner: DescentWeightsRecord) -> None:
     """Compute the values of the sample's words, and add the scores of the words to `scores`."""
     weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
     for i in range(learner.sample.n_entries):
-        place, value = learner.sample.places[i], learner.word_values[i]
-        if value != 0.0 and slots[place] != 0:
-            slot, factor = slots[place], value * learner.word_factors[place]
+        word, value = learner.sample.indices[i], learner.word_values[i]
+        if value != 0.0 and slots[word] != 0:
+            slot, factor = slots[word], value * learner.word_factors[word]
             weights = learner.weights.row(slot if slot >= 0 else ~slot).weights(learner)
             for k in range(n_scores):
                 scores[k] += factor * weights[k]
 
 
 @helper
-@ordered_sums
 def descend_words(learner: DescentWeightsRecord) -> None:
     """Move the weights of the sample's words, which have been scored, against the gradients."""
     if not descent.bound_gradients(learner):
@@ -108,51 +107,49 @@ def descend_words(learner: DescentWeightsRecord) -> None:
     # their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
-        place, value = learner.sample.places[i], learner.word_values[i]
+        word, value = learner.sample.indices[i], learner.word_values[i]
         if value == 0.0:
             continue
         own_rate = rate
         if learner.is_adaptive_by_column:
-            own_rate = descent.adapted_rate(squares, place, value * value * square, eps, rate)
-        move, slot = own_rate * value, slots[place]
+            own_rate = descent.adapted_rate(squares, word, value * value * square, eps, rate)
+        move, slot = own_rate * value, slots[word]
         if slot == 0:
             if shared == 0:
                 shared = descent.new_slot(learner)
                 weights = learner.weights.row(shared).weights(learner)
                 for k in range(n_scores):
                     weights[k] = -gradients[k]
-            slots[place], factors[place] = ~shared, move
-            last, n_shared = place, n_shared + 1
+            slots[word], factors[word] = ~shared, move
+            last, n_shared = word, n_shared + 1
             continue
         if slot < 0:
-            own = descent.new_slot(learner)
-            old, factor = learner.weights.row(~slot).weights(learner), factors[place]
-            weights = learner.weights.row(own).weights(learner)
+            new = descent.new_slot(learner)
+            old, factor = learner.weights.row(~slot).weights(learner), factors[word]
+            weights = learner.weights.row(new).weights(learner)
             for k in range(n_scores):
                 weights[k] = factor * old[k]
-            slots[place], factors[place], slot = own, 1.0, own
+            slots[word], factors[word], slot = new, 1.0, new
         # A word that does not share its slot may still have the factor of its first update.
-        factor = factors[place]
+        factor = factors[word]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
             weights[k] = factor * weights[k] - move * gradients[k]
-        factors[place] = 1.0
+        factors[word] = 1.0
     if n_shared == 1:
         slots[last] = shared
 
 
 @helper
-@ordered_sums
 def count_words(learner: DescentWeightsRecord) -> None:
     """Increment the counts of the sample's words."""
-    places, counts = learner.sample.places, learner.word_counts
+    indices, counts = learner.sample.indices, learner.word_counts
     for i in range(learner.sample.n_entries):
         if learner.word_values[i] != 0.0:
-            counts[places[i]] += 1.0
+            counts[indices[i]] += 1.0
 
 
 @kernel
-@ordered_sums
 def score_words(learner: DescentWeightsRecord) -> None:
     """Write the scores of the sample's words, without the scores of cells."""
     for k in range(learner.n_scores):
@@ -161,7 +158,6 @@ def score_words(learner: DescentWeightsRecord) -> None:
 
 
 @helper
-@ordered_sums
 def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped text with its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
@@ -189,30 +185,29 @@ def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: in
 
 
 @helper
-@ordered_sums
 def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture. The sample has `n` cells at each lifetime.
 
-    Lifetimes whose share is below `SPREAD` are skipped.
+    Lifetimes whose share is below `SPREAD_SHARE` are skipped.
     """
     scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
-    loss, kept = learner.loss, 0.0
+    loss, total = learner.loss, 0.0
     for c in range(n_scores):
         mixed[c] = 0.0
     for k in range(learner.n_lifetimes):
         share = learner.shares[k]
-        if share < SPREAD:
+        if share < SPREAD_SHARE:
             continue
-        kept += share
+        total += share
         descent.score_cells(learner, value, cells.part(n * k, n), n)
         # Mix probabilities if the loss depends on probabilities, and otherwise mix scores.
         if loss == Loss.SOFTMAX:
             share /= descent.exponentiate(scores, n_scores, scores)
         for c in range(n_scores):
-            part = 1.0 / (1.0 + math.exp(-scores[c])) if loss == Loss.LOG else scores[c]
-            mixed[c] += share * part
+            term = 1.0 / (1.0 + math.exp(-scores[c])) if loss == Loss.LOG else scores[c]
+            mixed[c] += share * term
     for c in range(n_scores):
-        mean = mixed[c] / kept
+        mean = mixed[c] / total
         # Convert mean probabilities to scores.
         if loss == Loss.SOFTMAX:
             mean = math.log(max(mean, LEAST))
@@ -222,7 +217,6 @@ def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, 
 
 
 @helper
-@ordered_sums
 def update_shares(learner: DescentWeightsRecord) -> None:
     """Update the shares of lifetimes with their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
@@ -240,11 +234,10 @@ def update_shares(learner: DescentWeightsRecord) -> None:
         shares[k] *= math.exp(-excess)
         total += shares[k]
     for k in range(n_lifetimes):
-        shares[k] = (1.0 - SPREAD) * shares[k] / total + SPREAD / n_lifetimes
+        shares[k] = (1.0 - SPREAD_SHARE) * shares[k] / total + SPREAD_SHARE / n_lifetimes
 
 
 @helper
-@ordered_sums
 def learn_lifetimes(
     learner: DescentWeightsRecord, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
@@ -254,23 +247,22 @@ def learn_lifetimes(
     from predictions for these cells. If `before` is empty, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
-        own, n_equal = cells.part(n * k, n), 0
+        current, n_equal = cells.part(n * k, n), 0
         if before:
             old = before.part(n * k, n)
             descent.score_cells(learner, value, old, n)
             learner.losses[k] = descent.compared_loss(learner)
-            while n_equal < n and old[n_equal] == own[n_equal]:
+            while n_equal < n and old[n_equal] == current[n_equal]:
                 n_equal += 1
         if n_equal < n:
-            descent.score_cells(learner, value, own, n)
+            descent.score_cells(learner, value, current, n)
         descent.differentiate(learner)
-        descent.descend_cells(learner, value, own, n)
+        descent.descend_cells(learner, value, current, n)
     if before:
         update_shares(learner)
 
 
 @helper
-@ordered_sums
 def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
     """Return whether there is memory for the new slots that a sample may need."""
     slots, n_moved = learner.weights, feature_map.n_out
@@ -280,7 +272,6 @@ def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
 
 
 @link_by_name
-@ordered_sums
 def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
     """Write the scores of the i-th mapped sample."""
     n_out, n_lifetimes, value = feature_map.n_out, learner.n_lifetimes, feature_map.value
@@ -296,7 +287,6 @@ def score(learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Output
 
 
 @link_by_name
-@ordered_sums
 def learn(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
 ) -> None:
@@ -325,7 +315,6 @@ def learn(
 
 
 @kernel
-@ordered_sums
 def score_one(
     learner: DescentWeightsRecord, feature_map: MapRecord, sample: Sample, outputs: Outputs
 ) -> tuple[int, int]:
@@ -343,7 +332,6 @@ def score_one(
 
 
 @kernel
-@ordered_sums
 def learn_one(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -374,7 +362,6 @@ def learn_one(
 
 
 @batch_kernel
-@ordered_sums
 def score_mapped(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
 ) -> int:
@@ -386,7 +373,6 @@ def score_mapped(
 
 
 @kernel
-@ordered_sums
 def descend(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -414,7 +400,6 @@ def descend(
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,
@@ -436,7 +421,6 @@ def learn_rows(
 
 
 @batch_kernel
-@ordered_sums
 def score_rows(
     learner: DescentWeightsRecord,
     feature_map: MapRecord,

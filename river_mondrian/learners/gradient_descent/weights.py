@@ -13,7 +13,7 @@ from ...arguments import is_real
 from ...checks import LARGEST_SIZE, check_array, check_arrays, check_number, check_types, refuse
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
-from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, Part, RowLayout
+from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, RowLayout, Section
 from ...records.memory import TableState, grown, owned
 from ..ridge.posterior import Weights
 from . import learning
@@ -160,7 +160,7 @@ class DescentWeights(Weights):
         """Return the layout of a slot's row."""
         n_scores = self.memory[0].n_scores
         names = ("weights", "squares") if self._stride == 2 else ("weights",)
-        return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
+        return RowLayout(Slot, [Section(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: Floats, n_slots: int) -> None:
         """Set the arrays, and all attributes that depend on the arrays."""
@@ -273,8 +273,8 @@ class DescentWeights(Weights):
         """Add scores for new classes. The single score of two classes becomes two scores."""
         old, stride = len(self.scores), self._stride
         # The single score is copied to the first and the second class.
-        places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
-        moves = [(2 * old * part, 2 * (n_scores * part + i), 2 * old) for part, i in places]
+        targets = [(k, start) for k in range(stride) for start in range(1 + (old == 1))]
+        moves = [(2 * old * k, 2 * (n_scores * k + i), 2 * old) for k, i in targets]
         wider = self.chunked_rows.resized(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
@@ -304,11 +304,11 @@ class DescentWeights(Weights):
         """Set the sample whose words kernels read; the indices of its features must ascend."""
         record, n = self.record, sample.n_entries
         record.sample = sample
-        most = sample.places[n - 1] + 1 if n else 0
-        if most > record.n_words:
+        n_words = sample.indices[n - 1] + 1 if n else 0
+        if n_words > record.n_words:
             self.memory.settle()
             arrays = self.memory.arrays
-            self._bind_words({name: grown(arrays[name], most) for name in WORD_ARRAYS})
+            self._bind_words({name: grown(arrays[name], n_words) for name in WORD_ARRAYS})
         if n > len(self.memory.arrays["word_values"]):
             self.memory.own("word_values", grown(np.zeros(0), n))
 
@@ -345,14 +345,14 @@ class DescentWeights(Weights):
         reason is that the map may have learned the sample, and the loss would raise the same error
         again.
         """
-        given, error = (outputs, i, target, weight), None
+        arguments, error = (outputs, i, target, weight), None
         try:
-            of_words = self._find_gradients(*given, is_again=False)
+            of_words = self._find_gradients(*arguments, is_again=False)
         except MemoryError:
             raise
         except Exception as raised:
             error = raised
-            of_words = self._find_gradients(*given, is_again=True)
+            of_words = self._find_gradients(*arguments, is_again=True)
         self.record.rate = rate
         learning.descend(self.record, self.compiled.record, outputs, i, Float64s.of(of_words))
         if error is not None:
@@ -419,16 +419,16 @@ class DescentWeights(Weights):
             return
         n = len(targets)
         out = self.compiled.transform_stored(pool, start, start + n)
-        places, values, starts = pool.csr(start, start + n)
+        indices, values, starts = pool.csr(start, start + n)
         entries, memory = values.astype(np.float64), Memory(Sample)
         sample = memory[0]
         for i in range(n):
             row = slice(starts[i], starts[i + 1])
-            sample.n_entries = len(places[row])
-            sample.places, sample.entries = Int32s.of(places[row]), Float64s.of(entries[row])
+            sample.n_entries = len(indices[row])
+            sample.indices, sample.entries = Int32s.of(indices[row]), Float64s.of(entries[row])
             self._see_words(sample)
-            part = slice(i, i + 1)
-            self.learn_rows(out[part], targets[part], weights[part])
+            mapped = slice(i, i + 1)
+            self.learn_rows(out[mapped], targets[mapped], weights[mapped])
 
     def score(self, sample: Sample) -> tuple[int, int]:
         """Write a sample's scores; return DONE or an invalid input's index, and the best class."""
@@ -439,11 +439,11 @@ class DescentWeights(Weights):
         score_one = self._score_one
         if score_one is None:
             score_one = self._score_one = learning.score_one.of()
-        found = score_one(*arguments)
-        if found[0] == NO_ROOM:
+        scored = score_one(*arguments)
+        if scored[0] == NO_ROOM:
             self._make_room()
-            found = score_one(*arguments)
-        return found
+            scored = score_one(*arguments)
+        return scored
 
     def score_rows(self, out: NDArray[Any]) -> Floats:
         """Return the scores of mapped samples."""

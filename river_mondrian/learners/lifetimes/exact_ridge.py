@@ -98,9 +98,9 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
         moments[c] = 0.0
     for k in range(cell.start, cell.stop):
         cells = sweep.cells_of(order[k])
-        for other in range(n_partitions):
-            if other != m:
-                moments[cells[other]] += 1.0 / n_partitions
+        for partition in range(n_partitions):
+            if partition != m:
+                moments[cells[partition]] += 1.0 / n_partitions
 
 
 @always_inline
@@ -112,9 +112,9 @@ def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: fl
     """
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
     columns, inverse, small_moments = ridge.columns, ridge.inverse, ridge.small_moments
-    own = inverse.part(columns * number, columns)
+    removed = inverse.part(columns * number, columns)
     for j in range(n):
-        p[j] = own[j]
+        p[j] = removed[j]
         u[j] = 0.0
     for k in range(n):
         entry = small_moments[k]
@@ -330,16 +330,16 @@ class Primal:
     def __init__(self, learner: SweepLearner) -> None:
         self.learner, self.sweep = learner, learner.sweep
         sweep, n, n_learned = self.sweep, self.sweep.n_cells, len(self.sweep.y)
-        room = max(n + 1, min(n_learned, n * 5 // 4 + 64))
-        A, self.inverse, self.gap = np.zeros((n, n)), np.zeros((room, room)), np.zeros(room)
+        size = max(n + 1, min(n_learned, n * 5 // 4 + 64))
+        A, self.inverse, self.gap = np.zeros((n, n)), np.zeros((size, size)), np.zeros(size)
         second_moments.of()(sweep.record, learner.delta2, Float64s.of(A))
         self.inverse[:n, :n], self.log_determinant = invert(A)
         self.memory = learner.make_fit(PrimalRidge)
-        self.memory[0].columns = room
+        self.memory[0].columns = size
         self.memory.own("inverse", self.inverse)
         self.memory.own("gap", self.gap)
         for name in ("small_moments", "large_moments", "small_column", "large_column", "removed"):
-            self.memory.own(name, np.zeros(room))
+            self.memory.own(name, np.zeros(size))
         sum_by_cell.of()(sweep.record, Float64s.of(sweep.y), Float64s.of(self.gap))
         learner.set_weights(self.inverse @ self.gap)
 

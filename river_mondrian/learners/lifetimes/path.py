@@ -24,7 +24,7 @@ LEARNERS = ("ridge", "sgd", "forest")
 SETS = ("train", "validation", "test")
 
 Cut = tuple[int, int, int, float]
-_CUT = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
+_CUT = [("partition", int), ("cell", int), ("feature", int), ("threshold", float)]
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class LifetimePath:
     lifetime_max
         The terminal lifetime.
     cuts
-        Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
-        A point of the cell moves to a new cell if its value of "feature" is above "place". The new
-        cell has the next unused number. At lifetime 0, each of the M partitions has one cell, the
-        whole space. These cells have the numbers 0 to M - 1.
+        Structured array of the cuts, in order of time: "partition", "cell", "feature" and
+        "threshold". A point of the cell moves to a new cell if its value of "feature" is above
+        "threshold". The new cell has the next unused number. At lifetime 0, each of the M
+        partitions has one cell, the whole space. These cells have the numbers 0 to M - 1.
     weights
         For each learner, each cell's prediction of the centred target, at the terminal lifetime. A
         prediction is the mean over a row's M cells.
@@ -156,7 +156,7 @@ class Sets:
     ----------
     rows
         The training rows, then the validation rows, then the test rows.
-    parts
+    slices
         For each set's name, the slice of its rows.
     targets
         For each set's name, the targets of the set; sets without targets are left out.
@@ -164,25 +164,25 @@ class Sets:
     """
 
     rows: Array
-    parts: dict[str, slice]
+    slices: dict[str, slice]
     targets: dict[str, Array]
 
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
     """Read an array or a frame, and sort the columns of a frame in the order of `names`."""
-    _, found, values = frames.read_frame(X)
+    _, columns, values = frames.read_frame(X)
     if names is not None:
-        if set(found) != set(names):
-            raise ValueError(f"the columns of {what} must be those of X, got {found!r}")
-        values = values[:, [found.index(name) for name in names]]
-        found = list(names)
+        if set(columns) != set(names):
+            raise ValueError(f"the columns of {what} must be those of X, got {columns!r}")
+        values = values[:, [columns.index(name) for name in names]]
+        columns = list(names)
     if not np.isfinite(values).all():
-        row, place = np.argwhere(~np.isfinite(values))[0]
+        row, i = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
-            f"feature {found[place]!r} of {what} must be finite, got {float(values[row, place])!r} "
+            f"feature {columns[i]!r} of {what} must be finite, got {float(values[row, i])!r} "
             f"in row {row}"
         )
-    return found, values
+    return columns, values
 
 
 def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) -> Sets:
@@ -197,22 +197,22 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
 
     """
     names, first = read_rows(X, "X", None)
-    parts, targets = [first], [frames.read_targets(y, len(first))]
+    sets, targets = [first], [frames.read_targets(y, len(first))]
     if not len(first):
         raise ValueError("X has no rows")
     for what, rows, values in (("X_val", X_val, y_val), ("X_test", X_test, y_test)):
         if rows is None and values is not None:
             raise ValueError(f"there are targets but {what} is None")
-        parts.append(np.empty((0, len(names))) if rows is None else read_rows(rows, what, names)[1])
+        sets.append(np.empty((0, len(names))) if rows is None else read_rows(rows, what, names)[1])
         targets.append(
-            np.empty(0) if values is None else frames.read_targets(values, len(parts[-1]))
+            np.empty(0) if values is None else frames.read_targets(values, len(sets[-1]))
         )
     if X_val is not None and y_val is None:
         raise ValueError("X_val needs y_val")
-    stops = np.cumsum([len(part) for part in parts]).tolist()
-    places = dict(zip(SETS, map(slice, [0, *stops], stops), strict=True))
+    stops = np.cumsum([len(rows) for rows in sets]).tolist()
+    slices = dict(zip(SETS, map(slice, [0, *stops], stops), strict=True))
     known = {name: values for name, values in zip(SETS, targets, strict=True) if len(values)}
-    return Sets(np.ascontiguousarray(np.concatenate(parts)), places, known)
+    return Sets(np.ascontiguousarray(np.concatenate(sets)), slices, known)
 
 
 class LifetimeAverage:
@@ -265,11 +265,11 @@ class _Trace:
         self.sweep, self.learners = sweep, learners
         ridge = learners.get("ridge")
         self.ridge = ridge if isinstance(ridge, RidgeLearner) else None
-        self.places = {
-            name: (sets.parts[name], values - mean) for name, values in sets.targets.items()
+        self.targets = {
+            name: (sets.slices[name], values - mean) for name, values in sets.targets.items()
         }
         self.errors: dict[str, dict[str, list[float]]] = {
-            name: {kind: [] for kind in self.places} for name in learners
+            name: {kind: [] for kind in self.targets} for name in learners
         }
         self.times: list[float] = [0.0]
         self.cuts: list[Cut] = []
@@ -281,8 +281,8 @@ class _Trace:
     def add(self) -> None:
         """Add the results at the current lifetime."""
         for name, learner in self.learners.items():
-            for kind, (part, values) in self.places.items():
-                gap = learner.predicted[part] - values
+            for kind, (rows, values) in self.targets.items():
+                gap = learner.predicted[rows] - values
                 self.errors[name][kind].append(math.sqrt(float(gap @ gap) / len(gap)))
         if self.ridge is not None:
             self.logs.append(self.ridge.log_likelihood)
@@ -297,7 +297,7 @@ class _Trace:
         times, n_cells = np.array(self.times), np.array(self.n_cells)
         logs, seconds = np.array(self.logs), np.array(self.seconds)
         cuts, n = np.array(self.cuts, dtype=_CUT), self.sweep.n_cells
-        weights = {name: one.weights[:n] * one.unit for name, one in self.learners.items()}
+        weights = {k: v.weights[:n] * v.unit for k, v in self.learners.items()}
         by_time = times, n_cells, errors, logs, seconds
         return LifetimePath(*by_time, lifetime_max, cuts, weights, test_prediction)
 
@@ -454,7 +454,7 @@ def lifetime_path(
     if "forest" in learners:
         running["forest"] = ForestLearner(sweep, l2)
     trace = _Trace(sets, mean, sweep, running)
-    tests, times, cuts = sets.parts["test"], trace.times, trace.cuts
+    tests, times, cuts = sets.slices["test"], trace.times, trace.cuts
     average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)
     with Progress(progress, float(lifetime_max), "of the lifetime") as shown:
         while True:

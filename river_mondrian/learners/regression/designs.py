@@ -16,10 +16,13 @@ scores of their columns.
 
 import math
 
-from ...compiling.kernels import helper, link_by_name, ordered_sums
+from ...compiling.kernels import helper, link_by_name
 from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, RidgeExpertsRecord
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Largest number of columns other than waves. If the linear columns leave less room, up to
 # LEAST_OTHERS columns may still follow them.
@@ -37,7 +40,6 @@ FENCES = 10.0
 
 
 @helper
-@ordered_sums
 def differs(design: Design, other: Design) -> bool:
     """Return whether the inputs of two designs differ in number, centres or units."""
     if design.n_inputs != other.n_inputs:
@@ -53,7 +55,6 @@ def differs(design: Design, other: Design) -> bool:
 
 
 @helper
-@ordered_sums
 def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
     """Write the errors of a regression on the measured rows to `ridges.errors`."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
@@ -66,7 +67,6 @@ def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) -> None:
     """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
@@ -108,7 +108,6 @@ def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) ->
 
 
 @helper
-@ordered_sums
 def best_of(ridges: RidgeExpertsRecord, n: int) -> int:
     """Return the candidate with the largest score, or -1 if no score is above 0."""
     best, score = -1, 0.0
@@ -119,7 +118,6 @@ def best_of(ridges: RidgeExpertsRecord, n: int) -> int:
 
 
 @helper
-@ordered_sums
 def add_column(design: Design, candidate: Candidate) -> None:
     """Add a column, and add its score to the `interest` of its inputs."""
     c = design.n_columns
@@ -134,7 +132,6 @@ def add_column(design: Design, candidate: Candidate) -> None:
 
 
 @helper
-@ordered_sums
 def propose(
     candidates: int, ridges: RidgeExpertsRecord, first: int, second: int, knot: float
 ) -> int:
@@ -145,7 +142,6 @@ def propose(
 
 
 @link_by_name
-@ordered_sums
 def add_linear(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add columns of inputs, at most `MOST_LINEAR`. Prefer inputs with large scores."""
     n = 0
@@ -171,7 +167,6 @@ def add_linear(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @link_by_name
-@ordered_sums
 def add_others(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the bends and products that reduce the linear regression's squared errors most."""
     n, n_inputs = 0, design.n_inputs
@@ -201,7 +196,6 @@ def add_others(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @link_by_name
-@ordered_sums
 def choose(ridges: RidgeExpertsRecord, design: Design, active: Design) -> None:
     """Choose all columns except waves, for a design whose inputs have been measured."""
     values, n = ridges.values, solving.n_measured_of(ridges)
@@ -241,21 +235,18 @@ BY_INTEREST = 0.7
 
 
 @helper
-@ordered_sums
 def n_examined_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of rows on which waves are examined."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @helper
-@ordered_sums
 def examined_row(ridges: RidgeExpertsRecord, j: int) -> int:
     """Return the index of the j-th examined row among the measured rows."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @link_by_name
-@ordered_sums
 def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Write the inputs of the rows on which waves are examined, in units of the inputs."""
     d = design.n_inputs
@@ -267,7 +258,6 @@ def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @helper
-@ordered_sums
 def draw(ridges: RidgeExpertsRecord) -> float:
     """Return a random number, uniform on (0, 1)."""
     bits = mixed(ridges.draws)
@@ -276,7 +266,6 @@ def draw(ridges: RidgeExpertsRecord) -> float:
 
 
 @helper
-@ordered_sums
 def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
     """Return a random input that has columns, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
@@ -295,7 +284,6 @@ def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
 
 
 @link_by_name
-@ordered_sums
 def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
     """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
     most = min(design.n_inputs, records.N_ARMS)
@@ -313,7 +301,6 @@ def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: Candidate) -> None:
     """Set a wave's mean, factor and score. The score is the reduction of squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
@@ -339,7 +326,6 @@ def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: 
 
 
 @link_by_name
-@ordered_sums
 def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the best of a few random waves, unless all are constant."""
     w = design.n_columns - design.n_additive
@@ -376,7 +362,6 @@ ROWS_AT_ONCE = 64
 
 
 @link_by_name
-@ordered_sums
 def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the next row to the sums. The latest rows come first, before the ring overwrites them."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
@@ -400,7 +385,6 @@ def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @helper
-@ordered_sums
 def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Clear the sums of a design whose columns have been chosen, and begin the replay."""
     n = design.n_columns
@@ -420,7 +404,6 @@ def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @link_by_name
-@ordered_sums
 def continue_design(ridges: RidgeExpertsRecord) -> None:
     """Continue the construction of the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]

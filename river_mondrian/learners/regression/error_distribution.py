@@ -18,13 +18,16 @@ import math
 import numpy as np
 
 from ... import checks, limits
-from ...compiling.kernels import helper, kernel, link_by_name, ordered_sums
+from ...compiling.kernels import helper, kernel, link_by_name
 from ...predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..experts import share
 from ..learned import Learned
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Guesses of the size of an error, factors of the guesses, and degrees of freedom.
 LONG, COMBINED = range(2)
@@ -97,7 +100,6 @@ class ErrorDistributionRecord(Record):
 
 
 @helper
-@ordered_sums
 def log_ratio(a: float, b: float) -> float:
     """Return the logarithm of a / b within bounds; 0 unless a and b are above 0."""
     if not (a > 0.0 and b > 0.0):
@@ -106,7 +108,6 @@ def log_ratio(a: float, b: float) -> float:
 
 
 @kernel
-@ordered_sums
 def guess(errors: ErrorDistributionRecord, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
     terms, guesses = errors.terms, errors.guesses
@@ -124,7 +125,6 @@ def guess(errors: ErrorDistributionRecord, point: float, spread: float, size: fl
 
 
 @helper
-@ordered_sums
 def find_densities(errors: ErrorDistributionRecord, error: float) -> None:
     """Write the density of each component at an error, up to a common factor."""
     densities, guesses = errors.densities, errors.guesses
@@ -145,7 +145,6 @@ def find_densities(errors: ErrorDistributionRecord, error: float) -> None:
 
 
 @helper
-@ordered_sums
 def combine(errors: ErrorDistributionRecord, size: float, weight: float) -> None:
     """Update the combined guess with the logarithm of an error's size."""
     add_to_triangle(errors.gram, N_TERMS, errors.terms, KEPT, weight)
@@ -163,7 +162,6 @@ def combine(errors: ErrorDistributionRecord, size: float, weight: float) -> None
 
 
 @link_by_name
-@ordered_sums
 def learn(
     errors: ErrorDistributionRecord,
     point: float,

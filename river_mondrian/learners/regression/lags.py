@@ -13,9 +13,12 @@ the two. So absolute errors are nearly minimized. The last target is a third pre
 
 import numpy as np
 
-from ...compiling.kernels import helper, link_by_name, ordered_sums
+from ...compiling.kernels import helper, link_by_name
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Number of latest targets, and of latest errors.
 N_LAGS = 4
@@ -61,13 +64,11 @@ class LaggedTargetsRecord(Record):
 
 
 @helper
-@ordered_sums
 def _in_units(difference: float, scale: float) -> float:
     return min(max(difference / scale, -FAR), FAR) if scale > 0.0 else 0.0
 
 
 @link_by_name
-@ordered_sums
 def predict(lags: LaggedTargetsRecord, base: float) -> None:
     """Predict the next target, given another prediction `base`."""
     columns, predicted, known = lags.columns, lags.predicted, min(lags.n_samples, N_LAGS)
@@ -86,7 +87,6 @@ def predict(lags: LaggedTargetsRecord, base: float) -> None:
 
 
 @link_by_name
-@ordered_sums
 def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: float) -> None:
     """Update a regression by recursive least squares. `left` is the scaled error of `base`."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
@@ -116,7 +116,6 @@ def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: fl
 
 
 @link_by_name
-@ordered_sums
 def learn(lags: LaggedTargetsRecord, target: float, weight: float) -> None:
     """Learn the target of the last predicted sample."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples

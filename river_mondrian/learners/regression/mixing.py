@@ -24,11 +24,14 @@ import math
 import numpy as np
 
 from ... import checks, limits
-from ...compiling.kernels import helper, link_by_name, ordered_sums
+from ...compiling.kernels import helper, link_by_name
 from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from ..experts import share
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Bound on the number of experts.
 MOST_EXPERTS = 1 << 12
@@ -133,7 +136,6 @@ class TargetMixtureRecord(Record):
 
 
 @helper
-@ordered_sums
 def predict(mixture: TargetMixtureRecord) -> float:
     """Mix the predictions of the experts, and return the point."""
     n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
@@ -165,7 +167,6 @@ def predict(mixture: TargetMixtureRecord) -> float:
 
 
 @helper
-@ordered_sums
 def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
     """Restore the predictions for an earlier sample from an array of `TargetMixture.to_recall`.
 
@@ -182,7 +183,6 @@ def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
 
 
 @helper
-@ordered_sums
 def find_densities(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
@@ -199,7 +199,6 @@ def find_densities(
 
 
 @helper
-@ordered_sums
 def find_likelihoods(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
@@ -217,7 +216,6 @@ def find_likelihoods(
 
 
 @helper
-@ordered_sums
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
     """Return an updated mean of sizes; the new size is clipped at `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
@@ -226,7 +224,6 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
 
 
 @helper
-@ordered_sums
 def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
     """Update the weights by the product update, w <- w (1 - step * gradient)."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
@@ -247,7 +244,6 @@ def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
 
 
 @link_by_name
-@ordered_sums
 def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
     """Solve for a regression's weights; weights of 0 give the fixed share's prediction."""
     n = mixture.n_experts
@@ -275,7 +271,6 @@ def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
 
 
 @helper
-@ordered_sums
 def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the regressions with a target."""
     n, deviations = mixture.n_experts, mixture.deviations
@@ -300,7 +295,6 @@ def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
 
 
 @link_by_name
-@ordered_sums
 def learn(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the mixture with the target of the last predicted sample."""
     n, n_samples = mixture.n_experts, mixture.n_samples

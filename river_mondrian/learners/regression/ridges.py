@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 
 from ...checks import LARGEST_SIZE, check_number, check_types, refuse
-from ...compiling.kernels import helper, link_by_name, ordered_sums
+from ...compiling.kernels import helper, link_by_name
 from ...records import Float64s, Ints, Memory
 from ..learned import Learned, keep
 from . import records
 from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
 from .records import Design, RidgeExpertsRecord
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors. The first
 # FIRST_ERRORS errors are not clipped.
@@ -35,7 +38,6 @@ MOST_DOUBLINGS = 30
 
 
 @link_by_name
-@ordered_sums
 def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
     """Predict the target of a sample from its raw inputs, with each regression."""
     design, predicted = ridges.designs[ridges.active], ridges.predicted
@@ -54,7 +56,6 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
 
 
 @helper
-@ordered_sums
 def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
@@ -72,7 +73,6 @@ def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
 
 
 @link_by_name
-@ordered_sums
 def learn(
     ridges: RidgeExpertsRecord, inputs: Float64s, target: float, weight: float, size: float
 ) -> None:

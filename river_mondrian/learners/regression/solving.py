@@ -7,11 +7,14 @@ independently, so the compiler cannot reorder sums.
 
 import math
 
-from ...compiling.kernels import helper, link_by_name, ordered_sums
+from ...compiling.kernels import helper, link_by_name
 from ...elementary import sort
 from ...records import Float64s
 from . import records
 from .records import Design, RidgeExpertsRecord
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 # Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
@@ -30,7 +33,6 @@ OF_TAILS = 4.107
 
 
 @helper
-@ordered_sums
 def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight: float) -> None:
     """Write a sample to a row, with the targets that the regressions learn."""
     row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
@@ -40,7 +42,6 @@ def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight
 
 
 @helper
-@ordered_sums
 def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> None:
     """Store a sample in the ring and, once in `stride` samples, in the rows of the whole stream."""
     i = ridges.n_samples
@@ -62,14 +63,12 @@ def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> Non
 
 
 @helper
-@ordered_sums
 def n_measured_of(ridges: RidgeExpertsRecord) -> int:
     """Return the number of measured rows."""
     return min(ridges.kept_before, records.N_MEASURED) + min(ridges.n_before, records.N_MEASURED)
 
 
 @helper
-@ordered_sums
 def measured_row(ridges: RidgeExpertsRecord, j: int) -> Float64s:
     """Return the j-th measured row; rows of the whole stream come before the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
@@ -82,7 +81,6 @@ def measured_row(ridges: RidgeExpertsRecord, j: int) -> Float64s:
 
 
 @helper
-@ordered_sums
 def quantile(values: Float64s, n: int, part: float) -> float:
     """Return a quantile of sorted numbers, by linear interpolation."""
     place = part * (n - 1)
@@ -92,7 +90,6 @@ def quantile(values: Float64s, n: int, part: float) -> float:
 
 
 @link_by_name
-@ordered_sums
 def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
     """Find the centre and the unit of an input, and its possible bends."""
     values, n = ridges.values, 0
@@ -130,7 +127,6 @@ LARGEST = 5.0
 
 
 @helper
-@ordered_sums
 def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN if it is missing."""
     found = (inputs[i] - design.centres[i]) * design.rates[i]
@@ -138,7 +134,6 @@ def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: in
 
 
 @helper
-@ordered_sums
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
     """Return the value of a column before it is centred and scaled, from inputs in their units.
 
@@ -152,7 +147,6 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
 
 @helper
-@ordered_sums
 def wave_of(design: Design, w: int, units: Float64s) -> float:
     """Return the value of a wave, from -1 to 1; each turn consists of two parabolas."""
     turns = design.phases[w]
@@ -165,7 +159,6 @@ def wave_of(design: Design, w: int, units: Float64s) -> float:
 
 
 @helper
-@ordered_sums
 def standardized(design: Design, c: int, raw: float) -> float:
     """Return a column in standard deviations from its mean; 0 if it is missing."""
     found = (raw - design.means[c]) * design.factors[c]
@@ -173,7 +166,6 @@ def standardized(design: Design, c: int, raw: float) -> float:
 
 
 @link_by_name
-@ordered_sums
 def make_columns(
     ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, out: Float64s
 ) -> None:
@@ -216,7 +208,6 @@ LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
 
 @helper
-@ordered_sums
 def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
     """Multiply a triangle by `kept`, and add `by` times the products of columns."""
     start = 0
@@ -229,7 +220,6 @@ def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, 
 
 
 @helper
-@ordered_sums
 def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
     """Multiply moments by `kept`, and add `by` times the columns."""
     for j in range(n):
@@ -237,7 +227,6 @@ def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by
 
 
 @helper
-@ordered_sums
 def logarithm_of(design: Design, target: float) -> float:
     """Return the signed logarithm of a target.
 
@@ -248,7 +237,6 @@ def logarithm_of(design: Design, target: float) -> float:
 
 
 @helper
-@ordered_sums
 def target_of(design: Design, k: int, targets: Float64s) -> float:
     """Return the target that a regression learns."""
     if k < records.N_PLAIN:
@@ -257,7 +245,6 @@ def target_of(design: Design, k: int, targets: Float64s) -> float:
 
 
 @link_by_name
-@ordered_sums
 def add_row(
     design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
 ) -> None:
@@ -281,7 +268,6 @@ def add_row(
 
 
 @helper
-@ordered_sums
 def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     """Multiply sums by their factor, and add the products of the held columns."""
     a, b = ridges.held_row(0), ridges.held_row(1)
@@ -302,7 +288,6 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the products of the held columns to the sums of the design in use."""
     if ridges.n_held > 0:
@@ -312,7 +297,6 @@ def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @helper
-@ordered_sums
 def forget_held(ridges: RidgeExpertsRecord) -> None:
     """Clear the held rows."""
     ridges.n_held = 0
@@ -321,7 +305,6 @@ def forget_held(ridges: RidgeExpertsRecord) -> None:
 
 
 @link_by_name
-@ordered_sums
 def hold_row(
     ridges: RidgeExpertsRecord, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
@@ -341,7 +324,6 @@ def hold_row(
 
 
 @helper
-@ordered_sums
 def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
     """Replace the triangle of a positive definite matrix by its Cholesky factor."""
     for k in range(n):
@@ -363,7 +345,6 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
 
 
 @helper
-@ordered_sums
 def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
     """Solve L L' x = v in place, first along the columns of L, then along the columns of L'."""
     for j in range(n):
@@ -380,7 +361,6 @@ def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
 
 
 @helper
-@ordered_sums
 def penalty(design: Design, k: int, j: int) -> float:
     """Return the prior precision of a column's weight in a regression."""
     if j == 0:
@@ -389,7 +369,6 @@ def penalty(design: Design, k: int, j: int) -> float:
 
 
 @helper
-@ordered_sums
 def solve_for(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve for the weights of a regression, given the Cholesky factor of its matrix."""
     n, prior = design.width_of(k), PRIORS[k]
@@ -404,7 +383,6 @@ def solve_for(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     """Solve (G + D) w = m + D w0 for the weights w of a regression.
 
@@ -424,7 +402,6 @@ def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for the weights of all regressions that are due."""
     n = ridges.n_samples
@@ -437,7 +414,6 @@ def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @helper
-@ordered_sums
 def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Solve for all weights of a design whose sums contain all samples."""
     forget_held(ridges)
@@ -447,7 +423,6 @@ def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 
 @helper
-@ordered_sums
 def dot(first: Float64s, second: Float64s, n: int) -> float:
     """Return the dot product, computed as four partial sums."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

@@ -140,8 +140,8 @@ class PosteriorNumbers(Learned[PosteriorNumbersRecord]):
         check_types(self, {"held": (type(None), HeldSamples)})
         self._set_lengths()
         record = self.record
-        most = min(record.capacity, record.limit)
-        check_number(self, "n_rows", record.n_rows, record.has_intercept, most)
+        limit = min(record.capacity, record.limit)
+        check_number(self, "n_rows", record.n_rows, record.has_intercept, limit)
         check_number(self, "n_samples", record.n_samples, 0, record.n_learned)
 
     def check_fit(self, compiled: CompiledMap) -> None:
@@ -184,8 +184,8 @@ class Posterior(Weights):
     ) -> None:
         self.compiled = compiled
         held = None if window is None else HeldSamples(window, compiled, 1)
-        given = {"delta2": delta2, "n_rows": intercept, "has_intercept": intercept}
-        self.numbers = PosteriorNumbers(compiled.n_columns, held, limit=limit + intercept, **given)
+        state = {"delta2": delta2, "n_rows": intercept, "has_intercept": intercept}
+        self.numbers = PosteriorNumbers(compiled.n_columns, held, limit=limit + intercept, **state)
         self.numbers.record.feature_map = compiled.record
 
     def __getstate__(self) -> dict[str, Any]:
@@ -219,11 +219,11 @@ class Posterior(Weights):
 
         If `is_mapped`, the map already holds the sample's outputs.
         """
-        given, (learn_one, _) = (sample, self.compiled.outputs), self._learn
-        status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
+        mapped, (learn_one, _) = (sample, self.compiled.outputs), self._learn
+        status = learn_one(self.numbers.record, *mapped, is_mapped, target, weight)
         while status == NO_ROOM:
             self._make_room()
-            status = learn_one(self.numbers.record, *given, True, target, weight)
+            status = learn_one(self.numbers.record, *mapped, True, target, weight)
         return status
 
     def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
@@ -231,13 +231,13 @@ class Posterior(Weights):
         n = len(targets)
         keys = np.zeros(n, np.int64)
         if self.numbers.held is not None:
-            places, values, starts = pool.csr(start, start + n)
-            matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
+            indices, values, starts = pool.csr(start, start + n)
+            matrix = Int32s.of(indices), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
             windows.find_keys(self.compiled.record, *matrix, n, Int64s.of(keys))
         out = self.compiled.transform_stored(pool, start, start + n)
         self.learn_rows(out, targets, weights, keys)
 
-    def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
+    def positions_of(self, sample: Sample, target: float, weight: float) -> list[int]:
         """Return the positions, in order of arrival, of the held samples that equal a sample."""
         assert self.numbers.held is not None
         return self.numbers.held.equal(windows.key_of(self.compiled.record, sample), target, weight)
@@ -272,20 +272,20 @@ class Posterior(Weights):
         The variance is in units of the noise variance. Without `with_variance`, the returned
         variance is infinite.
         """
-        given = sample, self.compiled.outputs, with_variance
-        found = self._predict_one(self.numbers.record, *given)
-        if found[0] == NO_ROOM:
+        arguments = sample, self.compiled.outputs, with_variance
+        predicted = self._predict_one(self.numbers.record, *arguments)
+        if predicted[0] == NO_ROOM:
             self.make_columns()
-            found = self._predict_one(self.numbers.record, *given)
-        return found
+            predicted = self._predict_one(self.numbers.record, *arguments)
+        return predicted
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> Floats:
         """Return mapped samples' means and variances (see `predict`), shape (n, 2)."""
         self.make_columns()
-        outputs, found = outputs_of(out), np.empty((len(out), 2))
-        numbers = Float64s.of(found.ravel())
+        outputs, moments = outputs_of(out), np.empty((len(out), 2))
+        numbers = Float64s.of(moments.ravel())
         rotations.predict_rows(self.numbers.record, outputs[0], len(out), with_variance, numbers)
-        return found
+        return moments
 
     def make_columns(self) -> None:
         """Reserve memory for the map's columns."""
@@ -348,20 +348,20 @@ def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
     """Return a posterior's T, z and prior; its columns become columns `rows` of `n` columns."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
-    triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
+    triangle, wide, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
     triangle[np.tril_indices(size)] = arrays["factor"][: size * (size + 1) // 2]
-    found[:, rows] = triangle
+    wide[:, rows] = triangle
     prior[rows] = record.delta2
     if record.has_intercept:
         prior[0] = 0.0
-    return _Part(found, arrays["moments"][:size].copy(), prior)
+    return _Part(wide, arrays["moments"][:size].copy(), prior)
 
 
 def _may_lack(posterior: Posterior) -> bool:
     """Return whether a posterior may lack columns of its samples."""
     record = posterior.numbers.record
-    kept = record.n_rows - record.has_intercept
-    return record.n_rows == record.limit and kept < posterior.compiled.n_columns
+    n_kept = record.n_rows - record.has_intercept
+    return record.n_rows == record.limit and n_kept < posterior.compiled.n_columns
 
 
 def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> None:
@@ -395,31 +395,31 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             n += 1
         rows[its_slots[column]] = slots[here]
     if n > record.limit or _may_lack(posterior) or _may_lack(other):
-        most = record.limit - record.has_intercept
+        limit = record.limit - record.has_intercept
         raise ValueError(
-            f"the samples have, or may have, more than max_columns={most} columns: which of them "
+            f"the samples have, or may have, more than max_columns={limit} columns: which of them "
             "are kept depends on the order"
         )
-    own, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
+    ours, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
     # Replace the shift of the other posterior's targets by the first posterior's shift.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
-    joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
+    joint = ours.triangle.T @ ours.triangle + theirs.triangle.T @ theirs.triangle
     # If only one posterior has a column, the column's prior already counts once.
-    joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
+    joint[np.diag_indices(n)] -= np.minimum(ours.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]
-    said = own.triangle.T @ own.moments + theirs.triangle.T @ moved
+    said = ours.triangle.T @ ours.moments + theirs.triangle.T @ moved
     moments = scipy.linalg.solve_triangular(factor, said, trans="T", lower=True)
     weights = scipy.linalg.solve_triangular(factor, moments, lower=True)
     left = float(record.residual) + float(its.residual)
-    left += float(np.sum((own.triangle @ weights - own.moments) ** 2))
+    left += float(np.sum((ours.triangle @ weights - ours.moments) ** 2))
     left += float(np.sum((theirs.triangle @ weights - moved) ** 2))
-    left -= float(np.minimum(own.prior, theirs.prior) @ weights**2)
+    left -= float(np.minimum(ours.prior, theirs.prior) @ weights**2)
     triangle = factor[np.tril_indices(n)]
-    made = numbers.changed({"factor": triangle, "moments": moments, "slots": slots})
-    made.record.n_rows, made.record.residual = n, max(left, 0.0)
+    merged = numbers.changed({"factor": triangle, "moments": moments, "slots": slots})
+    merged.record.n_rows, merged.record.residual = n, max(left, 0.0)
     for name in ("n_samples", "n_learned", "log_weights"):
-        setattr(made.record, name, getattr(record, name) + getattr(its, name))
-    posterior.numbers = made
+        setattr(merged.record, name, getattr(record, name) + getattr(its, name))
+    posterior.numbers = merged

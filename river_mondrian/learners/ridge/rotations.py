@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...checks import LARGEST_RATE, LARGEST_SIZE, LEAST_RATE
+from ...checks import LARGEST_FINITE, LARGEST_SIZE, LEAST_POSITIVE
 from ...compiling import kernels
 from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
@@ -88,9 +88,9 @@ class PosteriorNumbersRecord(Record):
     # Largest number of rows.
     limit: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Prior precision of a weight, times the variance of the noise.
-    delta2: Float64 = stored(Bounds(LEAST_RATE, LARGEST_RATE))
+    delta2: Float64 = stored(Bounds(LEAST_POSITIVE, LARGEST_FINITE))
     # Sum of the squared errors of predictions, each divided by the prediction's variance.
-    residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
+    residual: Float64 = stored(Bounds(0.0, LARGEST_FINITE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
     # With an intercept, the oldest target, which is subtracted from all targets; otherwise 0.
@@ -368,11 +368,11 @@ def predict_rows(
     outputs: Outputs,
     n: int,
     with_variance: bool,
-    found: Float64s,
+    moments: Float64s,
 ) -> None:
-    """Write the means and variances of `n` mapped samples' targets to `found`, shape (n, 2)."""
+    """Write the means and variances of `n` mapped samples' targets to `moments`, shape (n, 2)."""
     for i in range(n):
-        found[2 * i], found[2 * i + 1] = predict_sample(posterior, outputs, i, with_variance)
+        moments[2 * i], moments[2 * i + 1] = predict_sample(posterior, outputs, i, with_variance)
 
 
 @kernels.batch_kernel

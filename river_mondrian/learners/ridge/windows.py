@@ -14,9 +14,9 @@ Subtraction may amplify rounding errors. Each removed sample adds an error of ab
 at row j with diagonal t_j, where eps is the machine epsilon. The error of z is about eps times the
 largest of |y| and all |z_j|. The errors of different samples are independent, so their squares add
 up. Each removed sample adds an error of |y_left| times the error of z to the residual, and the
-sizes of these errors add up. If an error may reach the fraction `SHARE` of a row's squared diagonal
-or of the residual, a refit learns all held samples again. A refit happens when a heavy sample or an
-outlier is removed, and otherwise once in many windows.
+sizes of these errors add up. If an error may reach the fraction `LARGEST_RELATIVE_ERROR` of a row's
+squared diagonal or of the residual, a refit learns all held samples again. A refit happens when a
+heavy sample or an outlier is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, the old shift minus the new shift is multiplied by the first column of T. This column
@@ -34,9 +34,9 @@ from typing import Self
 
 import numpy as np
 
-from ... import limits
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...elementary import mixed
+from ...limits import DONE, LARGEST, NO_ROOM
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import Float64s, Floats, Int32s, Int64s, Ints
 from ..learned import Learned, keep
@@ -49,13 +49,14 @@ from .rotations import (
     spread,
 )
 
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
+
 # Largest relative error, and the fraction of this error that one rounding adds. Predictions should
 # equal the predictions of a refit up to about 1e-8.
-SHARE = 1e-9
-ROUNDING = 2.0**-52 / SHARE
+LARGEST_RELATIVE_ERROR = 1e-9
+ROUNDING = 2.0**-52 / LARGEST_RELATIVE_ERROR
 
-# Values beyond the range of single precision encode levels of categories.
-LARGEST = float(np.finfo(np.float32).max)
 
 # Initial number of slots.
 FIRST_SLOTS = 16
@@ -65,27 +66,25 @@ FIRST_SLOTS = 16
 
 
 @helper
-@ordered_sums
-def key_with(key: int, place: int, value: float) -> int:
+def key_with(key: int, index: int, value: float) -> int:
     """Return a key updated with an input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
         value = float(np.float32(value))
     if value == 0.0 or math.isnan(value):
         return key
     mantissa, exponent = math.frexp(value)
-    return key ^ mixed(mixed(mixed(place) ^ int(mantissa * 2.0**53)) ^ exponent)
+    return key ^ mixed(mixed(mixed(index) ^ int(mantissa * 2.0**53)) ^ exponent)
 
 
 @batch_kernel
-@ordered_sums
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
     """Return a 64-bit hash of the inputs that a map reads from a sample."""
     key = 0
     if feature_map.is_sparse:
-        places, entries = sample.places, sample.entries
+        indices, entries = sample.indices, sample.entries
         for i in range(sample.n_entries):
-            if 0 <= places[i] < feature_map.n_inputs:
-                key = key_with(key, places[i], entries[i])
+            if 0 <= indices[i] < feature_map.n_inputs:
+                key = key_with(key, indices[i], entries[i])
         return key
     values = sample.values
     for i in range(feature_map.n_inputs):
@@ -94,24 +93,22 @@ def key_of(feature_map: MapRecord, sample: Sample) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def find_keys(
-    feature_map: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, found: Int64s
+    feature_map: MapRecord, indices: Int32s, values: Float64s, starts: Int64s, n: int, keys: Int64s
 ) -> None:
     """Write the keys of the rows of a CSR matrix."""
     for row in range(n):
         key = 0
         for i in range(starts[row], starts[row + 1]):
-            if places[i] < feature_map.n_inputs:
-                key = key_with(key, places[i], entries[i])
-        found[row] = key
+            if indices[i] < feature_map.n_inputs:
+                key = key_with(key, indices[i], values[i])
+        keys[row] = key
 
 
 # Removing.
 
 
 @helper
-@ordered_sums
 def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
@@ -139,7 +136,6 @@ def learn_anew(posterior: PosteriorNumbersRecord) -> None:
 
 
 @helper
-@ordered_sums
 def rotate_back(
     posterior: PosteriorNumbersRecord, last: int, y: float
 ) -> tuple[bool, float, float]:
@@ -181,7 +177,6 @@ def rotate_back(
 
 
 @helper
-@ordered_sums
 def release(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
@@ -202,7 +197,6 @@ def release(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @batch_kernel
-@ordered_sums
 def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     """Remove the k-th held sample from the posterior."""
     held = posterior.held
@@ -234,7 +228,6 @@ def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
 
 
 @link_by_name
-@ordered_sums
 def learn_held(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -274,7 +267,6 @@ def learn_held(
 
 
 @batch_kernel
-@ordered_sums
 def learn_one(
     posterior: PosteriorNumbersRecord,
     sample: Sample,
@@ -294,11 +286,10 @@ def learn_one(
             return bad
     key = key_of(feature_map, sample) if posterior.held else 0
     is_done = posterior.learn(posterior, outputs, 0, key, target, weight)
-    return limits.DONE if is_done else limits.NO_ROOM
+    return DONE if is_done else NO_ROOM
 
 
 @batch_kernel
-@ordered_sums
 def learn_rows(
     posterior: PosteriorNumbersRecord,
     outputs: Outputs,
@@ -310,8 +301,8 @@ def learn_rows(
 ) -> int:
     """Learn mapped samples `start` to `stop` - 1; return the first that lacks room, or `stop`."""
     for i in range(start, stop):
-        given = keys[i], targets[i], weights[i]
-        if not posterior.learn(posterior, outputs, i, *given):
+        sample = keys[i], targets[i], weights[i]
+        if not posterior.learn(posterior, outputs, i, *sample):
             return i
     return stop
 
@@ -356,8 +347,8 @@ class HeldSamples(Learned[HeldSamplesRecord]):
     def slots(self) -> Ints:
         """Return the slots of the samples, in order of arrival."""
         record, order = self.record, self.memory.arrays["order"]
-        places = (record.head + np.arange(record.n_held)) % max(1, record.n_slots)
-        return order[places].astype(np.int64)
+        positions = (record.head + np.arange(record.n_held)) % max(1, record.n_slots)
+        return order[positions].astype(np.int64)
 
     def lacks_room(self, compiled: CompiledMap) -> bool:
         """Return whether there is no slot for another sample of a map."""
@@ -372,15 +363,15 @@ class HeldSamples(Learned[HeldSamplesRecord]):
     def resized(self, compiled: CompiledMap, n_rows: int, n_slots: int) -> Self:
         """Return a copy with the given capacities, and with samples in order of arrival."""
         record, slots = self.record, self.slots()
-        made = type(self)(record.window, compiled, n_rows, n_slots)
+        resized = type(self)(record.window, compiled, n_rows, n_slots)
         for name in ("n_held", "residual_error", "target_error", "origin"):
-            setattr(made.record, name, getattr(record, name))
-        for name, new in made.learned.items():
+            setattr(resized.record, name, getattr(record, name))
+        for name, new in resized.learned.items():
             keep(new, self.learned[name] if name == "errors" else self.learned[name][slots])
-        return made
+        return resized
 
     def equal(self, key: int, target: float, weight: float) -> list[int]:
         """Return the positions, by arrival, of the samples with this key, target and weight."""
-        slots, given = self.slots(), {"keys": key, "targets": target, "weights": weight}
-        same = [self.learned[name][slots] == value for name, value in given.items()]
+        slots, wanted = self.slots(), {"keys": key, "targets": target, "weights": weight}
+        same = [self.learned[name][slots] == value for name, value in wanted.items()]
         return np.flatnonzero(np.logical_and.reduce(same)).tolist()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiling.kernels import always_inline, helper, kernel, link_by_name
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
-from ...records.numba_types import lowered, room_of_array, room_of_words
+from ...records.numba_types import array_buffer, lowered, words_buffer
 from . import box_vectors
 from .box_vectors import BLOCK
 from .constants import EMPTY, LEFT, NONE, RIGHT
@@ -40,8 +40,8 @@ class PointAt(Record):
     point: Point
 
 
-room_of_batch = room_of_array(PointAt, BATCH)
-_room_of_one = room_of_array(PointAt, 1)
+buffer_of_batch = array_buffer(PointAt, BATCH)
+_buffer_of_one = array_buffer(PointAt, 1)
 
 
 @lowered(box_vectors.distance_outside)
@@ -170,13 +170,13 @@ def read_values(forest: Forest, tree: Tree, point: Point, out: Float32s) -> None
 
 
 @always_inline
-def values_of(forest: Forest, tree: Tree, p: int, room: Float32s) -> Float32s:
-    """Return a stored point's values in a tree: its column, or scaled inputs, written to `room`."""
+def values_of(forest: Forest, tree: Tree, p: int, buffer: Float32s) -> Float32s:
+    """Return a stored point's values in a tree: its column, or scaled inputs in `buffer`."""
     point = forest.points.row(p)
     if forest.has_columns == 1:
         return forest.column_in(tree, point)
-    read_values(forest, tree, point, room)
-    return room
+    read_values(forest, tree, point, buffer)
+    return buffer
 
 
 @lowered(box_vectors.distance_to_points)
@@ -290,7 +290,7 @@ def hold_batch(
 @always_inline
 def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper: Float32s) -> None:
     """Grow a box to contain a stored point."""
-    one = _room_of_one()
+    one = _buffer_of_one()
     one[0].point = point
     hold_batch(one, 1, source_of(forest, tree), lower, upper, forest.n_dims)
 
@@ -302,7 +302,7 @@ def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper:
 # which is freed when the node is light again.
 
 
-_room_of_refs = room_of_words(Int64s, BATCH)
+_buffer_of_refs = words_buffer(Int64s, BATCH)
 
 
 @always_inline
@@ -311,7 +311,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
     The batch has enough capacity. Returns the new number of points.
     """
-    waiting = _room_of_refs()
+    waiting = _buffer_of_refs()
     n_waiting = 0
     slot_word = forest.links_word + tree.slot
     while True:
@@ -366,7 +366,7 @@ def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Flo
 def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     """Grow a box until it contains the points below a light node."""
     tree = forest.trees.cast(tree)
-    batch = room_of_batch()
+    batch = buffer_of_batch()
     hold_all(forest, tree, batch, gather(forest, tree, ref, batch, 0), box)
     return 0
 
@@ -395,12 +395,12 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 
 
 @helper
-def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
-    """Return both corners of a reference's box: the stored box, or a box written to `room`."""
+def box_of(forest: Forest, tree: Tree, ref: int, buffer: Float32s) -> Float32s:
+    """Return both corners of a reference's box: the stored box, or a box written to `buffer`."""
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
-    write_box(forest, tree, ref, room)
-    return room
+    write_box(forest, tree, ref, buffer)
+    return buffer
 
 
 @kernel
@@ -421,7 +421,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     if node.has_box(forest):
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         return distance_outside(x, lower, upper, forest.n_dims)
-    batch = room_of_batch()
+    batch = buffer_of_batch()
     n = gather(forest, tree, ref, batch, 0)
     # Forests with light nodes have at least BLOCK dimensions.
     return distance_to_batch(batch, n, source_of(forest, tree), x, forest.n_dims)
@@ -439,7 +439,7 @@ def distances_down(
     each point is read only once.
     """
     tree = forest.trees.cast(tree)
-    batch, starts = room_of_batch(), _room_of_refs()
+    batch, starts = buffer_of_batch(), _buffer_of_refs()
     n, n_steps = 0, 0
     while ref >= 0:
         node = tree.nodes.row(ref)

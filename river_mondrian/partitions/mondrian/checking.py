@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import checks
-from ...checks import LARGEST_RATE, LARGEST_SIZE, check_array, check_number, refuse
+from ...checks import LARGEST_FINITE, LARGEST_SIZE, check_array, check_number, refuse
 from ...compiling.kernels import always_inline, batch_kernel
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref, check_shapes
 from ...restored import Edges, Rows, check_numbers, check_references
 from . import constants, transforms
 from .box_vectors import BLOCK, MOST_PARTS
-from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
+from .boxes import BATCH, begin_box, box_of, buffer_of_batch, hold_all
 from .records import IN_USE, F, Forest, Node, Tree
 
 # Largest number of trees, so that products with numbers of samples fit in the kernels' integers.
@@ -56,7 +56,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
 @always_inline
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     """Return whether a leaf's box is the box of its points, and `list_end` is correct."""
-    capacity, batch = forest.dim_capacity, room_of_batch()
+    capacity, batch = forest.dim_capacity, buffer_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
     n, p, last = 0, node.first_point, constants.NONE
@@ -252,7 +252,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
     forest, n_dims = owner.forest, int(owner.forest.n_dims)
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
-        least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
+        least[owner.category_indices], most[owner.category_indices] = LEAST_LEVEL, 2 * LEAST_LEVEL
         # The code of an absent level may be 0.
         bad = ((found < least) | (found > most)) & (found != 0.0)
         # The mean of a feature replaces its missing values in projections.
@@ -378,7 +378,7 @@ def check_sizes(owner: Any) -> None:
     if owner.bounded != (forest.max_splits != constants.UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
-    check_array(owner, "scalings", owner.scalings, np.float64, -LARGEST_RATE, LARGEST_RATE)
+    check_array(owner, "scalings", owner.scalings, np.float64, -LARGEST_FINITE, LARGEST_FINITE)
     checks.check_dtype(owner, "given", owner.given, np.float64)
     _check_renewal(owner, bounds)
     if owner.is_warming_up:

@@ -18,7 +18,7 @@ from ...compiling.kernels import (
     link_by_name,
 )
 from ...limits import DONE, TOO_LARGE
-from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
+from ...records import Float32s, Float64s, Int64, Record, array_buffer, inline, prefetch
 from . import forgetting, sampling
 from .box_vectors import MOST_PARTS
 from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
@@ -51,8 +51,8 @@ class LaneAt(Record):
     lane: Lane
 
 
-_room_of_lanes = room_of_array(Lane, LANES)
-_room_of_active = room_of_array(LaneAt, LANES)
+_buffer_of_lanes = array_buffer(Lane, LANES)
+_buffer_of_active = array_buffer(LaneAt, LANES)
 
 
 @link_by_name
@@ -122,7 +122,7 @@ def insert_parent(
 @inline_in_source
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     """Copy the box at a reference to the new node, or to the tree's buffer; return the copy."""
-    box = node.box(forest, tree) if node.has_box(forest) else tree.room
+    box = node.box(forest, tree) if node.has_box(forest) else tree.buffer
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
         for i in range(2 * forest.dim_capacity):
@@ -260,63 +260,76 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     if forest.walks_row == 1:
         tree.walk_values = forest.row.part(tree.first_value, forest.dim_capacity)
     else:
-        tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_room)
+        tree.walk_values = values_of(forest, tree, tree.walk_point, tree.value_buffer)
     lane.n_light = 0
 
 
+@always_inline
+def _corners(forest: Forest, layout: Layout, tree: Tree, node: Node) -> tuple[Float32s, Float32s]:
+    """Return the lower and the upper corner of a node's box."""
+    if layout.light_size > 0:
+        return node.lower(forest, tree), node.upper(forest, tree)
+    # The node's row contains the box.
+    lower = Float32s(node, layout.box_word, layout.capacity)
+    return lower, Float32s(node, layout.box_word + layout.capacity, layout.capacity)
+
+
 @inline_in_source
-def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
-    """Return the distance of a walk's point from the current node's box; the node may be light."""
-    x = tree.walk_values
-    if tree.nodes.cast(lane.node).has_box(forest) or forest.has_missing == 1:
+def _distance(
+    forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s
+) -> float:
+    """Return the distance of a walk's point `x` from the box of the current node.
+
+    The box of a light node is computed from the node's points (see `boxes`).
+    """
+    if layout.light_size == 0:
+        lower, upper = _corners(forest, layout, tree, node)
+        return distance_outside(x, lower, upper, layout.n_dims)
+    if node.has_box(forest) or layout.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)
     if lane.n_light == 0:
         forest.distances_down(forest, tree, tree.walk_ref, x, 0, lane.rates)
-    rate = lane.rates[lane.n_light]
     lane.n_light = lane.n_light + 1
-    return rate
+    return lane.rates[lane.n_light - 1]
 
 
 @inline_in_source
-def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
-    """Extend the current node's box by the point. A node that is no longer light gets a box."""
-    node = tree.nodes.cast(lane.node)
-    if not node.has_box(forest) and node.n_samples >= forest.light_size:
+def _extend_box(
+    forest: Forest, layout: Layout, tree: Tree, node: Node, x: Float32s, rate: float
+) -> None:
+    """Extend the box of the current node by a walk's point `x`, whose distance is `rate`.
+
+    A light node has no box. A node that is no longer light gets a box.
+    """
+    if layout.light_size > 0 and not node.has_box(forest):
+        if node.n_samples < layout.light_size:
+            return
         make_box(forest, tree, tree.walk_ref)
-    if node.has_box(forest) and (rate > 0.0 or forest.has_missing == 1):
-        lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-        hold(tree.walk_values, lower, upper, forest.n_dims)
+    # The first value in a dimension adds no distance, but extends the box.
+    if rate > 0.0 or layout.has_missing == 1:
+        lower, upper = _corners(forest, layout, tree, node)
+        hold(x, lower, upper, layout.n_dims)
 
 
 @inline_in_source
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
-    Line 1 of Algorithm 4 computes the distance of the point from the box. Lines 2 and 3 draw the
-    time of a cut that separates the point from the box. Lines 10 to 14 move to the child.
+    The function implements Algorithm 4 (Lakshminarayanan et al. 2014) at an internal node.
     """
-    node = tree.nodes.cast(lane.node)
-    x = tree.walk_values
-    # `lower` and `upper` are valid, and are used, only in forests without light nodes. In these
-    # forests, the rows of nodes contain the boxes.
-    lower = Float32s(node, layout.box_word, layout.capacity)
-    upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
-    if layout.light_size == 0:
-        rate = distance_outside(x, lower, upper, layout.n_dims)
-    else:
-        rate = _rate_of_wide(forest, tree, lane)
+    node, x = tree.nodes.cast(lane.node), tree.walk_values
+    # Lines 1 to 3: draw the time of a cut that separates the point from the box.
+    rate = _distance(forest, layout, tree, lane, node, x)
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
+    # Lines 4 to 9.
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
-    if layout.light_size > 0:
-        _hold_in_wide(forest, tree, lane, rate)
-    # The first value in a dimension adds no distance, but extends the box.
-    elif rate > 0.0 or layout.has_missing == 1:
-        hold(x, lower, upper, layout.n_dims)
-    # Lines 10 to 14: the step to the child.
+    # Line 11: extend the box.
+    _extend_box(forest, layout, tree, node, x, rate)
+    # Lines 12 to 14: move to the child.
     node.n_samples = node.n_samples + 1
     side = sampling.side_of(forest, tree, node, x)
     node.pass_point(forest, side, forest.points.cast(lane.point))
@@ -372,7 +385,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     index. The caller then reserves room and calls again. Otherwise returns DONE.
     """
     layout = layout_of(forest)
-    lanes, active = _room_of_lanes(), _room_of_active()
+    lanes, active = _buffer_of_lanes(), _buffer_of_active()
     for start in range(first, last, n_lanes):
         n_active = 0
         for t in range(start, min(start + n_lanes, last)):

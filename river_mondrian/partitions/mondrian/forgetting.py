@@ -76,7 +76,7 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
 @always_inline
 def _may_hold(forest: Forest, tree: Tree, ref: int, x: rec.Float32s) -> bool:
     """Return whether a node's box contains a point's known values."""
-    box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
+    box, capacity = box_of(forest, tree, ref, tree.buffer), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(forest.n_dims):
         v = x[d]
@@ -108,7 +108,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
 
     Afterwards the references on the path refer to parents.
     """
-    x = values_of(forest, tree, p, tree.value_room)
+    x = values_of(forest, tree, p, tree.value_buffer)
     is_whole = forest.has_missing == 0
     above, ref = NONE, int(tree.root)
     while True:
@@ -146,7 +146,7 @@ class Descent(rec.Record):
     sample: rec.Float32s
 
 
-room_of_descents = rec.room_of_array(Descent, LANES)
+buffer_of_descents = rec.array_buffer(Descent, LANES)
 
 
 @always_inline
@@ -172,7 +172,7 @@ def find_in_trees(
         descent.tree = tree
         descent.ref = tree.root
         descent.above = NONE
-        descent.sample = values_of(forest, tree, p, tree.value_room)
+        descent.sample = values_of(forest, tree, p, tree.value_buffer)
         if forest.has_missing == 1:
             descent.ref, descent.above = _find(forest, tree, p)
     goes_on = forest.has_missing == 0
@@ -220,11 +220,11 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
 @inline_in_source
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
     """Recompute the box of an internal node from its children's boxes."""
-    own, capacity = node.box(forest, tree), forest.dim_capacity
-    begin_box(forest, own)
-    lower, upper = own.part(0, capacity), own.part(capacity, capacity)
+    node_box, capacity = node.box(forest, tree), forest.dim_capacity
+    begin_box(forest, node_box)
+    lower, upper = node_box.part(0, capacity), node_box.part(capacity, capacity)
     for side in range(2):
-        box = box_of(forest, tree, node.child(side), tree.room)
+        box = box_of(forest, tree, node.child(side), tree.buffer)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
             # Comparisons with NaN are false, so a known bound replaces an unknown bound.
@@ -314,7 +314,7 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
 def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
     """Remove a stored point from a tree after a search has found the point's leaf."""
     tree = forest.trees[t]
-    x = values_of(forest, tree, p, tree.value_room)
+    x = values_of(forest, tree, p, tree.value_buffer)
     if ref >= 0 and tree.nodes.row(ref).n_samples > 1:
         ref = _leave_leaf(forest, tree, ref, p, x)
     else:
@@ -411,8 +411,8 @@ def _move_to(forest: F, p: int, hole: int) -> None:
     for i in range(n_words):
         others[i] = words[i]
     if forest.window != UNLIMITED:
-        own = forest.arrivals.row(p)
-        older, newer = int(own.older), int(own.newer)
+        arrival = forest.arrivals.row(p)
+        older, newer = int(arrival.older), int(arrival.newer)
         link_arrivals(forest, older, hole)
         link_arrivals(forest, hole, newer)
     for t in range(forest.n_holding(p)):
@@ -422,7 +422,7 @@ def _move_to(forest: F, p: int, hole: int) -> None:
 @link_by_name
 def forget_in_trees(forest: F, p: int) -> None:
     """Remove a stored point from all trees that contain it, and from the order of arrival."""
-    descents = room_of_descents()
+    descents = buffer_of_descents()
     n = forest.n_holding(p)
     for first in range(0, n, LANES):
         last = min(first + LANES, n)
@@ -431,8 +431,8 @@ def forget_in_trees(forest: F, p: int) -> None:
             take_out(forest, t, p, descents[t - first].ref, descents[t - first].above)
     forest.forget_sample(p)
     if forest.window != UNLIMITED:
-        own = forest.arrivals.row(p)
-        link_arrivals(forest, own.older, own.newer)
+        arrival = forest.arrivals.row(p)
+        link_arrivals(forest, arrival.older, arrival.newer)
     forest.n_forgotten = forest.n_forgotten + 1
 
 
@@ -455,7 +455,7 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     return p
 
 
-_room_of_found = rec.room_of_words(rec.Int64s, 2)
+_buffer_of_found = rec.words_buffer(rec.Int64s, 2)
 
 
 @always_inline
@@ -510,9 +510,9 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
 @kernel
 def count_equal(forest: F, most: int) -> int:
     """Return the number of stored points that equal the sample in `inputs` (see `find_equal`)."""
-    found = _room_of_found()
-    find_equal(forest, most, found)
-    return found[0]
+    equal = _buffer_of_found()
+    find_equal(forest, most, equal)
+    return equal[0]
 
 
 @kernel
@@ -523,14 +523,14 @@ def forget_equal(forest: F) -> int:
     have no gaps. While trees are redrawn, points in the spare tree have the first numbers. If one
     of them is forgotten, the last of them gets its number, and their last number becomes free.
     """
-    found = _room_of_found()
-    find_equal(forest, 1, found)
-    if found[0] == 0:
+    equal = _buffer_of_found()
+    find_equal(forest, 1, equal)
+    if equal[0] == 0:
         return 0
     # Clear the sample's weight, and its label or target. The comparison has read them from the next
     # point's row.
     clear_point(forest, forest.n_points)
-    hole = found[1]
+    hole = equal[1]
     forget_in_trees(forest, hole)
     if forest.renewal.is_running == 1 and hole < forest.renewal.n_spare_points:
         last = forest.renewal.n_spare_points - 1

@@ -54,8 +54,8 @@ class TreeReader:
 
     def scaling_of(self, t: int) -> Floats:
         """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
-        found: Floats = self.store.scaling_of(self.slot_of(t))
-        return found
+        scaling: Floats = self.store.scaling_of(self.slot_of(t))
+        return scaling
 
     def widths_of(self, t: int) -> Floats:
         """Return the widths by which a tree divides its inputs."""
@@ -163,7 +163,7 @@ class Explainer(TreeReader, abc.ABC):
 
     def importances(self) -> Floats:
         """Return the total gain of each feature's cuts per unit of weight, averaged over trees."""
-        found = np.zeros(self.store.n_inputs)
+        mean_gains = np.zeros(self.store.n_inputs)
         slots = self.importance_slots()
         for slot in slots:
             table, gains, weight = self.cut_gains(slot)
@@ -171,8 +171,8 @@ class Explainer(TreeReader, abc.ABC):
             by_dim = np.zeros(int(self.forest.n_dims))
             np.add.at(by_dim, dims, gains)
             if weight > 0.0:
-                found += self.by_feature(slot, by_dim) / (weight * len(slots))
-        return found
+                mean_gains += self.by_feature(slot, by_dim) / (weight * len(slots))
+        return mean_gains
 
     def by_feature(self, slot: int, values: Floats) -> Floats:
         """Return values per feature from a tree's `values` per dimension.
@@ -189,8 +189,8 @@ class Explainer(TreeReader, abc.ABC):
         sides = (high - low) * (store.scaling_of(slot)[1] / current)
         extents = np.abs(directions.of_tree(slot)) * sides
         total = extents.sum(axis=1, keepdims=True)
-        found: Floats = (extents / np.where(total > 0.0, total, 1.0)).T @ values
-        return found
+        averages: Floats = (extents / np.where(total > 0.0, total, 1.0)).T @ values
+        return averages
 
     # Explanations.
 
@@ -218,10 +218,10 @@ class Explainer(TreeReader, abc.ABC):
 
         """
         bad, paths, values = traced(self.forest, inputs)
-        found = np.zeros((self.store.n_inputs, 1))
+        by_input = np.zeros((self.store.n_inputs, 1))
         for path in paths:
             tree = self.store.trees[path.tree]
             x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
             parts = contributions(self.forest, tree, path, x, *self.predictions_on(path))
-            found = found + self.by_feature(path.tree, parts)
-        return bad, found / self.store.n_trees
+            by_input = by_input + self.by_feature(path.tree, parts)
+        return bad, by_input / self.store.n_trees

@@ -76,10 +76,10 @@ class TreeTable:
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
         """Return a value per node: the value of a leaf's point or row; 0 for an internal node."""
-        found, refs = np.zeros(len(self)), self.refs[self.leaves]
-        found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
-        found[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
-        return found
+        values, refs = np.zeros(len(self)), self.refs[self.leaves]
+        values[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
+        values[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
+        return values
 
     def add_up(self, values: NDArray[Any]) -> None:
         """Set the value of each internal node to the sum of its children's values."""
@@ -222,8 +222,8 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], describe: Descript
             delta, dim, cut = end - tau, -1, math.nan
         time = end if is_leaf else tau + delta
         box = (side[:n_dims].astype(np.float64) for side in (low, high))
-        own = dim, cut, n_samples, *box
-        nodes.append(view(parent, depth, is_leaf, paused, time, delta, *own, *extra))
+        cut_and_box = dim, cut, n_samples, *box
+        nodes.append(view(parent, depth, is_leaf, paused, time, delta, *cut_and_box, *extra))
         if not is_leaf:
             waiting.append((right, number, "right", tau + delta, depth + 1))
             waiting.append((left, number, "left", tau + delta, depth + 1))
@@ -254,25 +254,25 @@ class Trace(Prediction):
         """Append the steps of a walk."""
         for i in range(1, walk.depth + 1):
             if self.n < self.capacity:
-                found = self.steps[self.n]
-                copy_record(walk.path[i], found)
-                found.tree = t
-                found.depth = i - 1
-                if not found.eta > 0.0:
-                    found.stays = 1.0
+                step = self.steps[self.n]
+                copy_record(walk.path[i], step)
+                step.tree = t
+                step.depth = i - 1
+                if not step.eta > 0.0:
+                    step.stays = 1.0
             self.n = self.n + 1
 
 
 @kernel
-def trace(forest: F, inputs: Float64s, found: Trace) -> int:
+def trace(forest: F, inputs: Float64s, traced: Trace) -> int:
     """Write the walks of a sample with these inputs to `found`.
 
     Returns DONE, or the index of an input whose value is too large.
     """
-    bad = scale(forest, found.values, inputs)
+    bad = scale(forest, traced.values, inputs)
     if bad < 0:
-        found.n = 0
-        predict_rows(forest, found.values, 1, found)
+        traced.n = 0
+        predict_rows(forest, traced.values, 1, traced)
     return bad
 
 
@@ -305,11 +305,12 @@ def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
     room = FIRST_STEPS * int(forest.n_trees)
     while True:
         memory = np.empty(room * TracedStep.SIZE, dtype=np.uint8)
-        found = Memory(Trace)
-        found[0].capacity = room
-        found[0].steps = Array.over(TracedStep, memory)
-        found[0].values = Float32s.of(values)
-        bad, n = trace(forest, Float64s.of(inputs), found[0]), int(found[0].n)
+        trace_memory = Memory(Trace)
+        record = trace_memory[0]
+        record.capacity = room
+        record.steps = Array.over(TracedStep, memory)
+        record.values = Float32s.of(values)
+        bad, n = trace(forest, Float64s.of(inputs), record), int(record.n)
         if bad >= 0:
             return bad, [], values
         if n <= room:
@@ -321,11 +322,11 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
     """Return the paths that `n` steps form."""
     steps = {c.name: c.over(memory, n, TracedStep.SIZE) for c in columns_of(TracedStep)}
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
-    found = []
+    paths = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        own = (steps[name][start:stop] for name in ("ref", "eta", "span", "reach", "stays"))
-        found.append(Path(int(steps["tree"][start]), *own))
-    return found
+        columns = (steps[name][start:stop] for name in ("ref", "eta", "span", "reach", "stays"))
+        paths.append(Path(int(steps["tree"][start]), *columns))
+    return paths
 
 
 def record_at(forest: Forest, tree: Tree, ref: int) -> Any:
@@ -364,16 +365,16 @@ def contributions(
         G_j and w_j (B_j - G_j), with a row for each step.
 
     """
-    found = np.zeros((len(x), here.shape[1]))
+    parts = np.zeros((len(x), here.shape[1]))
     leaves = path.leaves
     for i, ref in enumerate(path.refs.tolist()):
         if i > 0:
             cut: Node = tree.nodes.row(int(path.refs[i - 1]))
-            found[cut.dim] += path.reach[i] * (here[i] - here[i - 1])
+            parts[cut.dim] += path.reach[i] * (here[i] - here[i - 1])
         if leaves[i] > 0.0:
             gaps = gaps_from(forest, path.tree, ref, x)
-            found += np.outer(gaps / gaps.sum(), branches[i])
-    return found
+            parts += np.outer(gaps / gaps.sum(), branches[i])
+    return parts
 
 
 Polygon = Floats

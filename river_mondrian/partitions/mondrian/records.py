@@ -340,8 +340,8 @@ class Tree(rec.Record):
     # The values of the walk's point.
     walk_values: rec.Float32s = rec.transient()
     # Buffers for the box of a light node or a point, and for the values of a point.
-    room: rec.Float32s = rec.derived()
-    value_room: rec.Float32s = rec.derived()
+    buffer: rec.Float32s = rec.derived()
+    value_buffer: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Set the fields that the subclass adds, before this redrawn tree replaces `old`."""

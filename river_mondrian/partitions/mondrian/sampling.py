@@ -176,7 +176,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
     j = new_leaf(forest, tree)
     node = tree.nodes.row(j)
     node.first_point = first
-    batch = boxes.room_of_batch()
+    batch = boxes.buffer_of_batch()
     link_word = forest.links_word + tree.slot
     p = first
     while p != NONE:
@@ -259,7 +259,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
     p = first
     while p != NONE:
         following = forest.links_of(p)[tree.slot]
-        x = boxes.values_of(forest, tree, p, tree.value_room)
+        x = boxes.values_of(forest, tree, p, tree.value_buffer)
         side = nearer_side(forest, tree, left, right, x)
         put_point(forest, tree, left if side == LEFT else right, p)
         p = following
@@ -343,7 +343,7 @@ def part_leaf(
         # `_divide` reverses lists, but lists in a window must stay in order of arrival.
         turn_list(forest, tree, node)
     in_batch = node.n_samples <= BATCH
-    lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
+    lefts, rights = boxes.buffer_of_batch(), boxes.buffer_of_batch()
     halves = _divide(forest, tree, node, dim, cut, lefts, rights)
     node.clear(forest)
     node.dim = dim
@@ -384,7 +384,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     leaf is complete, and the result is infinity.
     """
     node = tree.nodes.row(j)
-    box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
+    box, capacity = boxes.box_of(forest, tree, j, tree.buffer), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     n_dims = forest.n_dims
 

@@ -56,15 +56,15 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, scaling: int) -
 @link_by_name
 def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
     """Write the columns of a sample's values: projections, or places of levels. Return DONE."""
-    capacity, oblique, own = forest.dim_capacity, forest.oblique, forest.scaling
+    capacity, oblique, current = forest.dim_capacity, forest.oblique, forest.scaling
     if oblique:
-        oblique.prepare(oblique, inputs, own, 0)
+        oblique.prepare(oblique, inputs, current, 0)
         if forest.renewal.is_running == 1:
-            oblique.prepare(oblique, inputs, 1 - own, 0)
+            oblique.prepare(oblique, inputs, 1 - current, 0)
     if forest.has_own_columns == 0:
-        oblique.project(oblique, target.part(capacity * own, capacity), inputs, 0, own)
+        oblique.project(oblique, target.part(capacity * current, capacity), inputs, 0, current)
         if forest.renewal.is_running == 1:
-            other = 1 - own
+            other = 1 - current
             oblique.project(oblique, target.part(capacity * other, capacity), inputs, 0, other)
         return DONE
     for t in range(forest.n_trees):
@@ -131,10 +131,10 @@ def write_spare_column(forest: F, p: int) -> int:
 @always_inline
 def write_scaled(forest: Forest, row: Float32s, inputs: Float64s) -> None:
     """Write the values of a sample in each scaling that is in use."""
-    capacity, own = forest.dim_capacity, forest.scaling
-    scale_to(forest, row.part(capacity * own, capacity), inputs, own)
+    capacity, current = forest.dim_capacity, forest.scaling
+    scale_to(forest, row.part(capacity * current, capacity), inputs, current)
     if forest.renewal.is_running == 1:
-        scale_to(forest, row.part(capacity * (1 - own), capacity), inputs, 1 - own)
+        scale_to(forest, row.part(capacity * (1 - current), capacity), inputs, 1 - current)
 
 
 @always_inline
@@ -211,9 +211,9 @@ def read_inputs(forest: F, points: Int64s, n_points: int, out: Float64s) -> None
     """Write the `n_inputs` inputs of each point whose number is in `points`; levels become NaN."""
     n = forest.n_inputs
     for i in range(n_points):
-        kept, own = forest.inputs_in(forest.points.row(points[i])), out.part(n * i, n)
+        inputs, row = forest.inputs_in(forest.points.row(points[i])), out.part(n * i, n)
         for d in range(n):
-            own[d] = kept[d] if abs(kept[d]) <= LARGEST else math.nan
+            row[d] = inputs[d] if abs(inputs[d]) <= LARGEST else math.nan
 
 
 @batch_kernel

@@ -106,14 +106,14 @@ def _has_input(
 @always_inline
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
     """Return the input for a value in the current scaling."""
-    own = oblique.scaling
-    return v / oblique.factors(own)[d] + oblique.offsets(own)[d]
+    scaling = oblique.scaling
+    return v / oblique.factors(scaling)[d] + oblique.offsets(scaling)[d]
 
 
 @link_by_name
 def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_stored: int) -> int:
     """Write inputs in a scaling; `is_stored` is 1 for a stored sample. Returns DONE."""
-    own = oblique.scaled(scaling)
+    prepared = oblique.scaled(scaling)
     offsets, factors = oblique.offsets(scaling), oblique.factors(scaling)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
     for d in range(oblique.n_inputs):
@@ -125,7 +125,7 @@ def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_st
                 v = (oblique.means[d] - offsets[d]) * factors[d]
             elif scaling != oblique.scaling:
                 v = (_raw(oblique, d, v) - offsets[d]) * factors[d]
-        own[d] = v
+        prepared[d] = v
     oblique.lacks = 1 if lacks else 0
     return DONE
 
@@ -143,9 +143,9 @@ def project(
         projected[r] = 0.0
     for d in range(n_inputs):
         v = prepared[d]
-        own = coefficients.part(n * d, n)
+        weights = coefficients.part(n * d, n)
         for r in range(n):
-            projected[r] = projected[r] + own[r] * v
+            projected[r] = projected[r] + weights[r] * v
     lacks = oblique.lacks == 1
     for r in range(n):
         v = projected[r]
@@ -162,12 +162,12 @@ def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:
             v = prepared[d]
-            own = oblique.moments[d]
-            n = own.n + 1.0
-            own.n = n
-            own.mean = own.mean + (v - own.mean) / n
-            own.least = v if n == 1.0 else min(own.least, v)
-            own.largest = v if n == 1.0 else max(own.largest, v)
+            moments = oblique.moments[d]
+            n = moments.n + 1.0
+            moments.n = n
+            moments.mean = moments.mean + (v - moments.mean) / n
+            moments.least = v if n == 1.0 else min(moments.least, v)
+            moments.largest = v if n == 1.0 else max(moments.largest, v)
     return DONE
 
 
@@ -185,11 +185,11 @@ def change_scaling(oblique: ObliqueTransform) -> int:
     other = 1 - oblique.scaling
     offsets, factors = oblique.offsets(other), oblique.factors(other)
     for d in range(oblique.n_inputs):
-        own = oblique.moments[d]
-        if own.n > 0.0:
-            own.mean = (_raw(oblique, d, own.mean) - offsets[d]) * factors[d]
-            own.least = (_raw(oblique, d, own.least) - offsets[d]) * factors[d]
-            own.largest = (_raw(oblique, d, own.largest) - offsets[d]) * factors[d]
+        moments = oblique.moments[d]
+        if moments.n > 0.0:
+            moments.mean = (_raw(oblique, d, moments.mean) - offsets[d]) * factors[d]
+            moments.least = (_raw(oblique, d, moments.least) - offsets[d]) * factors[d]
+            moments.largest = (_raw(oblique, d, moments.largest) - offsets[d]) * factors[d]
     oblique.scaling = other
     return DONE
 
@@ -385,14 +385,14 @@ def hash_of(code: float, key: int) -> int:
 
 
 @link_by_name
-def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
+def place_levels(places: LevelPlaces, values: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
     """Write the places of a sample's levels to the values that a tree cuts, and return DONE."""
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]
         # The code of an absent level is NaN or 0.
         if is_category[d] == 1 and code >= LEAST_LEVEL:
-            own[d] = uniform_of(hash_of(code, state_after(key, d)))
+            values[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
 
 

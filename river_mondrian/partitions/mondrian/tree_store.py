@@ -15,7 +15,7 @@ from ... import arguments, checks
 from ... import records as rec
 from ...compiling.kernels import set_entries
 from ...elementary import mixed
-from ...limits import FAR, LEAST_LEVEL
+from ...limits import LEAST_LEVEL, LEAST_ORIGIN
 from ...restored import Edges, Followed, Rows
 from . import checking, scaling, transforms
 from .boxes import OF_LIGHT, light_size_for
@@ -108,7 +108,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "rooms", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "buffers", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -213,7 +213,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
         forest = self.forest
-        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
+        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_sections())
         n_columns = len(self.trees) if self._has_own_columns else 1 + self.renews
         forest.n_values = n_columns * forest.dim_capacity
         forest.has_columns = int(self._has_columns)
@@ -225,15 +225,15 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.tree_words = self._TREE.WORDS
         forest.node_words = self._node_layout().words
 
-    def _kept_parts(self) -> tuple[rec.Part, ...]:
+    def _kept_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a node's row between its record and its box."""
         return ()
 
     def _node_layout(self) -> rec.RowLayout:
         """Return the layout of a node's row."""
         has_light = self.forest.light_size > 0
-        box = (rec.Part("box_row", rec.INT32, 1),) if has_light else self._box_parts()
-        return rec.RowLayout(self._NODE, (*self._kept_parts(), *box))
+        box = (rec.Section("box_row", rec.INT32, 1),) if has_light else self._box_sections()
+        return rec.RowLayout(self._NODE, (*self._kept_sections(), *box))
 
     @property
     def _may_have_light(self) -> bool:
@@ -244,17 +244,17 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
-    def _box_parts(self) -> tuple[rec.Part, ...]:
+    def _box_sections(self) -> tuple[rec.Section, ...]:
         """Return the parts of a row's layout that a box needs."""
         n_dims = self.forest.dim_capacity
-        return rec.Part("lower", rec.FLOAT32, n_dims), rec.Part("upper", rec.FLOAT32, n_dims)
+        return rec.Section("lower", rec.FLOAT32, n_dims), rec.Section("upper", rec.FLOAT32, n_dims)
 
     def _point_layout(self) -> rec.RowLayout:
         """Return the layout of a stored point's row."""
         forest = self.forest
-        columns = (rec.Part("columns", rec.FLOAT32, forest.n_values),) if self._has_columns else ()
-        inputs = rec.Part("inputs", rec.FLOAT64, forest.input_capacity)
-        links = rec.Part("links", rec.INT32, len(self.trees))
+        columns = (rec.Section("columns", rec.FLOAT32, forest.n_values),) * self._has_columns
+        inputs = rec.Section("inputs", rec.FLOAT64, forest.input_capacity)
+        links = rec.Section("links", rec.INT32, len(self.trees))
         return rec.RowLayout(self._POINT, (*columns, inputs, links))
 
     def _side_layout(self) -> rec.RowLayout:
@@ -266,7 +266,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         has_light = self.forest.light_size > 0
         return {
             "nodes": self._node_layout(),
-            "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
+            "boxes": rec.RowLayout(BoxRow, self._box_sections() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
@@ -309,16 +309,16 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Return the number of rows in use of each table."""
         words = self.trees.words
         order = np.argsort(words["slot"])
-        found = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
+        n_rows = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
         if not forest.is_redrawing():
             # The spare tree still has the rows of the last replaced tree.
             for spare in words["slot"][self.n_trees :].tolist():
-                for counts in found.values():
+                for counts in n_rows.values():
                     counts[spare] = 0
         n_arrivals = self.n_points if self.has_window else 0
         more = {"points": self.n_points, "arrivals": n_arrivals}
-        return found | {name: [n] for name, n in more.items()}
+        return n_rows | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
@@ -330,10 +330,10 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.inputs = rec.Float64s.of(self.inputs)
         forest.row = rec.Float32s.of(self.row)
         n_dims = int(forest.dim_capacity)
-        self.rooms = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
+        self.buffers = np.empty((len(self.trees), 3 * n_dims), dtype=np.float32)
         for tree in self.trees:
-            tree.room = rec.Float32s.of(self.rooms[int(tree.slot), : 2 * n_dims])
-            tree.value_room = rec.Float32s.of(self.rooms[int(tree.slot), 2 * n_dims :])
+            tree.buffer = rec.Float32s.of(self.buffers[int(tree.slot), : 2 * n_dims])
+            tree.value_buffer = rec.Float32s.of(self.buffers[int(tree.slot), 2 * n_dims :])
         if forest.light_size > 0:
             set_entries(forest, *OF_LIGHT)
         TreeStore._refresh(self)
@@ -345,8 +345,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             set_entries(forest, scaling.write_columns, scaling.write_spare_column)
         forest.scalings = rec.Float64s.of(self.scalings.reshape(-1))
         if self.directions is not None:
-            own = int(forest.scaling)
-            forest.oblique = self.directions.finish(self.scalings, own, forest.absent)
+            current = int(forest.scaling)
+            forest.oblique = self.directions.finish(self.scalings, current, forest.absent)
         if self.categories is not None:
             forest.levels = self.categories.finish()
 
@@ -442,7 +442,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             # With directions, the first value replaces missing values of a new feature.
             self.scalings[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
         else:
-            are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
+            are_far = (np.abs(first_values) >= LEAST_ORIGIN) & (first_values < LEAST_LEVEL)
             are_far &= ~are_zero | (n_inputs == 0)
             self.scalings[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
         forest.n_inputs = wanted
@@ -546,9 +546,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Set points' inputs from `first` on to `absent`, and the inputs in `unknown` to NaN."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         for chunk in self.points.chunks[0]:
-            own = column.over(chunk, len(chunk), self.points.row_bytes)
-            own[:, first:] = self.forest.absent
-            own[:, unknown] = math.nan
+            inputs = column.over(chunk, len(chunk), self.points.row_bytes)
+            inputs[:, first:] = self.forest.absent
+            inputs[:, unknown] = math.nan
 
     def _inputs_at(self, points: rec.Ints, n_rows: int) -> rec.Floats:
         """Return the inputs of some points, shape (n_rows, inputs), padded with rows of NaN."""
@@ -620,7 +620,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         if not self.is_changing:
             self.enter()
-        attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
+        attributes = {
+            name: value for name, value in self.__dict__.items() if name not in OF_CHANGES
+        }
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
         # Calls that were prepared earlier must be refused.
         self.version += 1
@@ -725,6 +727,6 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return math.isnan(self.forest.absent)
 
     @property
-    def category_places(self) -> list[int]:
+    def category_indices(self) -> list[int]:
         """The indices of the features that are categories."""
         return [] if self.categories is None else self.categories.places

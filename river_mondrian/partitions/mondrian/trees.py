@@ -298,12 +298,12 @@ class MondrianTrees(TreeStore[AnyForest]):
         n = self.n_points
         rows = self._inputs_at(np.arange(n), n + 1)
         rows[n] = self.vector[: self.n_inputs]
-        rows[n, self.category_places] = math.nan
+        rows[n, self.category_indices] = math.nan
         fitted = self.current_scaling.copy()
         ranges = robust_ranges(rows, widths.FENCE)
         fitted[:, : self.n_inputs] = scaling.scaling_by(self.given, *ranges)
         # Places of levels are in (0, 1), so they need no scaling.
-        fitted[:, self.category_places] = [[0.0], [1.0]]
+        fitted[:, self.category_indices] = [[0.0], [1.0]]
         return Float64s.of(fitted)
 
     # Forgetting.
@@ -490,9 +490,11 @@ class MondrianTrees(TreeStore[AnyForest]):
             scaling.scale_rows(self.forest, rows, Float64s.of(block), n)
             results = Float64s.of(out[first : first + n])
 
-            def part(start: int, stop: int, rows: Float32s = rows, own: Float64s = results) -> None:
+            def part(
+                start: int, stop: int, rows: Float32s = rows, part_results: Float64s = results
+            ) -> None:
                 n, prediction = stop - start, Memory(kind)
-                setattr(prediction[0], field, own.part(width * start, width * n))
+                setattr(prediction[0], field, part_results.part(width * start, width * n))
                 predict(self.forest, rows.part(n_values * start, n_values * n), n, prediction[0])
 
             self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
@@ -507,8 +509,8 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     def scaling_of(self, slot: int) -> Floats:
         """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
-        found: Floats = self.scalings[self.trees[slot].scaling]
-        return found[:, : self.n_inputs]
+        scaling: Floats = self.scalings[self.trees[slot].scaling]
+        return scaling[:, : self.n_inputs]
 
 
 class ClassTrees(MondrianTrees[AnyForest]):

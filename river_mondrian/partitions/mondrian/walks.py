@@ -89,11 +89,11 @@ class Prediction(rec.Record):
 
 P = TypeVar("P", bound=Prediction)
 
-_room_of_walks = rec.room_of_array(Walk, LANES)
-_room_of_steps = rec.room_of_array(Step, LANES * FIRST_DEPTH)
+_buffer_of_walks = rec.array_buffer(Walk, LANES)
+_buffer_of_steps = rec.array_buffer(Step, LANES * FIRST_DEPTH)
 # The walks that have not ended.
-_room_of_active = rec.room_of_words(rec.Int64s, LANES)
-_room_of_branches = rec.room_of_array(Branch, MOST_BRANCHES)
+_buffer_of_active = rec.words_buffer(rec.Int64s, LANES)
+_buffer_of_branches = rec.array_buffer(Branch, MOST_BRANCHES)
 
 
 @always_inline
@@ -283,7 +283,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
 @link_by_name
 def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
     """Continue a walk along all branches, and add each branch to the prediction."""
-    branches, room = _room_of_branches(), walk.path
+    branches, buffer = _buffer_of_branches(), walk.path
     n_waiting = 0
     while True:
         n_waiting = _follow(forest, walk, branches, n_waiting)
@@ -304,7 +304,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
         _descend(forest, walk, branch.ref)
     if walk.capacity > FIRST_DEPTH:
         rec.release(walk.path)
-        walk.path = room
+        walk.path = buffer
         walk.capacity = FIRST_DEPTH
 
 
@@ -313,7 +313,7 @@ def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
     """Walk rows down the trees from `first` on, in lock-step if no values are missing."""
-    walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
+    walks, active = _begin_paths(_buffer_of_walks(), _buffer_of_steps()), _buffer_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
     for r in range(n):
@@ -364,7 +364,7 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     """
     if scaling.has_missing(forest, row):
         return 0
-    walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
+    walks, active = _begin_paths(_buffer_of_walks(), _buffer_of_steps()), _buffer_of_active()
     for first in range(0, forest.n_trees, LANES):
         n_walks = min(LANES, forest.n_trees - first)
         if walk_in_lockstep(forest, row, first, 1, n_walks, walks, active) > 0:

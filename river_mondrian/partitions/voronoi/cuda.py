@@ -39,10 +39,10 @@ BLOCKS = 4
 # several candidates are searched.
 SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the largest number of rows at once.
-SHARE = 0.6
+MEMORY_SHARE = 0.6
 ROWS_MOST = 1 << 14
 # Largest number of cells of a partition. An owner's 32 bits contain the column of a cell and the
-# point's place in the tile.
+# point's position in the tile.
 CELLS_MOST = 1 << 24
 
 
@@ -74,10 +74,10 @@ def device_namespace(device: str) -> Any:
             f"whichever fits the driver ({error})"
         ) from error
     try:
-        found = int(cupy.cuda.runtime.getDeviceCount())
+        n_devices = int(cupy.cuda.runtime.getDeviceCount())
     except Exception as error:
         raise RuntimeError(f'device="cuda": CuPy finds no usable driver ({error})') from error
-    if found == 0:
+    if n_devices == 0:
         raise RuntimeError('device="cuda": CuPy finds no device')
     try:
         # With an old driver or without a compiler, only this call fails.
@@ -90,7 +90,7 @@ def device_namespace(device: str) -> Any:
 
 
 def owners_by_tile(
-    members: NDArray[Any], places: NDArray[Any], n_points: int
+    members: NDArray[Any], positions: NDArray[Any], n_points: int
 ) -> tuple[Int32, NDArray[np.uint32]]:
     """Return the partitions that have the points of each tile as centres.
 
@@ -98,8 +98,8 @@ def owners_by_tile(
     ----------
     members
         The centres of each partition as point numbers, shape (t, psi).
-    places
-        The place of each point in the order of the tiles.
+    positions
+        The position of each point in the order of the tiles.
     n_points
         Number of points.
 
@@ -108,17 +108,17 @@ def owners_by_tile(
     starts
         For each tile and partition, tile by tile, the start in `owners`; then the end of `owners`.
     owners
-        For each centre, the place of the point within the tile plus `POINTS` times the column.
+        For each centre, the position of the point within the tile plus `POINTS` times the column.
         Centres of a tile and partition are in ascending order of columns.
 
     """
     t = len(members)
-    tiles, within = np.divmod(places[members], POINTS)
+    tiles, within = np.divmod(positions[members], POINTS)
     partitions, columns = np.indices(members.shape)
-    part = (tiles.astype(np.int64) * t + partitions).ravel()
-    order = np.argsort(part, kind="stable")
+    keys = (tiles.astype(np.int64) * t + partitions).ravel()
+    order = np.argsort(keys, kind="stable")
     owners = (within + POINTS * columns).ravel()[order].astype(np.uint32)
-    counts = np.bincount(part, minlength=-(-n_points // POINTS) * t)
+    counts = np.bincount(keys, minlength=-(-n_points // POINTS) * t)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return starts, owners
 
@@ -132,7 +132,7 @@ class _Group:
 
     first: int
     n_partitions: int
-    members: Any  # (partitions, psi): places of points
+    members: Any  # (partitions, psi): positions of points
     starts: Any
     owners: Any
 
@@ -183,9 +183,9 @@ class VoronoiCells:
         self.n_points = len(used)
         # The order is random, so that the two points of a near-tie rarely share a tile and thus a
         # split.
-        places = np.random.default_rng(0).permutation(self.n_points)
+        positions = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
-        points[places, : self.n_features] = pool[used]
+        points[positions, : self.n_features] = pool[used]
         self._measure(points)
         module = xp.RawModule(code=(files(__package__) / "nearest.cu").read_text())
         self._measure_rows, self._scan_tiles, self._decide, self._settle = (
@@ -193,7 +193,7 @@ class VoronoiCells:
         )
         self._device = xp.cuda.Device()
         self._points = xp.asarray(points)
-        self._group(local.reshape(members.shape), places)
+        self._group(local.reshape(members.shape), positions)
 
     def __reduce__(self) -> Any:
         raise TypeError("cells on a device cannot be pickled")
@@ -215,21 +215,21 @@ class VoronoiCells:
             self._squares = self.xp.asarray(squares.astype(np.float32))
         self._origin = self.xp.asarray(origin)
 
-    def _group(self, members: NDArray[Any], places: NDArray[Any]) -> None:
+    def _group(self, members: NDArray[Any], positions: NDArray[Any]) -> None:
         """Group the partitions so that the minima of a group fit in a block's shared memory."""
-        room = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
-        most = max(1, room // (MINIMUM_BYTES * ROWS))
-        n_groups = -(-self.n_partitions // most)
+        n_bytes = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
+        limit = max(1, n_bytes // (MINIMUM_BYTES * ROWS))
+        n_groups = -(-self.n_partitions // limit)
         together = -(-self.n_partitions // n_groups)
         self._shared = TILE_BYTES + MINIMUM_BYTES * ROWS * together
         self._scan_tiles.max_dynamic_shared_size_bytes = self._shared
         self._groups = []
         for first in range(0, self.n_partitions, together):
-            part = members[first : first + together]
-            starts, owners = owners_by_tile(part, places, self.n_points)
-            # Indexing may keep the memory order of `part`, so make the array contiguous.
-            known = np.ascontiguousarray(places[part], dtype=np.int32), starts, owners
-            self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
+            block = members[first : first + together]
+            starts, owners = owners_by_tile(block, positions, self.n_points)
+            # Indexing may keep the memory order of `block`, so make the array contiguous.
+            known = np.ascontiguousarray(positions[block], dtype=np.int32), starts, owners
+            self._groups.append(_Group(first, len(block), *map(self.xp.asarray, known)))
 
     def _splits(self, n_rows: int) -> int:
         """Return the number of splits of the points' tiles that fills the device with blocks."""
@@ -242,7 +242,7 @@ class VoronoiCells:
         free = int(self.xp.cuda.runtime.memGetInfo()[0])
         free += int(self.xp.get_default_memory_pool().free_bytes())
         n_rows = min(n_rows, ROWS_MOST)
-        while n_rows > 1 and self._row_bytes(n_rows) * n_rows > SHARE * free:
+        while n_rows > 1 and self._row_bytes(n_rows) * n_rows > MEMORY_SHARE * free:
             n_rows = -(-n_rows // 2)
         return n_rows
 
@@ -265,9 +265,9 @@ class VoronoiCells:
         For each row and partition, the column of `members` with the nearest point; shape (n, t).
 
         """
-        found = np.empty((len(X), self.n_partitions), dtype=np.int32)
+        cells = np.empty((len(X), self.n_partitions), dtype=np.int32)
         if not len(X):
-            return found
+            return cells
         # The device copies directly from and to these arrays.
         from cupyx import empty_pinned
 
@@ -282,8 +282,8 @@ class VoronoiCells:
                 # All operations are in one stream, so the result arrives before the buffers are
                 # overwritten.
                 self._nearest(self.xp.asarray(rows[:n])).get(out=out[:n])
-                found[start : start + n] = out[:n]
-        return found
+                cells[start : start + n] = out[:n]
+        return cells
 
     def _nearest(self, rows: Any) -> Any:
         """Return the cells of rows, on the device."""
@@ -291,8 +291,8 @@ class VoronoiCells:
         bounds = xp.empty((n, 3), dtype=np.float32)
         errors = np.float32(self._error), np.float32(self._least)
         kinds = np.int32(self._whole), np.int32(self._bounded)
-        given = rows, np.int32(n), np.int32(self.width), self._origin, *errors, *kinds, bounds
-        self._measure_rows((-(-32 * n // THREADS),), (THREADS,), given)
+        arguments = rows, np.int32(n), np.int32(self.width), self._origin, *errors, *kinds, bounds
+        self._measure_rows((-(-32 * n // THREADS),), (THREADS,), arguments)
         cells = xp.empty((n, self.n_partitions), dtype=np.int32)
         for group in self._groups:
             self._find(rows, bounds, group, cells)

@@ -125,7 +125,7 @@ class VoronoiMap(PointPartitions):
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
             self.memory.words[name] = old[name]
-        self._place()
+        self._set_record()
         values, record = points.data, self.record
         assert isinstance(record, IndexedVoronoi)
         small = (values == np.floor(values)) & (np.abs(values) <= nearest.LARGEST_WHOLE)
@@ -133,7 +133,7 @@ class VoronoiMap(PointPartitions):
         record.error = nearest.index_error(self.n_inputs)
         self.squared = np.asarray(points.astype(np.float64).power(2).sum(axis=1)).ravel()
         record.largest_norm = self.squared.max(initial=0.0)
-        self.starts, self.places, self.values = parts_of(points)
+        self.starts, self.indices, self.values = parts_of(points)
         self.by_feature = parts_of(points.tocsc())
         self.rows = np.empty((0, 0), dtype=np.float32)
 
@@ -191,10 +191,10 @@ class VoronoiMap(PointPartitions):
             return super().transform_rows(values)
         values = np.ascontiguousarray(values)
         out = np.empty((len(values), self.n_out), dtype=self.dtype)
-        block = min(256, max(PRODUCT_LEAST, PRODUCT_SIZE // len(self.rows)))
-        for start in range(0, len(values), block):
-            part = values[start : start + block]
-            bad = self._multiply(part, out[start : start + block])
+        n_rows = min(256, max(PRODUCT_LEAST, PRODUCT_SIZE // len(self.rows)))
+        for start in range(0, len(values), n_rows):
+            block = values[start : start + n_rows]
+            bad = self._multiply(block, out[start : start + n_rows])
             if bad >= 0:
                 return out, start * self.n_inputs + bad
         return out, DONE
@@ -264,7 +264,7 @@ class VoronoiMap(PointPartitions):
         check_types(self, {"values": np.ndarray})
         n_entries = self.values.size
         arrays: dict[str, Any] = {"starts": (np.int64, (n + 1,)), "squared": (np.float64, (n,))}
-        arrays["places"] = np.int32, (n_entries,), 0, d - 1
+        arrays["indices"] = np.int32, (n_entries,), 0, d - 1
         arrays["values"] = np.float32, (n_entries,)
         check_arrays(self, arrays)
         check_starts(self, "starts", self.starts, n_entries)
@@ -298,12 +298,12 @@ class VoronoiMap(PointPartitions):
             own("row", np.zeros(self.rows.shape[1], dtype=np.float32))
             return
         assert isinstance(record, IndexedVoronoi)
-        self.memory.refer(self, "starts", "places", "values")
+        self.memory.refer(self, "starts", "indices", "values")
         record.feature_starts = Int64s.of(self.by_feature[0])
         record.feature_points = Int32s.of(self.by_feature[1])
         record.feature_values = Float32s.of(self.by_feature[2])
         record.norms = Float64s.of(self.squared)
-        own("x_places", np.empty(max(1, self.n_inputs), dtype=np.int32))
+        own("x_indices", np.empty(max(1, self.n_inputs), dtype=np.int32))
         own("x_values", np.empty(max(1, self.n_inputs), dtype=np.float32))
         own("lane_sums", np.empty(VECTOR))
 
@@ -311,12 +311,12 @@ class VoronoiMap(PointPartitions):
         """Map checked rows on the device of an array namespace."""
         rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
         for start in range(0, len(rows), DEVICE_BLOCK):
-            part = slice(start, start + DEVICE_BLOCK)
-            known = values[part, : self.n_inputs].astype(np.float32)
+            block = slice(start, start + DEVICE_BLOCK)
+            known = values[block, : self.n_inputs].astype(np.float32)
             scaled = known * self.factors[: self.n_inputs]
             np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
             np.copyto(scaled, 0.0, where=np.isnan(scaled))
-            rows[part] = scaled
+            rows[block] = scaled
         cells = cuda.nearest_cells(rows, self._points, self.members, xp)
         return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
 
@@ -325,7 +325,7 @@ class VoronoiMap(PointPartitions):
         if not self.indexed:
             return self.rows[:, : self.n_inputs]
         shape = (len(self.squared), self.n_inputs)
-        return scipy.sparse.csr_matrix((self.values, self.places, self.starts), shape).toarray()
+        return scipy.sparse.csr_matrix((self.values, self.indices, self.starts), shape).toarray()
 
     @property
     def nbytes(self) -> int:

@@ -126,14 +126,14 @@ def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
 
 @helper
 @ordered_sums
-def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
+def add_to_lane(sums: Float64s, index: int, gap: float) -> None:
     """Add the square of a difference in single precision to its partial sum."""
-    k = place % VECTOR
+    k = index % VECTOR
     sums[k] = sums[k] + gap * gap
 
 
 # Largest number of points of a leaf (see `tree`).
-LEAF = 64
+LEAF_SIZE = 64
 
 
 def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) -> Any:
@@ -164,7 +164,7 @@ def box_distance(query: Float32s, box: Float32s, width: int) -> float:
 
 
 def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any, out: Any) -> None:
-    groups = LEAF // VECTOR
+    groups = LEAF_SIZE // VECTOR
     coordinates = pointer_to(builder, query, ir.FloatType())
     source, target = (pointer_to(builder, a, SINGLE_VECTOR) for a in (points, out))
 
@@ -184,10 +184,10 @@ def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any,
 @lowered(_leaf_distances)
 def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> None:
     """Write the squared distances of a leaf's points, which are stored coordinate by coordinate."""
-    for p in range(LEAF):
+    for p in range(LEAF_SIZE):
         total = np.float32(0.0)
         for k in range(n):
-            gap = np.float32(points[LEAF * k + p]) - np.float32(query[k])
+            gap = np.float32(points[LEAF_SIZE * k + p]) - np.float32(query[k])
             total += gap * gap
         out[p] = float(total)
 
@@ -215,9 +215,9 @@ def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n
     factors = splat(builder, factor, DOUBLE_VECTOR)
 
     def add(i: Any) -> list[Any]:
-        place = builder.gep(target, [i])
+        pointer = builder.gep(target, [i])
         product = builder.fmul(load(builder, source, i, 8), factors)
-        builder.store(builder.fadd(builder.load(place, align=8), product), place, align=8)
+        builder.store(builder.fadd(builder.load(pointer, align=8), product), pointer, align=8)
         return []
 
     loop(builder, groups_of(builder, n), [], add)
@@ -233,62 +233,62 @@ def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
 @batch_kernel
 @ordered_sums
 def multiply(
-    rows: Float64s, n: int, d: int, axes: Float64s, room: int, along: Float64s, product: Float64s
+    rows: Float64s, n: int, d: int, axes: Float64s, width: int, along: Float64s, product: Float64s
 ) -> None:
     """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
 
-    `along` is a buffer for `room` values. The product is added to `product`.
+    `along` is a buffer for `width` values. The product is added to `product`.
     """
     for i in range(n):
         row = rows.part(d * i, d)
-        for k in range(room):
+        for k in range(width):
             along[k] = 0.0
         for j in range(d):
-            add_scaled(along, axes.part(room * j, room), row[j], room)
+            add_scaled(along, axes.part(width * j, width), row[j], width)
         for j in range(d):
-            add_scaled(product.part(room * j, room), along, row[j], room)
+            add_scaled(product.part(width * j, width), along, row[j], width)
 
 
 @batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
     """Make `n` rows orthonormal, but set a row that linearly depends on earlier rows to zero."""
     for c in range(n):
-        own = directions.part(d * c, d)
+        direction = directions.part(d * c, d)
         before = 0.0
         for j in range(d):
-            before += own[j] * own[j]
+            before += direction[j] * direction[j]
         # One pass over the earlier rows leaves a remainder due to rounding, which a second pass
         # removes.
         for _ in range(2):
             for b in range(c):
-                other, along = directions.part(d * b, d), 0.0
+                earlier, along = directions.part(d * b, d), 0.0
                 for j in range(d):
-                    along += own[j] * other[j]
+                    along += direction[j] * earlier[j]
                 for j in range(d):
-                    own[j] = own[j] - along * other[j]
+                    direction[j] = direction[j] - along * earlier[j]
         square = 0.0
         for j in range(d):
-            square += own[j] * own[j]
+            square += direction[j] * direction[j]
         factor = 1.0 / math.sqrt(square) if square > DEPENDENT * before else 0.0
         for j in range(d):
-            own[j] = own[j] * factor
+            direction[j] = direction[j] * factor
 
 
 @batch_kernel
 @ordered_sums
-def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float64s) -> float:
+def sum_products(axes: Float64s, d: int, n_axes: int, width: int, products: Float64s) -> float:
     """Return the distance of axes from orthonormal or zero axes: the Frobenius norm of A'A - I.
 
-    `products` is a buffer with a row of `room` zeros for each axis.
+    `products` is a buffer with a row of `width` zeros for each axis.
     """
     for j in range(d):
-        row = axes.part(room * j, room)
+        row = axes.part(width * j, width)
         for c in range(n_axes):
-            add_scaled(products.part(room * c, room), row, row[c], room)
+            add_scaled(products.part(width * c, width), row, row[c], width)
     total = 0.0
     for c in range(n_axes):
         for b in range(n_axes):
-            gap = products[room * c + b]
+            gap = products[width * c + b]
             if b == c and gap > 0.5:
                 gap -= 1.0
             total += gap * gap
@@ -297,15 +297,15 @@ def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float
 
 def deviation(axes: Floats, n_axes: int) -> float:
     """Return the distance of axes from orthonormal axes (see `nearest`)."""
-    d, room = axes.shape
-    products = np.zeros((n_axes, room))
-    return float(sum_products(Float64s.of(axes), d, n_axes, room, Float64s.of(products)))
+    d, width = axes.shape
+    products = np.zeros((n_axes, width))
+    return float(sum_products(Float64s.of(axes), d, n_axes, width, Float64s.of(products)))
 
 
 def axes_for(n_features: int) -> int:
     """Return the number of principal axes that was fastest in measurements."""
-    for most, axes in ((16, n_features), (32, 16), (255, 32)):
-        if n_features <= most:
+    for limit, axes in ((16, n_features), (32, 16), (255, 32)):
+        if n_features <= limit:
             return axes
     return 64
 
@@ -320,14 +320,14 @@ def find_axes(rows: Singles) -> Basis:
     if d <= EXACT_AXES:
         axes[:, :n_axes] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :n_axes]
         return mean, axes
-    room = axes.shape[1]
+    width = axes.shape[1]
     directions = np.random.default_rng(0).normal(size=(n_axes, d))
-    along = np.empty(room)
+    along = np.empty(width)
     for _ in range(ROUNDS):
         axes[:, :n_axes] = directions.T
         product = np.zeros_like(axes)
-        given = Float64s.of(centred), len(centred), d, Float64s.of(axes), room
-        multiply(*given, Float64s.of(along), Float64s.of(product))
+        matrices = Float64s.of(centred), len(centred), d, Float64s.of(axes), width
+        multiply(*matrices, Float64s.of(along), Float64s.of(product))
         directions = np.ascontiguousarray(product[:, :n_axes].T)
         orthogonalize(Float64s.of(directions), n_axes, d)
     axes[:, :n_axes] = directions.T

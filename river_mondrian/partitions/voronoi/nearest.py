@@ -34,9 +34,9 @@ so
 
     A(c) <= S(c) + e <= (A(q) + e) (1 + t) / (1 - t) + e <= A(q) + 6 u max(A(q), 0) + 3 e.
 
-The search computes D for all points whose A is at most this limit. `RELATIVE` is 6 u. Without the
-rounding of the limit, 5 u would be enough. The term 3 e leaves e (1 - 6 u) for the rounding of the
-absolute part.
+The search computes D for all points whose A is at most this limit. `LIMIT_FACTOR` is 6 u. Without
+the rounding of the limit, 5 u would be enough. The term 3 e leaves e (1 - 6 u) for the rounding of
+the absolute part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
   x_j p_j is exact. Let N = |x|^2 + |p|^2. A norm is a sum of at most d terms in any order, so its
@@ -142,13 +142,16 @@ from typing import TypeVar
 import numpy as np
 
 from ... import records as rec
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
 
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
+
 # Relative part of a filter's limit: this factor times the least approximate distance.
-RELATIVE = 6.0 * SINGLE
+LIMIT_FACTOR = 6.0 * SINGLE
 
 # Integers up to this size have exact squares and products, and exact sums of 2^31 squares or
 # products.
@@ -268,7 +271,6 @@ class DenseVoronoi(Voronoi):
     # A tree of the points, if there is one.
     tree: PointTreeRecord
 
-    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the scaled sample and a point."""
         width = self.width
@@ -284,7 +286,7 @@ class IndexedVoronoi(Voronoi):
     error: rec.Float64
     # Entries of the points: a CSR matrix.
     starts: rec.Int64s
-    places: rec.Int32s
+    indices: rec.Int32s
     values: rec.Float32s
     # Entries of the features: a CSC matrix.
     feature_starts: rec.Int64s
@@ -295,28 +297,27 @@ class IndexedVoronoi(Voronoi):
     largest_norm: rec.Float64
     # Buffers: the sample's scaled entries without zeros, and the partial sums of a distance.
     n_entries: rec.Int64 = rec.transient()
-    x_places: rec.Int32s = rec.transient()
+    x_indices: rec.Int32s = rec.transient()
     x_values: rec.Float32s = rec.transient()
     lane_sums: rec.Float64s = rec.transient()
 
-    @ordered_sums
     def exact_distance(self, p: int) -> float:
         """Return the squared distance between the sample, with sorted entries, and a point."""
-        x_places, x_values, n_x, sums = self.x_places, self.x_values, self.n_entries, self.lane_sums
-        places, values = self.places, self.values
+        x_indices, x_values, sums = self.x_indices, self.x_values, self.lane_sums
+        indices, values, n_x = self.indices, self.values, self.n_entries
         for k in range(VECTOR):
             sums[k] = 0.0
         a, b, end = 0, self.starts[p], self.starts[p + 1]
         while a < n_x or b < end:
-            if b == end or (a < n_x and x_places[a] < places[b]):
-                add_to_lane(sums, x_places[a], x_values[a])
+            if b == end or (a < n_x and x_indices[a] < indices[b]):
+                add_to_lane(sums, x_indices[a], x_values[a])
                 a += 1
-            elif a == n_x or places[b] < x_places[a]:
-                add_to_lane(sums, places[b], values[b])
+            elif a == n_x or indices[b] < x_indices[a]:
+                add_to_lane(sums, indices[b], values[b])
                 b += 1
             else:
                 gap = np.float64(np.float32(x_values[a]) - np.float32(values[b]))
-                add_to_lane(sums, places[b], gap)
+                add_to_lane(sums, indices[b], gap)
                 a += 1
                 b += 1
         for half in (4, 2, 1):
@@ -329,7 +330,6 @@ V = TypeVar("V", bound=Voronoi)
 
 
 @helper
-@ordered_sums
 def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by exact distances."""
     t, n_cells = record.n_out, record.n_cells
@@ -349,7 +349,6 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
 
 
 @helper
-@ordered_sums
 def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
@@ -372,31 +371,29 @@ def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
             second[i] = farther if farther < second[i] else second[i]
             cells[i] = i * n_cells + j if nearer else cells[i]
     for i in range(t):
-        limit = nearest[i] + RELATIVE * max(nearest[i], 0.0) + absolute
+        limit = nearest[i] + LIMIT_FACTOR * max(nearest[i], 0.0) + absolute
         if second[i] <= limit:
             cells[i] = i * n_cells + nearest_within(record, limit, i)
 
 
 @helper
-@ordered_sums
 def nearest_within(record: V, limit: float, i: int) -> int:
     """Return a diagram's nearest centre by exact distance, among the centres within a limit."""
     t, members, distances = record.n_out, record.members, record.distances
-    best, found = math.inf, 0
+    best, column = math.inf, 0
     for j in range(record.n_cells):
         p = members[t * j + i]
         if distances[p] <= limit:
             distance = record.exact_distance(p)
             if distance < best:
-                best, found = distance, j
-    return found
+                best, column = distance, j
+    return column
 
 
-_room_for_sample = rec.room_of_array(Sample, 1)
+_buffer_of_sample = rec.array_buffer(Sample, 1)
 
 
 @helper
-@ordered_sums
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
     """Map the scaled sample by its distances from all points."""
     row, points, width = record.row, record.points, record.width
@@ -407,7 +404,6 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector by its distances from all points."""
     voronoi = DenseVoronoi(record)
@@ -418,7 +414,6 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @batch_kernel
-@ordered_sums
 def read_rows(
     record: DenseVoronoi, values: rec.Float64s, width: int, n: int, rows: rec.Float32s
 ) -> int:
@@ -426,18 +421,17 @@ def read_rows(
 
     Returns DONE, or row * `n_inputs` + index of the first bad input.
     """
-    samples, room = _room_for_sample(), record.width
+    samples, padded = _buffer_of_sample(), record.width
     sample = samples[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
-        bad = read_vector(record, sample, record.factors, rows.part(room * row, room))
+        bad = read_vector(record, sample, record.factors, rows.part(padded * row, padded))
         if bad >= 0:
             return row * record.n_inputs + bad
     return DONE
 
 
 @batch_kernel
-@ordered_sums
 def filter_rows(
     record: DenseVoronoi,
     rows: rec.Float32s,
@@ -475,32 +469,30 @@ def filter_rows(
         largest = max(largest, point_norms[p])
     home = record.row
     for r in range(n):
-        norm, own = norms[r], products.part(n_points * r, n_points)
+        norm, dots = norms[r], products.part(n_points * r, n_points)
         for p in range(n_points):
-            distances[p] = norm + point_norms[p] - 2.0 * own[p]
+            distances[p] = norm + point_norms[p] - 2.0 * dots[p]
         record.row = rows.part(width * r, width)
         filter_nearest(record, error * (norm + largest) + least, cells.part(t * r, t))
     record.row = home
 
 
 @helper
-@ordered_sums
-def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
+def add_entry(record: IndexedVoronoi, index: int, value: float) -> None:
     """Append an entry to the sample, unless the value is zero or missing."""
-    value = scaled(value, record.factors[place]) if value == value else 0.0
+    value = scaled(value, record.factors[index]) if value == value else 0.0
     if value != 0.0:
         n = record.n_entries
-        record.x_places[n] = place
+        record.x_indices[n] = index
         record.x_values[n] = value
         record.n_entries = n + 1
 
 
 @helper
-@ordered_sums
 def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     """Map the sample's entries by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
-    x_places, x_values, n_entries = record.x_places, record.x_values, record.n_entries
+    x_indices, x_values, n_entries = record.x_indices, record.x_values, record.n_entries
     starts, points = record.feature_starts, record.feature_points
     values = record.feature_values
     norm, whole = 0.0, record.whole != 0
@@ -511,8 +503,8 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     for p in range(record.n_points):
         distances[p] = norm + norms[p]
     for e in range(n_entries):
-        place, twice = x_places[e], 2.0 * x_values[e]
-        for q in range(starts[place], starts[place + 1]):
+        index, twice = x_indices[e], 2.0 * x_values[e]
+        for q in range(starts[index], starts[index + 1]):
             p = points[q]
             distances[p] = distances[p] - twice * values[q]
     if whole:
@@ -521,35 +513,33 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     # Exact distances need sorted entries. The sort is Shellsort with Ciura's gaps.
     for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for a in range(gap, n_entries):
-            place, value = x_places[a], x_values[a]
+            index, value = x_indices[a], x_values[a]
             b = a
-            while b >= gap and x_places[b - gap] > place:
-                x_places[b] = x_places[b - gap]
+            while b >= gap and x_indices[b - gap] > index:
+                x_indices[b] = x_indices[b - gap]
                 x_values[b] = x_values[b - gap]
                 b -= gap
-            x_places[b] = place
+            x_indices[b] = index
             x_values[b] = value
     filter_nearest(record, record.error * (norm + record.largest_norm), cells)
 
 
 @link_by_name
-@ordered_sums
 def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector to cells of sparse points."""
     voronoi, values = IndexedVoronoi(record), sample.values
     voronoi.n_entries = 0
-    for place in range(voronoi.n_inputs):
-        value = values[place]
+    for index in range(voronoi.n_inputs):
+        value = values[index]
         if math.fabs(value) > LARGEST:
-            return place
+            return index
         if value != 0.0:
-            add_entry(voronoi, place, value)
+            add_entry(voronoi, index, value)
     map_by_index(voronoi, outputs.cells)
     return DONE
 
 
 @link_by_name
-@ordered_sums
 def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample to cells of sparse points."""
     voronoi = IndexedVoronoi(record)
@@ -557,9 +547,9 @@ def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     if bad >= 0:
         return bad
     voronoi.n_entries = 0
-    places, entries = sample.places, sample.entries
+    indices, entries = sample.indices, sample.entries
     for e in range(sample.n_entries):
-        if 0 <= places[e] < voronoi.n_inputs:
-            add_entry(voronoi, places[e], entries[e])
+        if 0 <= indices[e] < voronoi.n_inputs:
+            add_entry(voronoi, indices[e], entries[e])
     map_by_index(voronoi, outputs.cells)
     return DONE

@@ -2,11 +2,11 @@
 
 Points are first compared in a few coordinates: their projections on principal axes, and the norm of
 the remainder. Distances in these coordinates are lower bounds on the distances of points. The tree
-is complete and binary. Each node has a box in these coordinates. Each leaf has up to `LEAF` points,
-stored coordinate by coordinate. A walk visits the nearer child first. The walk excludes nodes whose
-lower bound exceeds all diagrams' nearest distances, and points whose lower bound exceeds their
-diagrams' nearest distances. The other points are compared by `distances.squared_distance`, so the
-cells equal the cells of every other search (see `nearest`).
+is complete and binary. Each node has a box in these coordinates. Each leaf has up to `LEAF_SIZE`
+points, stored coordinate by coordinate. A walk visits the nearer child first. The walk excludes
+nodes whose lower bound exceeds all diagrams' nearest distances, and points whose lower bound
+exceeds their diagrams' nearest distances. The other points are compared by
+`distances.squared_distance`, so the cells equal the cells of every other search (see `nearest`).
 """
 
 import math
@@ -16,29 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_array, check_arrays, check_number, check_starts, check_types, refuse
-from ...compiling.kernels import batch_kernel, helper, link_by_name, ordered_sums
+from ...compiling.kernels import batch_kernel, helper, link_by_name
 from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Int32s, Ints, Memory, OwnsArrays, Singles
 from ..isolation import records_of
 from . import distances
-from .distances import LEAF, Basis
+from .distances import LEAF_SIZE, Basis
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
+
+# Kernels of this module compute each sum in the order of the source.
+ORDERED_SUMS = True
 
 
 @helper
-@ordered_sums
 def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s) -> float:
     """Write a row's coordinates, and return the row's squared distance from the mean."""
     mean, axes, projection = tree.mean, tree.axes, tree.projection
-    n_axes, room = tree.n_axes, tree.width
-    for c in range(room):
+    n_axes, width = tree.n_axes, tree.width
+    for c in range(width):
         projection[c] = 0.0
     square = 0.0
     for j in range(n_features):
         value = row[j] - mean[j]
         square += value * value
-        distances.add_scaled(projection, axes.part(room * j, room), value, room)
+        distances.add_scaled(projection, axes.part(width * j, width), value, width)
     left = square
     for c in range(n_axes):
         value = projection[c]
@@ -50,7 +52,6 @@ def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s
 
 
 @batch_kernel
-@ordered_sums
 def project_rows(
     tree: PointTreeRecord, rows: Float32s, n: int, width: int, n_features: int, out: Float32s
 ) -> None:
@@ -64,12 +65,11 @@ def project_rows(
 
 
 @helper
-@ordered_sums
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
     """Compare a leaf's points, and return the largest of the diagrams' nearest distances."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
-    size = LEAF * n_coordinates
+    size = LEAF_SIZE * n_coordinates
     coordinates = tree.coordinates.part(size * leaf, size)
     distances.leaf_distances(tree.query, coordinates, n_coordinates, lower)
     begin, end = tree.leaf_starts[leaf], tree.leaf_starts[leaf + 1]
@@ -111,7 +111,6 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
 
 
 @helper
-@ordered_sums
 def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     """Find each diagram's nearest centre. `square` is the row's squared distance from the mean."""
     tree, nearest = record.tree, record.nearest
@@ -147,7 +146,6 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 
 @link_by_name
-@ordered_sums
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector by the tree, or by a scan if the squares would overflow single precision."""
     voronoi = DenseVoronoi(record)
@@ -196,7 +194,7 @@ class PointTree(OwnsArrays):
         self.slack = distances.tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
         self._begin()
         coordinates = self._project(rows)
-        depth = max(0, (-(-n // LEAF) - 1).bit_length())
+        depth = max(0, (-(-n // LEAF_SIZE) - 1).bit_length())
         bounds = np.array([0, n])
         for _ in range(depth):
             bounds = self._split(coordinates, bounds, order)
@@ -208,8 +206,8 @@ class PointTree(OwnsArrays):
     def _project(self, rows: Singles) -> Singles:
         """Return the padded coordinates of points."""
         coordinates = np.zeros((len(rows), self.width), dtype=np.float32)
-        given = Float32s.of(rows), len(rows), rows.shape[1], len(self.mean)
-        project_rows(self.record, *given, Float32s.of(coordinates))
+        matrix = Float32s.of(rows), len(rows), rows.shape[1], len(self.mean)
+        project_rows(self.record, *matrix, Float32s.of(coordinates))
         return coordinates
 
     def _split(self, coordinates: Singles, bounds: Ints, order: Ints) -> Ints:
@@ -217,11 +215,11 @@ class PointTree(OwnsArrays):
         finer = np.empty(2 * len(bounds) - 1, dtype=np.int64)
         finer[::2] = bounds
         for k in range(len(bounds) - 1):
-            part = order[bounds[k] : bounds[k + 1]]
-            own = coordinates[part]
-            widest = own[:, np.argmax(own.var(axis=0))]
-            half = len(part) // 2
-            part[:] = part[np.argpartition(widest, half)]
+            points = order[bounds[k] : bounds[k + 1]]
+            values = coordinates[points]
+            widest = values[:, np.argmax(values.var(axis=0))]
+            half = len(points) // 2
+            points[:] = points[np.argpartition(widest, half)]
             finer[2 * k + 1] = bounds[k] + half
         return finer
 
@@ -229,7 +227,7 @@ class PointTree(OwnsArrays):
         """Store the leaves' coordinates and the boxes of all nodes."""
         n_leaves = 1 << depth
         starts = self.leaf_starts
-        self.coordinates = np.zeros((n_leaves, self.n_coordinates, LEAF), dtype=np.float32)
+        self.coordinates = np.zeros((n_leaves, self.n_coordinates, LEAF_SIZE), dtype=np.float32)
         self.boxes = np.empty((2 * n_leaves - 1, 2, self.width), dtype=np.float32)
         for leaf in range(n_leaves):
             points = ordered[starts[leaf] : starts[leaf + 1]]
@@ -244,9 +242,9 @@ class PointTree(OwnsArrays):
     def _find_owners(self, members: NDArray[np.int32], order: Ints) -> None:
         """Store the diagrams of each point, and the point's column in each diagram."""
         psi, t = members.shape
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        points = place[members]
+        positions = np.empty(len(order), dtype=np.int64)
+        positions[order] = np.arange(len(order))
+        points = positions[members]
         columns = np.arange(psi)[:, None] + psi * np.arange(t)
         ranks = np.argsort(points, axis=None, kind="stable")
         self.owners = np.empty((psi * t, 2), dtype=np.int32)
@@ -273,7 +271,7 @@ class PointTree(OwnsArrays):
         self.memory.refer(self, "boxes", "coordinates", "leaf_starts", "owner_starts")
         record.owners = records_of(Owner, self.owners)
         self.memory.own("query", np.zeros(self.width, dtype=np.float32))
-        self.memory.own("lower", np.zeros(LEAF, dtype=np.float32))
+        self.memory.own("lower", np.zeros(LEAF_SIZE, dtype=np.float32))
         stack = np.zeros((len(self.boxes).bit_length() + 1, 2), dtype=np.int64)
         self.memory.arrays["stack"] = stack
         record.stack = records_of(Pending, stack)
@@ -292,7 +290,7 @@ class PointTree(OwnsArrays):
         n_leaves = len(self.leaf_starts) - 1
         if n_leaves < 1 or n_leaves & (n_leaves - 1) or len(self.slack) != 3:
             refuse(self, "the number of leaves", n_leaves, "but it is a power of two")
-        coordinates = n_leaves, int(self.n_coordinates), LEAF
+        coordinates = n_leaves, int(self.n_coordinates), LEAF_SIZE
         arrays: dict[str, Any] = {"mean": (np.float64, (d,)), "axes": (np.float64, (d, width))}
         arrays["coordinates"] = np.float32, coordinates
         arrays["boxes"] = np.float32, (2 * n_leaves - 1, 2, width)
@@ -300,7 +298,7 @@ class PointTree(OwnsArrays):
         arrays["owner_starts"] = np.int64, (n_points + 1,)
         check_arrays(self, arrays)
         check_starts(self, "leaf_starts", self.leaf_starts, n_points)
-        check_array(self, "the sizes of leaves", np.diff(self.leaf_starts), np.int64, 0, LEAF)
+        check_array(self, "the sizes of leaves", np.diff(self.leaf_starts), np.int64, 0, LEAF_SIZE)
         check_starts(self, "owner_starts", self.owner_starts, len(self.owners))
         check_array(self, "owners", self.owners[:, 0], np.int32, 0, t - 1)
 

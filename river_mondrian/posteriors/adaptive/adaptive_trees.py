@@ -10,11 +10,11 @@ from ... import checks, restored
 from ...compiling.kernels import set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
-from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
+from ...learners.neighbors import WINDOWS
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Floats, Memory, Part, RowLayout
+from ...records import INT32, Floats, Memory, RowLayout, Section
 from ..rebuilt.forest import DEEPEST, PATH_LENGTH
 from ..rebuilt.rebuilt_trees import RebuiltTrees
 from . import nodes, prediction, seen, weighting
@@ -28,7 +28,7 @@ MOST_DENSE = 128
 
 # With many classes, these parts follow the statistics in a node's row. Linked rows have further
 # classes in place of the statistics (see `seen`).
-SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
+SEEN_SECTIONS = (Section("seen", SeenClass, nodes.N_FIRST), Section("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
     "hierarchical posterior",
@@ -90,16 +90,12 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.root_forgets = root_forgets
         self.mixture = experts.Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
-        most = MOST_VALUES if max_bytes is None else min(MOST_VALUES, max_bytes // VALUES_SHARE)
-        self.neighbors = Neighbors(min(WINDOWS[-1], max_samples), most)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
     def _check_kind(self) -> None:
         super()._check_kind()
         checks.check_equal(self, self.mixture.record, n_experts=N_EXPERTS + 1)
         n, capacity = self.forest.n_classes, self.forest.class_capacity
-        checks.check_types(self, {"neighbors": Neighbors})
-        self.neighbors.check(int(self.forest.n_inputs), int(n))
         checks.check_number(
             self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
         )
@@ -130,10 +126,10 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
 
     def _side_layout(self) -> RowLayout:
         if self.forest.is_sparse:
-            return RowLayout(Statistics, SEEN_PARTS)
+            return RowLayout(Statistics, SEEN_SECTIONS)
         capacity = self.forest.class_capacity
-        blocks = Part("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
-        sides = Part("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
+        blocks = Section("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
+        sides = Section("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
         return RowLayout(Statistics, (blocks, sides))
 
     @property
@@ -160,7 +156,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         discriminants.record.n_inputs = self.n_inputs
         predicted, categories = (
             mixture.predicted[N_TREE_EXPERTS:N_MODEL_EXPERTS],
-            self.category_places,
+            self.category_indices,
         )
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
@@ -198,13 +194,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         shared[0].neighbors = neighbors[0]
         return [shared, *rest, mixture, discriminants, neighbors]
 
+    @property
+    def _n_classes(self) -> int:
+        return int(self.forest.n_classes)
+
     def _refresh_neighbors(self) -> None:
-        """Set the forest's reference to the neighbors, which predict in rows of the mixture."""
+        # The neighbors predict in rows of the mixture.
         self.neighbors.record.width = self.forest.class_capacity
         self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
         self.neighbors.record.n_classes = self.forest.n_classes
-        self.forest.neighbors = self.neighbors.record
-        self._forget_predicted()
+        super()._refresh_neighbors()
 
     def _reserve_points(self, n: int) -> None:
         # Enlarge the buffer for ages first, since kernels can use new capacity for points
@@ -212,9 +211,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.leaf.ages.length:
             self.shared.own("leaf.ages", np.empty(capacity, dtype=np.int32))
-        # The neighbors have room whenever there is room for a point, up to their bounds.
-        self.neighbors = self.neighbors.fitting(capacity)
-        self._refresh_neighbors()
         super()._reserve_points(n)
 
     def _refresh_classes(self) -> None:
@@ -225,10 +221,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         self.out = self.mixture.memory.arrays["mixed"][:n_classes]
         self._forget_predicted()
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["leaf.ages"]
-        return of_each + ages.itemsize, of_all + ages.nbytes
+    def _growth_for(self, n: int) -> int:
+        ages = self.shared.arrays["leaf.ages"]
+        return super()._growth_for(n) + n * ages.itemsize - ages.nbytes
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
@@ -236,10 +231,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Add features (see `TreeStore.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
-        self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
-        values = np.broadcast_to(gaps, len(names))
-        self.neighbors = self.neighbors.fitting(0, first_values, values)
-        self._refresh_neighbors()
+        self.discriminants.begin_at_zero([i for i in new if i not in self.category_indices])
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 
@@ -252,11 +244,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
+            known, n_sides = forest.statistics_words, self._side_layout().sections[-1].length
             forest.class_capacity = -(-5 * old // (4 * nodes.BLOCK)) * nodes.BLOCK
             if not forest.is_sparse:
                 self._set_words()
-                words, new = forest.statistics_words, self._side_layout().parts[-1].length
+                words, new = forest.statistics_words, self._side_layout().sections[-1].length
                 moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
                 self.side_rows = self.side_rows.resized(words, moves)
             self._finish()
@@ -295,7 +287,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""
         self.discriminants.follow_drift()
         self.mixture.follow_drift()
-        self.neighbors.forget_before(n)
         super().forget_before(n)
 
     # Prediction.

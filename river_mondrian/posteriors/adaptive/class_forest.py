@@ -184,7 +184,7 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         if tree.role != REPLAYING:
             return
-        x = values_of(self, tree, p, tree.value_room)
+        x = values_of(self, tree, p, tree.value_buffer)
         for i in range(path_to(self, tree, x, path)):
             ref = path[i].ref
             if ref >= 0:
@@ -302,7 +302,7 @@ class ClassForest(AdaptiveForest):
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):
             p = i % self.window_capacity
-            n = path_to(self, tree, values_of(self, tree, p, tree.value_room), path)
+            n = path_to(self, tree, values_of(self, tree, p, tree.value_buffer), path)
             if tree.side_rows.n_rows + n > tree.side_rows.capacity:
                 return i
             label, weight = self.label_of(p), self.weight_of(p)

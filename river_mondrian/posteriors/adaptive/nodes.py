@@ -11,7 +11,7 @@ import numpy as np
 from ... import records as rec
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminantsRecord
 from ...learners.experts import MixtureRecord
-from ...learners.neighbors import N_WINDOWS, NeighborsRecord, remember
+from ...learners.neighbors import N_WINDOWS, remember
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import (
@@ -407,10 +407,9 @@ class AdaptiveForest(RebuiltForest):
     is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     accepted: AcceptedLabel
     predicted: ClassPrediction
-    # The mixture of all experts. The discriminants and the neighbors are among the experts.
+    # The mixture of all experts. The discriminants are among the experts.
     experts: MixtureRecord
     discriminants: LinearDiscriminantsRecord
-    neighbors: NeighborsRecord
     posterior: PosteriorBuffers
     seen: SeenBuffers
     leaf: LeafBuffers

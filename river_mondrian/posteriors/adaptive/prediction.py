@@ -22,8 +22,8 @@ from ...learners import discriminants, experts, neighbors
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside, distance_to_point
 from ...partitions.mondrian.scaling import scale
-from ...records import Float32s, Float64s, Packed, room_of_array
-from ...records.arrays import Room
+from ...records import Float32s, Float64s, Packed, array_buffer
+from ...records.arrays import Writable
 from ..labels.hnsp import branching, most_probable, point_terms
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
@@ -31,7 +31,7 @@ from .nodes import A, AdaptiveTree, Entries, Factors, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
 from .weighting import add_statistics
 
-_room_of_factors = room_of_array(Factors, PATH_LENGTH)
+_buffer_of_factors = array_buffer(Factors, PATH_LENGTH)
 
 
 # Factors of the HNSP up to this number count as 0, since subnormal numbers make some processors 100
@@ -226,7 +226,7 @@ def predict_tree(
     if forest.is_weighted == 1 and forest.is_sparse == 1:
         # `count_tables` writes `below` only for seen classes, so all classes are cleared first.
         forest.clear_below(forest, path[n - 1].ref)
-    noted, n_noted = _room_of_factors(), 0
+    noted, n_noted = _buffer_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
@@ -324,14 +324,15 @@ def predict_sample(forest: A, inputs: Float64s) -> int:
     walk_all(forest)
     _add_trees(forest)
     discriminants.predict(forest.discriminants, inputs)
-    neighbors.predict(forest.neighbors, forest.discriminants, inputs)
+    rates = forest.discriminants.rates
+    neighbors.predict(forest.neighbors, rates.part(1, forest.n_inputs), inputs)
     experts.combine(forest.experts)
     note_predicted(forest, inputs)
     return DONE
 
 
 @kernel
-def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
+def predict_one(forest: A, version: int, inputs: Packed, out: Writable) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the

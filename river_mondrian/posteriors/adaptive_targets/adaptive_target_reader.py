@@ -6,15 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...limits import DONE
 from ...partitions.mondrian.reading import Description, NodeView, TreeTable
 from ...records import Floats
 from .. import gains
 from ..rebuilt.rebuilt_trees import RebuiltReader
 from .means import TARGET
-
-# Number of orders of the features for explanations. Each order is also used in reverse.
-N_ORDERS = 16
 
 
 @dataclass
@@ -30,6 +26,7 @@ class AdaptiveTargetReader(RebuiltReader):
     """A reader of `AdaptiveTargetTrees`."""
 
     VIEW: ClassVar[Any] = TargetsView
+    N_ORDERS: ClassVar[int] = 12
 
     def description(self, slot: int, hidden: bool) -> Description:
         """Return a function that describes a node (see `TreeReader.description`)."""
@@ -64,31 +61,7 @@ class AdaptiveTargetReader(RebuiltReader):
         slots = super().importance_slots()
         return [slot for slot in slots if self.store.trees[slot].learns == TARGET]
 
-    def root_prediction(self) -> Floats:
-        """Return the prediction for a sample whose values are all missing."""
-        return np.array([self.store.predict(np.full(self.store.n_inputs, np.nan).tobytes())])
-
-    def explain(self, inputs: Floats) -> tuple[int, Floats]:
-        """Return DONE or the index of an input that is too large, and each feature's contribution.
-
-        At first, all features are missing. Features then become known one at a time, in random
-        orders and in the reversed orders. A feature's contribution is the mean change in the
-        prediction when the feature becomes known.
-        """
-        self.store.vector[: self.store.n_inputs] = inputs
-        bad = self.store.predict_inputs()
-        found = np.zeros((self.store.n_inputs, 1))
-        if bad >= 0:
-            return bad, found
-        rng = np.random.default_rng(N_ORDERS)
-        for _ in range(N_ORDERS):
-            order = rng.permutation(self.store.n_inputs)
-            for places in (order, order[::-1]):
-                known = np.full(self.store.n_inputs, np.nan)
-                before = self.store.predict(known.tobytes())
-                for place in places.tolist():
-                    known[place] = inputs[place]
-                    point = self.store.predict(known.tobytes())
-                    found[place] += point - before
-                    before = point
-        return DONE, found / (2 * N_ORDERS)
+    def predictions_of(self, rows: Floats) -> Floats:
+        """Return the point predictions for rows of inputs, shape (rows, 1)."""
+        found: Floats = self.store.predict_rows(rows, 1)[:, :1]
+        return found

@@ -64,7 +64,8 @@ _READINGS = (f"all, {means.STRENGTH:g}", *(f"late, {s:g}" for s in means.STRENGT
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
 _N_FIRST_TREES = means.N_FIRST_GROUPS * N_READINGS
 # Names of the experts of the second mixture. The experts of the first mixture come first.
-EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_FIRST_TREES:])
+_OF_FIRST = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "nearest neighbours")
+EXPERTS = (*_OF_FIRST, "first mixture", *_OF_TREES[_N_FIRST_TREES:])
 
 
 def purposes_of(n: int) -> list[Purpose]:
@@ -153,7 +154,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         own("leaf.points", np.zeros(GAIN_SAMPLE, dtype=np.int64))
         self.shared.own_records("leaf.sides", self.n_candidates)
         capacity, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
-        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_places)
+        self.ridges.reserve(capacity, self.n_inputs, predicted, self.category_indices)
         forest.ridges = self.ridges.record
         forest.error_distribution = self.error_distribution.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
@@ -161,7 +162,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         if self.lags is not None:
             self.lags.show(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
-        self._forget_predicted()
+        self._refresh_neighbors()
 
     def _own_prediction(self, shared: Memory[TargetsForest]) -> None:
         super()._own_prediction(shared)
@@ -170,11 +171,15 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
 
     def _records_for_thread(self) -> list[Memory[Any]]:
         first, second = self.first_mixture.reader(), self.mixture.reader()
-        ridges = self.ridges.reader(first.arrays["predicted"][:N_RIDGES])
+        ridges, neighbors = (
+            self.ridges.reader(first.arrays["predicted"][:N_RIDGES]),
+            self.neighbors.reader(),
+        )
         shared, *rest = super()._records_for_thread()
         forest = shared[0]
         forest.first, forest.second, forest.ridges = first[0], second[0], ridges[0]
-        rest += [first, second, ridges]
+        forest.neighbors = neighbors[0]
+        rest += [first, second, ridges, neighbors]
         if self.lags is not None:
             latest = self.lags.reader(second.arrays["predicted"][N_SECOND:])
             forest.lags = latest[0]
@@ -256,12 +261,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
             predict_one = self._predict_one = means.predict.of(self._FOREST)
         status: int = predict_one(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
-
-    def predict(self, inputs: bytes) -> float:
-        """Predict a sample of packed inputs, and return the point prediction."""
-        call: Any = means.predict_one.of(self._FOREST)
-        call(self.forest, self.forest.version, inputs)
-        return float(self.forest.prediction.point)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, N_SAID).

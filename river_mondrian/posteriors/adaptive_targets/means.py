@@ -4,12 +4,13 @@ from typing import TypeVar
 
 from ... import records as rec
 from ...compiling.kernels import always_inline, batch_kernel, kernel, link_by_name
+from ...learners import neighbors
 from ...learners.regression import lags, mixing
 from ...learners.regression import ridges as regressions
 from ...learners.regression.error_distribution import ErrorDistributionRecord
 from ...learners.regression.lags import LaggedTargetsRecord
 from ...learners.regression.records import ADDITIVE, N_RIDGES, RidgeExpertsRecord
-from ...limits import DONE, TOO_LARGE, WAITS
+from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
@@ -263,12 +264,17 @@ def read_trees(forest: T) -> None:
                 readings[g * N_READINGS + k] = readings[g * N_READINGS + k] / sizes[g]
 
 
-# For the first mixture: numbers of groups of trees and of experts. For the second mixture: numbers
-# of further groups and of experts.
+# For the first mixture: numbers of groups of trees and of experts. The last expert predicts from
+# nearest neighbours. For the second mixture: numbers of further groups and of experts.
 N_FIRST_GROUPS = ERROR_GROUP
-N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
+OF_NEIGHBORS = N_RIDGES + N_FIRST_GROUPS * N_READINGS
+N_FIRST = OF_NEIGHBORS + 1
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
+
+# Number of samples from which neighbours predict, and the row of their longest window.
+LEAST_NEIGHBORS = 1000
+LONGEST = neighbors.N_WINDOWS - 1
 
 # Number of values of a prediction: the point prediction, the experts' disagreement, and the
 # predicted size of errors.
@@ -298,6 +304,11 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     for g in range(N_FIRST_GROUPS):
         base = regressed if g >= 2 * RESIDUAL else 0.0
         _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
+    # Neighbours predict the residual, as trees of residuals do.
+    design = forest.ridges.designs[forest.ridges.active]
+    neighbors.predict(forest.neighbors, design.rates, inputs)
+    is_used = forest.n_samples >= LEAST_NEIGHBORS
+    first[OF_NEIGHBORS] = regressed + (forest.neighbors.predicted[LONGEST] if is_used else 0.0)
     point = mixing.predict(forest.first)
     forest.prediction.first_point = point
     for i in range(N_FIRST):
@@ -318,19 +329,6 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
 def predict(forest: T) -> int:
     """Predict the sample in `inputs`; return DONE, or `TOO_LARGE - i` if input i is too large."""
     bad = rebuilt.ensure_predicted(forest, forest.inputs)
-    return TOO_LARGE - bad if bad >= 0 else DONE
-
-
-@kernel
-def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
-    """Predict a sample; return the result of `predict`, or WAITS if the trees' version differs.
-
-    The function does not write to the forest's `inputs`, since another thread may store a sample
-    there.
-    """
-    if version != forest.version:
-        return WAITS
-    bad = rebuilt.ensure_predicted(forest, rec.Float64s(inputs, 0, forest.n_inputs))
     return TOO_LARGE - bad if bad >= 0 else DONE
 
 

@@ -10,6 +10,7 @@ from ...compiling.kernels import (
     link_by_name,
     ordered_sums,
 )
+from ...learners.neighbors import remember
 from ...learners.regression import error_distribution, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
@@ -254,6 +255,8 @@ class TargetsForest(AdaptiveTargetForest):
         for k in range(means.N_TARGETS):
             point.targets[k] = self.accepted.targets[k]
         point.weight = self.accepted.weight
+        residual = self.accepted.targets[means.RESIDUAL]
+        remember(self.neighbors, self.inputs, residual, self.accepted.weight)
 
     def begin_walk(self, t: int, p: int) -> None:
         """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
@@ -265,7 +268,7 @@ class TargetsForest(AdaptiveTargetForest):
         tree, path = self.trees[t], self.path_of(t)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
             return
-        n, x = tree.path_length, values_of(self, tree, p, tree.value_room)
+        n, x = tree.path_length, values_of(self, tree, p, tree.value_buffer)
         if n == 0:
             n = path_to(self, tree, x, path)
         tree.walk_parent = NONE
@@ -294,7 +297,7 @@ class TargetsForest(AdaptiveTargetForest):
     def catch_up(self, t: int, p: int, backlog: int) -> None:
         """Add a point to the means on the point's path in a tree that is being split."""
         tree = self.trees[t]
-        x, ref = values_of(self, tree, p, tree.value_room), tree.root
+        x, ref = values_of(self, tree, p, tree.value_buffer), tree.root
         while ref >= 0:
             node = tree.nodes.row(ref)
             add_to_node(self, t, ref, p)

@@ -43,8 +43,8 @@ from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.scaling import scale
 from ...partitions.mondrian.walks import Prediction, Walk, predict_row, predict_rows
-from ...records import Float32s, Float64s, Int32s, Int64s, Packed, room_of_array
-from ...records.arrays import Room
+from ...records import Float32s, Float64s, Int32s, Int64s, Packed, array_buffer
+from ...records.arrays import Writable
 from ...records.numba_types import lowest_bit
 from . import records
 from .records import L, LabelForest, LabelNode, LabelPoint, LabelTree, word_at
@@ -63,7 +63,7 @@ class LabelPrediction(Prediction):
         add_posterior(LabelForest(forest), t, walk, self, row)
 
 
-_room_of_prediction = room_of_array(LabelPrediction, 1)
+_buffer_of_prediction = array_buffer(LabelPrediction, 1)
 
 
 @always_inline
@@ -270,7 +270,7 @@ def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
 
 @always_inline
 def _predict(
-    forest: L, version: int, inputs: Packed, out: Room, predict: Callable[..., int]
+    forest: L, version: int, inputs: Packed, out: Writable, predict: Callable[..., int]
 ) -> int:
     """Implement `predict_one` and `predict_any`, with `predict_row` or `_predict_all`."""
     if version != forest.version:
@@ -278,7 +278,7 @@ def _predict(
     bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
     if bad >= 0:
         return TOO_LARGE - bad
-    prediction, n_classes = _room_of_prediction()[0], forest.n_classes
+    prediction, n_classes = _buffer_of_prediction()[0], forest.n_classes
     probabilities = prediction.probabilities = Float64s(out, 0, n_classes)
     _begin(probabilities, n_classes)
     if predict(forest, forest.row, prediction) < forest.n_trees:
@@ -288,7 +288,7 @@ def _predict(
 
 
 @kernel
-def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
+def predict_one(forest: L, version: int, inputs: Packed, out: Writable) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
     Returns the most probable class, or `TOO_LARGE - i` if the i-th input is too large. Returns
@@ -298,7 +298,7 @@ def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
 
 
 @kernel
-def predict_any(forest: L, version: int, inputs: Packed, out: Room) -> int:
+def predict_any(forest: L, version: int, inputs: Packed, out: Writable) -> int:
     """Predict a sample as `predict_one` does, even with missing values or long paths."""
     return _predict(forest, version, inputs, out, _predict_all)
 

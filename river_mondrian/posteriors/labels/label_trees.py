@@ -11,7 +11,7 @@ from ...checks import check_number, refuse
 from ...partitions.mondrian import constants, tree_store, trees
 from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
 from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
-from ...records.layout import Part, RowLayout, words_of
+from ...records.layout import RowLayout, Section, words_of
 from ...restored import Edges, Followed, Rows
 from . import hnsp
 from .label_reader import LabelReader
@@ -69,17 +69,17 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         forest.n_set_words = 1
         forest.count_width = FIRST_COUNTS
 
-    def _kept_parts(self) -> tuple[Part, ...]:
+    def _kept_sections(self) -> tuple[Section, ...]:
         # The classes below each child, and the weights of these classes.
         n_words, n_weights = self.forest.n_set_words, self.forest.weight_capacity
-        sets = Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
+        sets = Section("classes_left", INT32, n_words), Section("classes_right", INT32, n_words)
         if n_weights == 0:
             return sets
-        left, right = (Part(f"weights_{side}", FLOAT64, n_weights) for side in ("left", "right"))
+        left, right = (Section(f"weights_{side}", FLOAT64, n_weights) for side in ("left", "right"))
         return *sets, left, right
 
     def _side_layout(self) -> RowLayout:
-        return RowLayout(CountRow, (Part("counts", INT32, self.forest.count_width),))
+        return RowLayout(CountRow, (Section("counts", INT32, self.forest.count_width),))
 
     def _check_kind(self) -> None:
         forest, n = self.forest, int(self.forest.n_classes)
@@ -120,12 +120,12 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
 
     def _relay_sides(self, n_words: int, n_weights: int) -> None:
         """Copy all rows to rows with `n_words` words per set and `n_weights` weights per side."""
-        forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
+        forest, known, box = self.forest, self._kept_sections(), int(self.forest.box_word)
         forest.n_set_words, forest.weight_capacity = n_words, n_weights
         self._set_words()
         source = target = self._NODE.WORDS
         moves = [(0, 0, source)]
-        for old, new in zip(known, self._kept_parts(), strict=False):
+        for old, new in zip(known, self._kept_sections(), strict=False):
             moves.append((source, target, words_of([old])))
             source, target = source + words_of([old]), target + words_of([new])
         moves.append((box, forest.box_word, forest.node_words - forest.box_word))

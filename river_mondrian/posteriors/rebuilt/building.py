@@ -37,8 +37,8 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     sampling.clear_tree(tree)
     tree.queue = NONE
     # During a renewal of widths, new trees have the new widths.
-    own = forest.scaling
-    widths.use_scaling(forest, tree, 1 - own if forest.renewal.is_running == 1 else own)
+    current = forest.scaling
+    widths.use_scaling(forest, tree, 1 - current if forest.renewal.is_running == 1 else current)
     tree.root = sampling.new_leaf(forest, tree)
     tree.role = rebuilt.GATHERING
     forest.predicted.is_current = 0

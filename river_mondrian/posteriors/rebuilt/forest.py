@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from ... import records as rec
 from ...compiling.kernels import always_inline, inline_in_source, link_by_name
 from ...learners.drift import DriftWatchRecord
+from ...learners.neighbors import NeighborsRecord
 from ...limits import DONE
 from ...partitions.mondrian import constants, sampling
 from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
@@ -191,6 +192,8 @@ class RebuiltForest(Forest):
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
     predicted: LastPrediction
+    # The nearest of the latest samples, which are experts in the mixture.
+    neighbors: NeighborsRecord
     # The errors of predictions, for the detection of drifts.
     errors: DriftWatchRecord
     pending: Pending

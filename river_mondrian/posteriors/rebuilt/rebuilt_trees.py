@@ -1,16 +1,20 @@
 """The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
-from collections.abc import Callable, Sequence
+import abc
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
+from ...learners.neighbors import MOST_VALUES, VALUES_SHARE, WINDOWS, Neighbors
 from ...limits import DONE, NO_POINT_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import tree_store, widths
 from ...partitions.mondrian.constants import CLOSED, NONE
 from ...partitions.mondrian.readers import Explainer
+from ...partitions.mondrian.scaling import find_too_large
 from ...partitions.mondrian.trees import MondrianTrees
 from ...records import Float64s, Floats, Ints, Memory
 from ...records.arrays import CHUNK_ROWS
@@ -48,8 +52,17 @@ LEAST_TELLING = 64
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
+def orders_of(n: int, n_orders: int) -> Ints:
+    """Return random orders of `n` features and the reversed orders, shape (2 `n_orders`, n)."""
+    orders = np.random.default_rng(n).permuted(np.tile(np.arange(n), (n_orders, 1)), axis=1)
+    return np.concatenate([orders, orders[:, ::-1]])
+
+
 class RebuiltReader(Explainer):
     """A reader of `RebuiltTrees`: the trees of all samples have the numbers 0, 1, ..."""
+
+    # Number of random orders of the features for explanations.
+    N_ORDERS: ClassVar[int]
 
     def slot_of(self, t: int) -> int:
         """Return the slot of the tree of all samples with the number `t`."""
@@ -59,6 +72,44 @@ class RebuiltReader(Explainer):
         """Return the slots of the trees of all samples."""
         slots: list[int] = self.store.schedule.of_role(LONG)
         return slots
+
+    @abc.abstractmethod
+    def predictions_of(self, rows: Floats) -> Floats:
+        """Return the predictions of rows of inputs, shape (rows, outputs)."""
+
+    def _rows(self, n: int) -> Floats:
+        """Return `n` rows of inputs without values."""
+        return np.full((n, self.store.inputs.shape[1]), np.nan)
+
+    def root_prediction(self) -> Floats:
+        """Return the prediction of a sample without values."""
+        found: Floats = self.predictions_of(self._rows(1))[0]
+        return found
+
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
+        """Return DONE and each feature's contribution to the prediction of a sample.
+
+        At first, all features are missing. Features then become known one at a time, in random
+        orders and in the reversed orders. A feature's contribution is the mean change in the
+        prediction when the feature becomes known (Strumbelj and Kononenko 2014). If an input is too
+        large, the first result is the index of this input.
+        """
+        bad: int = find_too_large.of(self.store._FOREST)(self.forest, Float64s.of(inputs))
+        if bad >= 0:
+            return bad, np.empty((0, 0))
+        used = np.flatnonzero(~np.isnan(inputs))
+        orders = used[orders_of(len(used), self.N_ORDERS)]
+        ends = self._rows(2)
+        ends[1, : len(inputs)] = inputs
+        none, every = self.predictions_of(ends)
+        found = np.zeros((len(inputs), len(every)))
+        for order in orders:
+            rows = self._rows(max(len(order) - 1, 0))
+            for i, place in enumerate(order[:-1].tolist()):
+                rows[i:, place] = inputs[place]
+            steps = self.predictions_of(rows)
+            found[order] += np.diff(steps, axis=0, prepend=[none], append=[every])
+        return DONE, found / len(orders)
 
 
 class RebuiltTrees(MondrianTrees[R]):
@@ -106,6 +157,8 @@ class RebuiltTrees(MondrianTrees[R]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
+        most = MOST_VALUES if max_bytes is None else min(MOST_VALUES, max_bytes // VALUES_SHARE)
+        self.neighbors = Neighbors(min(WINDOWS[-1], max_samples), most)
         # For each drift: the number of samples at the detection, and the number of samples kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
@@ -162,7 +215,7 @@ class RebuiltTrees(MondrianTrees[R]):
             self.__dict__.pop(name, None)
         roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
-        super()._restore({name: own for name, own in state.items() if name not in stored})
+        super()._restore({name: value for name, value in state.items() if name not in stored})
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
         role = int(self.trees[t].role)
@@ -173,7 +226,8 @@ class RebuiltTrees(MondrianTrees[R]):
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
     def _check_kind(self) -> None:
-        check_types(self, {"watch": DriftWatch, "drifts": tuple})
+        check_types(self, {"watch": DriftWatch, "drifts": tuple, "neighbors": Neighbors})
+        self.neighbors.check(int(self.forest.n_inputs), self._n_classes)
         if any(
             type(drift) is not tuple or [*map(type, drift)] != [int, int] for drift in self.drifts
         ):
@@ -200,6 +254,33 @@ class RebuiltTrees(MondrianTrees[R]):
     def _forget_predicted(self) -> None:
         """Discard the last prediction, since the trees have changed."""
         self.forest.predicted.is_current = 0
+
+    # Nearest neighbours.
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes, 0 if samples have targets."""
+        return 0
+
+    def _refresh_neighbors(self) -> None:
+        """Set the forest's reference to the neighbors, after these have been replaced."""
+        self.forest.neighbors = self.neighbors.record
+        self._forget_predicted()
+
+    def _reserve_points(self, n: int) -> None:
+        # The neighbors have room whenever there is room for a point, up to their bounds.
+        self.neighbors = self.neighbors.fitting(self.points.reserve(0, n))
+        self._refresh_neighbors()
+        super()._reserve_points(n)
+
+    def add_inputs(
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
+    ) -> None:
+        """Add features (see `TreeStore.add_inputs`)."""
+        super().add_inputs(names, first_values, gaps)
+        values = np.broadcast_to(gaps, len(names))
+        self.neighbors = self.neighbors.fitting(0, first_values, values)
+        self._refresh_neighbors()
 
     # Learning.
 
@@ -332,6 +413,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
         The forest's version must be CLOSED. Recent trees that contain earlier samples are dropped.
         """
+        self.neighbors.forget_before(n)
         self._set_schedule(self.schedule.forgetting(self.n_samples, n))
 
     def _continue_builds(self) -> None:
@@ -403,8 +485,8 @@ class RebuiltTrees(MondrianTrees[R]):
     def _scalings_of_trees(self) -> list[list[int]]:
         forest = self.shared[0]
         of_all = [0, 1]
-        own = of_all if forest.renewal.is_running else [int(forest.scaling)]
-        return [of_all if tree.role == IDLE else own for tree in self.trees]
+        scalings = of_all if forest.renewal.is_running else [int(forest.scaling)]
+        return [of_all if tree.role == IDLE else scalings for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
         """Do the periodic work of a subclass after `n` samples.
@@ -425,18 +507,15 @@ class RebuiltTrees(MondrianTrees[R]):
         # The capacity is twice the window, or the number of stored points if larger, since points
         # cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        trees = self.nodes.nbytes + self.side_rows.nbytes
-        of_each, of_all = self._bytes_of_points
-        rest = self.nbytes - trees - of_all
-        if capacity * of_each + GROWING * trees + rest <= limit:
+        of_trees = (GROWING - 1.0) * (self.nodes.nbytes + self.side_rows.nbytes)
+        if self.nbytes + of_trees + self._growth_for(capacity) <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity
         return schedule._replace(max_samples=kept, capacity=stored)
 
-    @property
-    def _bytes_of_points(self) -> tuple[int, int]:
-        """Size in bytes of each stored sample, and of all memory for samples."""
-        return self.points.row_bytes, self.points.nbytes
+    def _growth_for(self, n: int) -> int:
+        """Return the bytes by which memory for samples grows to have room for `n` samples."""
+        return n * self.points.row_bytes - self.points.nbytes + self.neighbors.growth_for(n)
 
     def _build(self, t: int, budget: int) -> bool:
         """Continue to build a tree within a budget, and return whether the tree is built."""
@@ -459,8 +538,8 @@ class RebuiltTrees(MondrianTrees[R]):
         weights = self.dim_weights.copy()
         # With a single candidate, cuts have the same distribution as in the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
-            own = gains * (len(gains) / gains.sum())
-            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
+            relative = gains * (len(gains) / gains.sum())
+            weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * relative
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _similar(self, t: int) -> Sequence[int]:

@@ -81,29 +81,29 @@ class Schedule(NamedTuple):
 
     def stored(self) -> dict[str, Any]:
         """Return the state without the roles, which are in the trees' records."""
-        found = self._asdict()
+        state = self._asdict()
         for name in NOT_STORED:
-            del found[name]
-        found["jobs"] = deque(self.jobs)
-        found["ages"], found["starts"] = np.array(self.ages), np.array(self.starts)
-        return found
+            del state[name]
+        state["jobs"] = deque(self.jobs)
+        state["ages"], state["starts"] = np.array(self.ages), np.array(self.starts)
+        return state
 
     @classmethod
     def restored(
         cls, state: Mapping[str, Any], roles: list[int], recent_samples: int = RECENT_SAMPLES
     ) -> Schedule:
         """Return the schedule of a state, with the roles in the trees' records."""
-        found = dict(state)
+        values = dict(state)
         for name in ("ages", "starts"):
-            if np.shape(found[name]) != (len(roles),):
+            if np.shape(values[name]) != (len(roles),):
                 raise ModelFormatError(
-                    f"{name} of the trees has the shape {np.shape(found[name])} "
+                    f"{name} of the trees has the shape {np.shape(values[name])} "
                     f"instead of {(len(roles),)}"
                 )
-            found[name] = tuple(found[name].tolist())
-        found["jobs"] = tuple(found["jobs"])
+            values[name] = tuple(values[name].tolist())
+        values["jobs"] = tuple(values["jobs"])
         kept = tuple(role if role in (LONG, RECENT) else IDLE for role in roles)
-        return cls(**found, roles=kept, recent_samples=recent_samples)
+        return cls(**values, roles=kept, recent_samples=recent_samples)
 
     def check(self, forest: RebuiltForest, roles: list[int]) -> None:
         """Refuse a restored schedule that does not fit the forest and the roles of the trees.
@@ -154,7 +154,7 @@ class Schedule(NamedTuple):
 
     def of_role(self, role: int) -> list[int]:
         """Return the trees of a role."""
-        return [t for t, own in enumerate(self.roles) if own == role]
+        return [t for t, tree_role in enumerate(self.roles) if tree_role == role]
 
     def oldest(self, role: int) -> int:
         """Return the tree of a role that was built first."""
@@ -241,15 +241,15 @@ class Schedule(NamedTuple):
         if self.jobs or self.role != IDLE:
             return n
         doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
-        found = min(self.first + self.max_samples, doubled)
+        planned_at = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
             # Number of samples at the next turn of a recent tree.
             start = max(n, self.first + self.recent_samples) + 1
             since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:
                 start += -(-(self.recent_samples - since) // self.n_recent)
-            found = min(found, start)
-        return found
+            planned_at = min(planned_at, start)
+        return planned_at
 
     def rebuilding_in_turn(self, n: int) -> Schedule:
         """Return a schedule that rebuilds all trees one after another, after `n` samples."""

@@ -11,7 +11,7 @@ from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks
 from ...partitions.mondrian.constants import CLOSED, FREE, NONE, START
 from ...partitions.mondrian.extension import count_walked, extend_by_point, extend_trees, must_wait
 from ...partitions.ranges import robust_ranges
-from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, copy_record, room_of_array
+from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, array_buffer, copy_record
 from . import components, messages
 from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
@@ -138,8 +138,8 @@ def put_fences(forest: T, low: float, high: float) -> None:
         messages.forget_messages(tree)
 
 
-_room_of_forest = room_of_array(TargetForest, 1)
-_room_of_prediction = room_of_array(components.DensityPrediction, 1)
+_buffer_of_forest = array_buffer(TargetForest, 1)
+_buffer_of_prediction = array_buffer(components.DensityPrediction, 1)
 
 
 @kernel
@@ -179,7 +179,7 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
         )
         for j in range(N_SCALES):
             density.densities[j] = 0.0
-    prediction = _room_of_prediction()[0]
+    prediction = _buffer_of_prediction()[0]
     prediction.trees = out
     row = forest.columns_in(point) if forest.has_columns == 1 else forest.row
     if forest.has_columns == 0:
@@ -192,13 +192,13 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
     """Write the values of every `step`-th stored point in the first tree, and the root's box."""
     tree, n_dims = forest.trees[0], forest.n_dims
     for i in range(n):
-        values = boxes.values_of(forest, tree, i * step, tree.value_room)
+        values = boxes.values_of(forest, tree, i * step, tree.value_buffer)
         for d in range(n_dims):
             out[i * n_dims + d] = values[d]
     if tree.root >= 0:
-        box = boxes.box_of(forest, tree, tree.root, tree.room)
+        box = boxes.box_of(forest, tree, tree.root, tree.buffer)
     else:
-        box = tree.room
+        box = tree.buffer
         boxes.begin_box(forest, box)
     for side in range(2):
         row = out.part((n + side) * n_dims, n_dims)
@@ -207,16 +207,14 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 
 
 @batch_kernel
-def put_hyperparameters(
-    forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
-) -> None:
-    """Set the hyperparameters of trees `first` to `last` - 1. The caller must update messages next.
+def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: float) -> None:
+    """Set the hyperparameters of all trees. The caller must update messages next.
 
     Trees that are redrawn under new widths get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
     """
     forest.drawn_gamma2 = drawn_gamma2
-    for t in range(first, min(last, forest.n_with_nodes())):
+    for t in range(forest.n_with_nodes()):
         tree = forest.trees[t]
         is_drawn = forest.renewal.is_running == 1 and tree.scaling != forest.scaling
         own = drawn_gamma2 if is_drawn else gamma2
@@ -317,13 +315,13 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.
-    before = _room_of_forest()[0]
+    before = _buffer_of_forest()[0]
     for group in range(first, last, lanes):
         stop = min(group + lanes, last)
         copy_record(forest, before)
         before.n_trees = 1
         # No other thread uses this buffer, and the walks of the group's trees are between points.
-        before.row = forest.trees[group].room
+        before.row = forest.trees[group].buffer
         place, p, added = 0, start, start
         while True:
             while p < end and not is_used(block.n + p - start):

@@ -24,7 +24,7 @@ from ...compiling.kernels import (
     link_by_name,
     ordered_sums,
 )
-from ...records import Array, Float64, Float64s, Floats, Memory, Record, inline, room_of_words
+from ...records import Array, Float64, Float64s, Floats, Memory, Record, inline, words_buffer
 
 N_SCALES = 8
 UNIT = 4
@@ -99,8 +99,8 @@ def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LOGNORMALS])
 
 
-_room_of_scales = room_of_words(Float64s, N_SCALES)
-_room_of_scores = room_of_words(Float64s, N_LOGNORMALS)
+_buffer_of_scales = words_buffer(Float64s, N_SCALES)
+_buffer_of_scores = words_buffer(Float64s, N_LOGNORMALS)
 
 
 @always_inline
@@ -176,7 +176,7 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
     """Update the distribution with the densities of a target under all trees."""
     if densities[0].target != densities[0].target:
         return
-    mixed = _room_of_scales()
+    mixed = _buffer_of_scales()
     most = 0.0
     for j in range(N_SCALES):
         mixed[j] = 0.0
@@ -187,7 +187,7 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
         # All densities underflow, so the widest scale is by far the most likely.
         mixed[N_SCALES - 1] = 1.0
         most = 1.0
-    scores = _room_of_scores()
+    scores = _buffer_of_scores()
     best = -math.inf
     for k in range(N_LOGNORMALS):
         likelihood = 0.0

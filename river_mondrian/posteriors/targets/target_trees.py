@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,28 +12,23 @@ from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...predictive import PredictiveDistribution
 from ...records import Array, Float32s, Float64s, Floats, Memory
-from . import components, hyperparameters, learning, messages, scale_mixture
+from . import components, learning, messages, scale_mixture
 from .components import MomentsPrediction
-from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 from .target_reader import TargetReader
 
-# Numbers of samples at which hyperparameters are chosen by likelihood. At other powers of 2 up to
-# the last number, hyperparameters are adapted to the number of samples.
-CHOICES = (64, 256, 1024, 4096)
+# Hyperparameters are adapted to the number of samples at powers of 2 up to this number.
+LAST_CHANGE = 4096
+
+# Factors of gamma2 and of the noise variance in the formulas of Lakshminarayanan, Roy and Teh
+# (2016), chosen by errors and log likelihoods on the streams of `benchmarks regressor`.
+GAMMA2_FACTOR = 3.0
+NOISE_FACTOR = 3.0
 
 # A side of the root's box counts as at most this many robust ranges (see `partitions.ranges`). The
 # side of a scaled feature counts as at most this many widths of the feature, since the box may
 # contain outliers.
 MOST_WIDTHS = 1.5
-
-# Largest number of trees whose densities are used to choose hyperparameters.
-CHOICE_TREES = 10
-
-# From SPREAD_FROM samples on, a change of hyperparameters is spread over later samples. With each
-# later sample, the model processes trees with a total of SPREAD_SAMPLES samples.
-SPREAD_FROM = 1024
-SPREAD_SAMPLES = 8192
 
 # Number of trees whose messages one kernel call updates.
 UPDATED_TREES = 32
@@ -74,7 +68,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "tail_mixture"),
-        *("block", "block_densities", "_climbed", "_fences_at", "version_now"),
+        *("block", "block_densities", "version_now"),
     }
 
     def __init__(
@@ -90,21 +84,11 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self.plain_means = plain_means
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
-        # Exponents (a, b): gamma2 is 2^a times its reference value, and the noise is NOISE_STEP^b
-        # times its reference value (see `_hyperparameters`).
-        self.choice: Choice = (0, 0)
-        # The unfinished change of hyperparameters.
-        self.change: Change | None = None
         # The weights of the scales, then the scores of the distributions of the scale.
         self.tails: Floats | None = None
         if learns_tails and not plain_means:
             self.tails = scale_mixture.new_scale_mixture()
         super().__init__(partitions)
-
-    def _check_kind(self) -> None:
-        hyperparameters.check_choice(self, self.choice)
-        if self.__dict__.get("change") is not None:
-            hyperparameters.check_change(self, self.change)
 
     def _set_up(self) -> None:
         forest = self.forest
@@ -114,7 +98,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         forest.noise_variance = self.noise_variance or 0.0
         forest.low_fence, forest.high_fence = -math.inf, math.inf
         words = self.trees.words
-        words["gamma2"], words["noise"] = self._hyperparameters(self.choice, 0.0)
+        words["gamma2"], words["noise"] = self._hyperparameters(0.0)
 
     def _finish(self) -> None:
         super()._finish()
@@ -125,11 +109,9 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self.moments.own("sums", self.out)
         # A direct reference is faster for each sample than the look-up `moments[0]`.
         self._moments = self.moments[0]
-        # The rows that are being learned. The number of samples at the last hill climbing, and the
-        # result of this hill climbing.
+        # The rows that are being learned.
         self.block: Memory[learning.Block] | None = None
         self.block_densities: Memory[scale_mixture.TargetDensity] | None = None
-        self._climbed = 0, self.choice
         self._renew_next()
         if math.isnan(self.forest.low_fence):
             self.forest.low_fence, self.forest.high_fence = learning.find_fences(self.forest)
@@ -145,14 +127,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         state = super().__getstate__()
         if self.tails is not None:
             state["tails"] = self.tails.copy()
-        # Changes are rare, so the state has the key `change` only during a change.
-        if state.pop("change") is not None:
-            state["change"] = dict(vars(self.change))
         return state
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        change = state.get("change")
-        super()._restore(state | {"change": None if change is None else Change(**change)})
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         found = super()._shapes()
@@ -182,7 +157,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         )
 
     def open(self) -> None:
-        """Allow kernels to process single samples if any were learned and no change has begun."""
+        """Allow kernels to process single samples if any were learned."""
         if self.n_samples > 0:
             super().open()
 
@@ -203,9 +178,6 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _forgotten(self) -> None:
         super()._forgotten()
-        if self.change is not None:
-            self.change = self._go_on_changing(self.change)
-            self._renew_next()
         self._built()
 
     def _built(self) -> None:
@@ -273,14 +245,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     @property
     def splits_at(self) -> int:
         """Number of samples from which shards of the trees may learn separately."""
-        if self.plain_means:
-            return super().splits_at
-        # Whatever is chosen, the last change of hyperparameters has ended by this number of
-        # samples.
-        n_together = SPREAD_SAMPLES // CHOICES[-1]
-        n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
-        n_asked *= hyperparameters.MOST_CANDIDATES
-        return CHOICES[-1] + n_asked + -(-self.n_trees // n_together) + 1
+        return super().splits_at if self.plain_means else LAST_CHANGE
 
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None
@@ -327,177 +292,69 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         weights = np.ones(self.n_inputs)
         if self.directions is not None and self.directions.given is not None:
             weights = np.abs(self.directions.of_tree(0)).sum(axis=0)
-        rest = float(len(self.category_places))
+        rest = float(len(self.category_indices))
         before, after = (
             rest + float((weights * np.minimum(sides * factors, MOST_WIDTHS)).sum())
             for factors in (one[1, : self.n_inputs], other[1, : self.n_inputs])
         )
         return after / before if before > 0.0 else 1.0
 
-    def _hyperparameters(
-        self, choice: Choice, extent: float, n: int | None = None, variance: float | None = None
-    ) -> tuple[float, float]:
-        """Return gamma2, and the noise variance in units of gamma1.
-
-        `n` and `variance` are the number of samples and the variance of the targets. The defaults
-        are the values for the held samples.
-        """
-        n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
+    def _hyperparameters(self, extent: float) -> tuple[float, float]:
+        """Return gamma2, and the noise variance in units of gamma1."""
+        n = min(max(self._n_held(), 2), LAST_CHANGE)
         gamma2 = self.gamma2
         if gamma2 is None:
-            gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
+            gamma2 = GAMMA2_FACTOR * (extent or 1.0) / (2.0 * math.log2(n))
         if self.noise_variance is None:
-            return gamma2, hyperparameters.NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
+            return gamma2, NOISE_FACTOR / min(2.0 * n, 2000.0)
         gamma1 = self.gamma1
         if gamma1 is None:
             # The targets' variance minus the noise variance is the variance of a leaf's mean.
-            rest = self._variance() if variance is None else variance
-            rest = rest - self.noise_variance if self.forest.y_weight > 0.0 else 0.0
+            weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
+            rest = squares / weight - self.noise_variance if weight > 0.0 else 0.0
             lifetimes = self.trees.words["lifetime"][: self.n_trees]
             increase = float(np.mean(0.5 * np.tanh(0.5 * gamma2 * lifetimes)))
             gamma1 = max(rest / max(increase, 1e-9), 1e-3 * self.noise_variance)
         return gamma2, self.noise_variance / gamma1
 
-    def _variance(self) -> float:
-        """Return the variance of the targets that are not set aside as outliers."""
-        weight, squares = float(self.forest.y_weight), float(self.forest.y_squares)
-        return squares / weight if weight > 0.0 else 0.0
-
-    def _drawn_gamma2(
-        self, scaling: Floats, gamma2: float, choice: Choice, n: int | None = None
-    ) -> float:
+    def _drawn_gamma2(self, scaling: Floats, gamma2: float) -> float:
         """Return gamma2 of trees that are redrawn under a scaling, if other trees have `gamma2`."""
         if self.renews and self._has_columns and self.gamma2 is None:
             return gamma2 * self._growth(self.current_scaling, scaling)
-        return self._hyperparameters(choice, self._extent(scaling), n)[0]
+        return self._hyperparameters(self._extent(scaling))[0]
 
     def _begin_renewal(self, scaling: Floats) -> None:
         # `drawn_gamma2` is not used before trees are redrawn.
-        self.forest.drawn_gamma2 = self._drawn_gamma2(
-            scaling, float(self.trees[0].gamma2), self.choice
-        )
+        self.forest.drawn_gamma2 = self._drawn_gamma2(scaling, float(self.trees[0].gamma2))
         super()._begin_renewal(scaling)
 
     def _renew_next(self) -> None:
-        """Set the number of samples at the next renewal of fences or step of a change."""
+        """Set the number of samples at the next renewal of fences."""
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
             # Fences are renewed four times while all samples of a window are replaced.
             step = max(int(self.forest.window) // 4, 1)
             following = min(following, n // step * step + step)
-        self._fences_at = following
-        self.forest.renewed_at = following if self.change is None else n + 1
+        self.forest.renewed_at = following
 
     def _renew(self) -> None:
         """Renew fences and hyperparameters if due.
 
-        A renewal of hyperparameters is due if the number of samples is a power of 2 up to the last
-        of `CHOICES`. The caller must update messages next.
+        A renewal of hyperparameters is due if the number of samples is a power of 2 up to
+        `LAST_CHANGE`. The caller must update messages next.
         """
         if self.n_samples < self.forest.renewed_at:
             return
-        n = self.n_samples
-        if n >= self._fences_at:
-            # A full forest does not store the latest samples.
-            stores = self.n_points == self._n_held()
-            if stores:
-                learning.put_fences(self.forest, *learning.find_fences(self.forest))
-            if n & (n - 1) == 0 and n <= CHOICES[-1] and not self.plain_means:
-                self._change_hyperparameters(n in CHOICES and stores)
-        change = self.change
-        if change is not None and change.at < n:
-            self.change = self._go_on_changing(change)
+        n, forest = self.n_samples, self.forest
+        # A full forest does not store the latest samples.
+        if self.n_points == self._n_held():
+            learning.put_fences(forest, *learning.find_fences(forest))
+        if n & (n - 1) == 0 and n <= LAST_CHANGE and not self.plain_means:
+            gamma2, noise = self._hyperparameters(self._extent(self.current_scaling))
+            drawn_gamma2 = self._drawn_gamma2(self.next_scaling, gamma2)
+            learning.put_hyperparameters(forest, gamma2, noise, drawn_gamma2)
         self._renew_next()
-
-    def _change_hyperparameters(self, chooses: bool) -> None:
-        """Adapt hyperparameters to the number of samples; if `chooses`, choose new exponents."""
-        n, extent, forest = self.n_samples, self._extent(self.current_scaling), self.forest
-        # A change cannot be spread if points move in a window, or if not all samples are stored.
-        if n >= SPREAD_FROM and not (self.has_window or self.bounded):
-            # Begin a change only once, since a second change would start from the first change's
-            # choice.
-            if self.change is None or self.change.n != n:
-                about = n, n, extent, self._variance(), int(forest.scaling), int(forest.n_forgotten)
-                self.change = Change(*about, self.choice, not chooses)
-            return
-        if chooses:
-            # Choose only once, since a second hill climbing would start from the result of the
-            # first.
-            if self._climbed[0] != n:
-                self._climbed = n, self._climb(extent)
-            self.choice = self._climbed[1]
-        pair = self._hyperparameters(self.choice, extent)
-        drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], self.choice)
-        learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
-
-    def _climb(self, extent: float) -> Choice:
-        """Return the choice that predicts the latest samples best, found by hill climbing."""
-        n, n_trees = self.n_points, min(self.n_trees, CHOICE_TREES)
-        scores: dict[Choice, float] = {}
-        while True:
-            reached, candidate = self._chosen(self.choice, scores)
-            if candidate is None:
-                return reached
-            densities = np.zeros((n_targets(n), 2))
-            pair = self._hyperparameters(candidate, extent)
-            places = n - len(densities), n
-            hyperparameters.add_densities(self.forest, places, (0, n_trees), pair, densities)
-            scores[candidate] = hyperparameters.progressive_likelihood(densities, n_trees)
-
-    def _chosen(self, start: Choice, scores: dict[Choice, float]) -> tuple[Choice, Choice | None]:
-        moves = self.gamma2 is None, self.noise_variance is None
-        return hyperparameters.chosen(start, scores, *moves)
-
-    def _go_on_changing(self, change: Change) -> Change | None:
-        """Continue a change by one step, and return the new change, or None after the last step."""
-        forest = self.forest
-        change = replace(change, at=self.n_samples)
-        if change.scaling != forest.scaling:
-            # All trees have been redrawn in the meantime.
-            extent = self._extent(self.current_scaling)
-            change = replace(change, scaling=int(forest.scaling), extent=extent)
-        if change.n_forgotten != forest.n_forgotten:
-            # The points of the predicted targets may have moved.
-            found = change.choice if change.is_chosen else self._climb(change.extent)
-            return self._put(replace(change, choice=found, n_done=0), self.n_trees)
-        last = change.n_done + max(SPREAD_SAMPLES // change.n, 1)
-        if change.is_chosen:
-            return self._put(change, last)
-        found, candidate = self._chosen(change.choice, change.scores)
-        if candidate is None:
-            return replace(change, choice=found, is_chosen=True)
-        n_trees = min(self.n_trees, CHOICE_TREES)
-        last = min(last, n_trees)
-        densities = np.zeros((n_targets(change.n), 2))
-        if change.densities is not None:
-            densities[:] = change.densities
-        pair = self._hyperparameters(candidate, change.extent, change.n, change.variance)
-        places = change.n - len(densities), change.n
-        hyperparameters.add_densities(self.forest, places, (change.n_done, last), pair, densities)
-        if last < n_trees:
-            return replace(change, n_done=last, densities=densities)
-        score = hyperparameters.progressive_likelihood(densities, n_trees)
-        scores = change.scores | {candidate: score}
-        return replace(change, scores=scores, n_done=0, densities=None)
-
-    def _put(self, change: Change, last: int) -> Change | None:
-        """Set the chosen hyperparameters in the trees up to `last` - 1.
-
-        Returns the new change, or None if all trees have the hyperparameters.
-        """
-        forest, found = self.forest, change.choice
-        pair = self._hyperparameters(found, change.extent, change.n, change.variance)
-        drawn_gamma2 = pair[0]
-        if forest.renewal.is_running:
-            drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], found, change.n)
-        self.choice = found
-        if last < self.n_trees:
-            learning.put_hyperparameters(forest, *pair, drawn_gamma2, change.n_done, last)
-            return replace(change, n_done=last)
-        # Set the hyperparameters in all trees, since redrawn trees may have the old values.
-        learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
-        return None
 
     @property
     def hyperparameters(self) -> dict[str, float]:

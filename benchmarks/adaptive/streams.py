@@ -1,0 +1,84 @@
+"""Streams of classes, from River and from files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from river import datasets
+from river.datasets import synth
+
+from ..data import DataFolder, Stream, stream, take
+
+PREFIX = 5000
+# Streams with many features, on which slow peers do not run.
+WIDE = ("mnist",)
+
+# Most settings were selected on these streams. Two settings were also selected on the other streams
+# except mnist: the share of recent trees, and the way to draw candidate splits.
+CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "ImageSegments")
+CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
+
+
+def _joined(first: Any, second: Any, n: int) -> Stream:
+    return take(first, n) + take(second, n)
+
+
+MADE: dict[str, Callable[[int], Stream]] = {
+    "Agrawal": lambda n: take(synth.Agrawal(classification_function=0, seed=1), n),
+    "LED": lambda n: take(synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True), n),
+    "SineDrift": lambda n: _joined(
+        synth.Sine(classification_function=0, seed=1),
+        synth.Sine(classification_function=1, seed=2),
+        n,
+    ),
+    "AgrawalDrift": lambda n: _joined(
+        synth.Agrawal(classification_function=2, seed=1),
+        synth.Agrawal(classification_function=6, seed=2),
+        n,
+    ),
+    "SEADrift": lambda n: _joined(
+        synth.SEA(variant=0, noise=0.1, seed=1), synth.SEA(variant=2, noise=0.1, seed=2), n
+    ),
+    "Hyperplane": lambda n: take(
+        synth.Hyperplane(seed=1, n_features=10, n_drift_features=5, mag_change=0.001), n
+    ),
+    "RandomRBF": lambda n: take(
+        synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_centroids=20), n
+    ),
+    "RBFDrift": lambda n: take(
+        synth.RandomRBFDrift(
+            seed_model=1, seed_sample=1, n_classes=4, n_centroids=20, change_speed=0.001
+        ),
+        n,
+    ),
+    "Bananas": lambda n: take(datasets.Bananas(), n),
+    "Phishing": lambda n: take(datasets.Phishing(), n),
+    "ImageSegments": lambda n: take(datasets.ImageSegments(), n),
+}
+# Data sets from files, and whether their rows are shuffled.
+FILES = {
+    "elec2": False,
+    "covtype": False,
+    "letter": False,
+    "dna": True,
+    "satimage": True,
+    "a9a": False,
+    "mnist": False,
+}
+
+
+def load(data: DataFolder, name: str, n: int) -> Stream | None:
+    if name in MADE:
+        return MADE[name](n) if not data.sets or name in data.sets else None
+    arrays = data.load(name)
+    if arrays is None:
+        return None
+    X, y = arrays["X_train"], arrays["y_train"]
+    if "X_test" in arrays and len(X) < n:
+        X, y = np.vstack([X, arrays["X_test"]]), np.concatenate([y, arrays["y_test"]])
+    if FILES[name]:
+        order = np.random.default_rng(0).permutation(len(X))
+        X, y = X[order], y[order]
+    return stream(X, y, n)
