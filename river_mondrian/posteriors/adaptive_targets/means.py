@@ -307,8 +307,12 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     # Neighbours predict the residual, as trees of residuals do.
     design = forest.ridges.designs[forest.ridges.active]
     neighbors.predict(forest.neighbors, design.rates, inputs)
-    is_used = forest.n_samples >= LEAST_NEIGHBORS
-    first[OF_NEIGHBORS] = regressed + (forest.neighbors.predicted[LONGEST] if is_used else 0.0)
+    said = 0.0
+    for e in range(OF_NEIGHBORS):
+        said += first[e] / OF_NEIGHBORS
+    if forest.n_samples >= LEAST_NEIGHBORS:
+        said = regressed + forest.neighbors.predicted[LONGEST]
+    first[OF_NEIGHBORS] = said
     point = mixing.predict(forest.first)
     forest.prediction.first_point = point
     for i in range(N_FIRST):
