@@ -432,9 +432,9 @@ _GROUPS_OF_CLASSES = {
     "neighbors": tuple(f"nearest of the latest {n} samples" for n in ("200", "1,000", "5,000")),
 }
 _GROUPS_OF_TARGETS = {
-    "lines": ("linear", "late linear", "latest linear"),
+    "lines": ("linear", "latest linear"),
     "bends": ("additive", "late additive"),
-    "waves": ("waves", "late waves", "waves of logarithms"),
+    "waves": ("waves", "waves of logarithms"),
     "trees": ("trees, not extended", "trees, extended"),
     "trees of residuals": ("trees of residuals, not extended", "trees of residuals, extended"),
     "trees of errors": ("trees of errors", "recent trees of errors"),

@@ -387,14 +387,13 @@ def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 @helper
 def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Clear the sums of a design whose columns have been chosen, and begin the replay."""
-    n = design.n_columns
-    for i in range(n * (n + 1) // 2):
-        design.all_gram[i] = design.late_gram[i] = 0.0
-    for i in range((1 + design.n_linear) * (2 + design.n_linear) // 2):
-        design.latest_gram[i] = 0.0
+    for s in range(records.N_SUMS):
+        n, gram = design.n_summed(s), design.gram(s)
+        for i in range(n * (n + 1) // 2):
+            gram[i] = 0.0
     for k in range(records.N_SOLVED):
         moments = design.moments_of(k)
-        for j in range(n):
+        for j in range(design.n_columns):
             moments[j] = 0.0
     ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
     ridges.stage, ridges.cursor = records.REPLAYING, 0

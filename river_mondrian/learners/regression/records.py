@@ -12,18 +12,16 @@ from ...records.record import derived, sized, stored, transient
 # The ridge regressions: indices of `RidgeExpertsRecord.predicted`. Linear regressions have the
 # inputs as columns. Additive regressions also have bends (hinge functions) and products. The other
 # regressions also have waves (random Fourier features).
-LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
+LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES = range(5)
 # The same regression as `WAVES`, but for the logarithms of targets.
-LOG_WAVES = 7
-N_PLAIN, N_RIDGES = 7, 8
+LOG_WAVES = 5
+N_PLAIN, N_RIDGES = 5, 6
 NAMES = (
     "linear",
-    "late linear",
     "latest linear",
     "additive",
     "late additive",
     "waves",
-    "late waves",
     "waves of logarithms",
 )
 # Another regression predicts the logarithm of the size of a prediction's error.
@@ -35,9 +33,9 @@ ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
 # For each regression: its sums, and the last group of its columns (inputs, bends or waves).
-SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
+SUMS = (ALL, LATEST, ALL, LATE, ALL, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
-GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
+GROUPS = (OF_INPUTS, OF_INPUTS, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_BENDS)
 
 # Number of possible bends of an input, number of waves, and largest number of inputs of a wave.
 N_BENDS = 5
@@ -120,7 +118,7 @@ class Design(Record):
     # Triangles of the sums `ALL`, `LATE` and `LATEST`. For each regression, sums of products of
     # columns and targets.
     all_gram: Float64s = sized("n_pairs")
-    late_gram: Float64s = sized("n_pairs")
+    late_gram: Float64s = sized("n_additive_pairs")
     latest_gram: Float64s = sized("n_linear_pairs")
     moments: Float64s = sized(N_SOLVED, "capacity")
     # Capacity for columns.
@@ -132,6 +130,11 @@ class Design(Record):
         """Return the length of the triangle of all columns."""
         return self.capacity * (self.capacity + 1) // 2
 
+    def n_additive_pairs(self) -> int:
+        """Return the length of the triangle of all columns except waves."""
+        n = self.capacity - N_WAVES
+        return n * (n + 1) // 2
+
     def n_linear_pairs(self) -> int:
         """Return the length of the triangle of the linear columns."""
         n = 1 + min(self.room, MOST_LINEAR)
@@ -142,10 +145,16 @@ class Design(Record):
         return max(self.room, 1)
 
     def gram(self, s: int) -> Float64s:
-        """Return the triangle of sums `s`; `LATEST` has only the linear columns."""
+        """Return the triangle of sums `s` over the first `n_summed(s)` columns."""
         if s == ALL:
             return self.all_gram
         return self.late_gram if s == LATE else self.latest_gram
+
+    def n_summed(self, s: int) -> int:
+        """Return the number of columns in sums `s`, which the regressions on these sums have."""
+        if s == ALL:
+            return self.n_columns
+        return self.n_additive if s == LATE else 1 + self.n_linear
 
     def moments_of(self, k: int) -> Float64s:
         """Return a regression's sums of products of columns and targets."""

@@ -1,10 +1,10 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Linear regressions forget past samples fast ("latest"), slowly ("late") or not at all. Additive
-regressions also have bends (hinge functions) and products of inputs. The other regressions also
-have waves, which are random Fourier features (`designs.py`). The regressions with bends or waves
-forget past samples slowly or not at all. Inputs are centred, divided by a robust unit and clipped.
-A column with a missing input has the column's mean.
+Linear regressions forget past samples fast ("latest") or not at all. Additive regressions also have
+bends (hinge functions) and products of inputs, and forget past samples slowly ("late") or not at
+all. The other regressions also have waves, which are random Fourier features (`designs.py`), and
+forget nothing. Inputs are centred, divided by a robust unit and clipped. A column with a missing
+input has the column's mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Regressions follow many successive outliers, because each outlier increases the

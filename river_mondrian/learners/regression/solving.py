@@ -186,25 +186,23 @@ def make_columns(
 # Prior precisions of weights, in samples of variance 1. `OF_INTERCEPT` is for the intercept. For
 # each regression, `WAVE_PENALTIES` is for waves and `PENALTIES` is for all other columns.
 OF_INTERCEPT = 0.01
-PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
-WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
+PENALTIES = (1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 20.0)
+WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0)
 # For each regression: the regression whose weights are its prior mean, or -1 for a prior mean of 0.
-PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
+PRIORS = (-1, records.LINEAR, -1, records.ADDITIVE, -1, -1, -1)
 # Order of solutions: each regression comes after the regression whose weights are its prior mean.
 ORDER = (
     records.LINEAR,
     records.ADDITIVE,
     records.WAVES,
     records.SIZES,
-    records.LATE_LINEAR,
     records.LATEST_LINEAR,
     records.LATE_ADDITIVE,
-    records.LATE_WAVES,
 )
 # A regression that was solved after n samples is solved again n / SOLVED_AFTER samples later, but
 # at most LONGEST_WAITS samples later.
-SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
-LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
+SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 10.0, 1.0, 10.0)
+LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
 
 @helper
@@ -259,8 +257,7 @@ def add_row(
             continue
         kept = records.FORGETTING[s] if fades else 1.0
         by = weight * records.FORGETTING[s] ** age if age > 0 else weight
-        n = 1 + design.n_linear if s == records.LATEST else design.n_columns
-        add_to_triangle(design.gram(s), n, columns, kept, by)
+        add_to_triangle(design.gram(s), design.n_summed(s), columns, kept, by)
         for k in range(records.N_SOLVED):
             if records.SUMS[k] == s:
                 own = by * target_of(design, k, targets)
@@ -279,7 +276,7 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     by_a, by_d = weights[0] * forgetting**last, weights[3]
     by_b = weights[1] * forgetting ** max(last - 1, 0)
     by_c = weights[2] * forgetting ** max(last - 2, 0)
-    for j in range(design.n_columns):
+    for j in range(design.n_summed(s)):
         row = triangle.part(start, j + 1)
         of_a, of_b, of_c, of_d = by_a * a[j], by_b * b[j], by_c * c[j], by_d * d[j]
         for k in range(j + 1):
@@ -314,8 +311,8 @@ def hold_row(
         held[j] = columns[j]
     ridges.held_weights[ridges.n_held] = weight
     ridges.n_held += 1
-    kept = records.FORGETTING[records.LATEST]
-    add_to_triangle(design.gram(records.LATEST), 1 + design.n_linear, columns, kept, weight)
+    kept, n = records.FORGETTING[records.LATEST], design.n_summed(records.LATEST)
+    add_to_triangle(design.gram(records.LATEST), n, columns, kept, weight)
     for k in range(records.N_SOLVED):
         own, kept = weight * target_of(design, k, targets), records.FORGETTING[records.SUMS[k]]
         add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
