@@ -172,7 +172,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
                 continue
             for call in ("learn", "predict"):
                 pairs = [[1e6 * one[call].sum() / n for one in run] for run in runs]
-                middle = statistics.median(new / old for old, new in pairs)
+                middle = float(statistics.median(new / old for old, new in pairs))
                 # The fastest repeat of each block is affected least by other processes.
                 least = [np.min([run[i][call] for run in runs], axis=0).sum() for i in (0, 1)]
                 fastest = float(least[1] / least[0])

@@ -235,20 +235,22 @@ def flat(value: Any) -> Iterable[float]:
         yield math.nan if value is None else float(zlib.crc32(repr(value).encode()))
 
 
-def said(model: Any, x: Mapping[Any, Any]) -> Iterable[float]:
-    """Return all predictions for a sample; an error is a checksum of its class."""
-    for name in CALLS:
-        call = getattr(model, name, None)
-        if call is None:
-            continue
-        options = [{}]
+def answer(call: Callable[..., Any], *given: Any, **options: Any) -> list[float]:
+    """Return what a call returns as numbers; an error is a checksum of its class."""
+    try:
+        return list(flat(call(*given, **options)))
+    except (ValueError, KeyError, ArithmeticError, NotImplementedError) as error:
+        return list(flat(type(error)))
+
+
+def said(model: Any, x: Mapping[Any, Any]) -> list[float]:
+    """Return all predictions for a sample."""
+    found = []
+    for call in (getattr(model, name) for name in CALLS if hasattr(model, name)):
+        found += answer(call, x)
         if "with_dist" in inspect.signature(call).parameters:
-            options.append({"with_dist": True})
-        for option in options:
-            try:
-                yield from flat(call(x, **option))
-            except (ValueError, KeyError, ArithmeticError, NotImplementedError) as error:
-                yield from flat(type(error))
+            found += answer(call, x, with_dist=True)
+    return found
 
 
 def learner(model: Any) -> Callable[[Any, Any], None]:
@@ -282,7 +284,8 @@ def outputs(name: str, n: int) -> Array:
     for x in (far, {}, {"unknown": 1.0}):
         found += said(model, x)
     frame = pd.DataFrame([x for x, _ in samples[::5]])
-    found += (v for b in BATCHES if hasattr(model, b) for v in flat(getattr(model, b)(frame)))
+    for batch in (getattr(model, each) for each in BATCHES if hasattr(model, each)):
+        found += answer(batch, frame)
     if hasattr(model, "to_dataframe"):
         found += flat(model.to_dataframe(0))
     return np.array(found)
