@@ -3,61 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from pathlib import Path
 
-from . import (
-    ablation,
-    adaptive,
-    adaptive_regressor,
-    anomaly,
-    batches,
-    calibration,
-    capymoa,
-    categories,
-    distributed,
-    drift,
-    forest,
-    forgetting,
-    importances,
-    isolation,
-    kernel,
-    limits,
-    processors,
-    regressor,
-    robustness,
-    stit,
-    sweep,
-    text,
-    versions,
-)
+from .anomaly import ALARMS, alarms
 from .data import DataFolder
 from .report import Report, Suite
 
-MODULES = (
-    ablation,
-    adaptive,
-    adaptive_regressor,
-    anomaly,
-    batches,
-    capymoa,
-    calibration,
-    categories,
-    distributed,
-    drift,
-    forest,
-    forgetting,
-    importances,
-    isolation,
-    kernel,
-    limits,
-    processors,
-    regressor,
-    robustness,
-    stit,
-    sweep,
-    text,
-    versions,
-)
+NAMES = "ablation adaptive adaptive_regressor anomaly batches calibration capymoa categories "
+NAMES += "distributed drift forest forgetting importances isolation kernel limits processors "
+NAMES += "regressor robustness stit sweep text versions"
 
 
 def first_line(one: object) -> str:
@@ -66,20 +21,22 @@ def first_line(one: object) -> str:
 
 def suites() -> dict[str, Suite]:
     """Return the suites by name; the first line of a module's docstring is the page's title."""
-    found = [(m.__name__.rpartition(".")[2], first_line(m), m.PARTS) for m in MODULES]
-    found.append(("alarms", first_line(anomaly.alarms), anomaly.ALARMS))
+    modules = {name: importlib.import_module(f".{name}", __package__) for name in NAMES.split()}
+    found = [(name, first_line(module), module.PARTS) for name, module in modules.items()]
+    found.append(("alarms", first_line(alarms), ALARMS))
     return {name: Suite(name, title.rstrip("."), parts) for name, title, parts in found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="suite", required=True)
-    for name, suite in suites().items():
+    known = suites()
+    for name, suite in known.items():
         command = commands.add_parser(
             name, description=suite.title, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         command.epilog = "parts:\n" + "\n".join(
-            f"  {part:<12}{first_line(function)}" for part, function in suite.parts.items()
+            f"  {part:<14}{first_line(function)}" for part, function in suite.parts.items()
         )
         command.add_argument("--data", type=Path, help="folder of the .npz data sets")
         command.add_argument("--sets", nargs="+", default=[], help="use only these data sets")
@@ -97,7 +54,7 @@ def main() -> None:
                 "--repeats", type=int, default=9, help="number of repeats of each timing (9)"
             )
     arguments = parser.parse_args()
-    suite = suites()[arguments.suite]
+    suite = known[arguments.suite]
     data = DataFolder(arguments.data, arguments.sets)
     options = {}
     if suite.name == "versions":

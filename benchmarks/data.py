@@ -15,6 +15,17 @@ Array = NDArray[Any]
 Stream = list[tuple[dict[Any, float], Any]]
 
 
+class Arrays(dict[str, Array]):
+    """Arrays of a file by their names."""
+
+    def __init__(self, path: Path, arrays: dict[str, Array]) -> None:
+        super().__init__(arrays)
+        self.path = path
+
+    def __missing__(self, name: str) -> Array:
+        raise SystemExit(f"{self.path} has no array {name}, but {', '.join(sorted(self))}")
+
+
 class DataFolder:
     """Folder of .npz files.
 
@@ -28,7 +39,7 @@ class DataFolder:
         self.folder = folder
         self.sets = sets
 
-    def load(self, name: str) -> dict[str, Array] | None:
+    def load(self, name: str) -> Arrays | None:
         """Return the arrays of a set:
 
         X_train, y_train, X_test and y_test, or X and y. For a set without a split, X_train is X and
@@ -44,7 +55,7 @@ class DataFolder:
             )
             return None
         with np.load(path) as file:
-            arrays = {key: file[key] for key in file.files}
+            arrays = Arrays(path, {key: file[key] for key in file.files})
         if "X" in arrays:
             arrays["X_train"], arrays["y_train"] = arrays["X"], arrays["y"]
         return arrays

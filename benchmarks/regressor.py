@@ -189,7 +189,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one process.
     All models get the same min-max scaled stream, in blocks of 100 samples that are predicted
     and then learned. The ratio is AMF's time relative to the Gaussian posterior, which includes
-    choices of hyperparameters. The rows `learn, later` exclude the first {WARM_START} samples.
+    updates of hyperparameters. The rows `learn, later` exclude the first {WARM_START} samples.
     """
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)

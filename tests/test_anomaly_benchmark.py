@@ -1,4 +1,4 @@
-"""Tests of the score of the Numenta benchmark against cases calculated by hand."""
+"""Tests of the benchmarks' data, and of the score of the Numenta benchmark by hand."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.anomaly.minutes import DAY, KINDS, metric
 from benchmarks.anomaly.nab import PROFILES, at, best, places
+from benchmarks.data import DataFolder
 
 STANDARD = PROFILES["standard"]
 
@@ -80,3 +81,10 @@ def test_made_metrics_have_five_incidents_that_are_apart():
     assert (ends[1:, 0] > ends[:-1, 1]).all()
     assert np.isfinite(made.values).all()
     assert (metric(3).values == made.values).all()
+
+
+def test_a_missing_array_of_a_data_set_is_named(tmp_path):
+    np.savez(tmp_path / "letter.npz", X=np.zeros((2, 1)), y=np.zeros(2))
+    arrays = DataFolder(tmp_path).load("letter")
+    with pytest.raises(SystemExit, match=r"letter\.npz has no array X_test, but X, X_train, y"):
+        arrays["X_test"]

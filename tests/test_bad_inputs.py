@@ -125,7 +125,10 @@ TYPE_ERRORS = [
     (lambda: KeyedModels(lambda: "a", pipeline()), r"called by key\(x\), got .*: too many posit"),
     (lambda: rm.save(3, "model"), "save takes an estimator or a feature map"),
     (lambda: rm.save(optim.SGD(), "model"), "save takes an estimator or a feature map"),
-    (lambda: rm.save(pipeline(), "model"), r"each step by itself\), got a Pipeline$"),
+    (
+        lambda: rm.save(pipeline(), "model"),
+        r"itself; KeyedModels have flush\(\)\), got a Pipeline$",
+    ),
     (save("model", extra=3), "extra must be a dict or None"),
     (save(3), r"path must be a str or .* got 3 \(int\)"),
     (save(None), "path must be a str or a pathlib.Path"),

@@ -28,8 +28,8 @@ def test_a_class_in_a_wrapper(kind, path, name):
     assert all(math.isfinite(one) for one in flat(found) if isinstance(one, float))
 
 
-def test_the_table_of_the_docs():
-    assert wrappers.tables().strip() in PAGE.read_text()
+def test_the_lists_of_the_docs():
+    assert wrappers.lists().strip() in PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", MODELS)

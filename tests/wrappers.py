@@ -1,6 +1,6 @@
 """River's wrappers with models of this package, and whether they work.
 
-`python -m tests.wrappers` prints the table of docs/guide/river.md.
+`python -m tests.wrappers` prints the lists of docs/guide/river.md.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import pydoc
 import random
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -261,20 +262,20 @@ def pairs() -> Iterator[tuple[str, str, str]]:
 TITLES = {"detectors": "Anomaly detectors"}
 
 
-def tables() -> str:
-    """Return Markdown tables of wrappers and of the classes that work in the wrappers."""
+def lists() -> str:
+    """Return Markdown lists of the wrappers in which classes work, for each set of classes."""
     lines = []
     for kind, wrappers in WRAPPERS.items():
-        names = list(KINDS[kind])
         lines += [f"### {TITLES.get(kind, kind.capitalize())}", ""]
-        lines.append(f"| River's | {' | '.join(f'`{n}`' for n in names)} |")
-        lines.append("|---" * (len(names) + 1) + "|")
+        paths: dict[str, list[str]] = {}
         for path, wrapper in wrappers.items():
-            cells = ["yes" if wrapper.fits(name) else "no" for name in names]
-            lines.append(f"| `{path}` | {' | '.join(cells)} |")
-        lines.append("")
+            names = ", ".join(f"`{name}`" for name in KINDS[kind] if wrapper.fits(name))
+            paths.setdefault(names, []).append(path)
+        for names, fitting in paths.items():
+            lines += [*textwrap.wrap(f"{names}:", 110), ""]
+            lines += [*(f"- `{path}`" for path in fitting), ""]
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(tables())
+    print(lists())

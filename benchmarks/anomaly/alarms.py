@@ -211,9 +211,7 @@ _BOUNDED = "value and hour; spread", THRESHOLDS[0]
 # Settings for at most one alarm a day: a name, the windows of detectors and alarms, a threshold.
 ONE_A_DAY = (
     ("default", (2048, 8192, 0.999)),
-    ("two weeks", (14 * DAY, 14 * DAY, 0.99)),
     ("two weeks", (14 * DAY, 14 * DAY, 0.997)),
-    ("two weeks", (14 * DAY, 14 * DAY, 0.999)),
 )
 # Number of series without incidents, and the days of each of three periods.
 N_QUIET, PERIOD = 10, 14

@@ -173,14 +173,15 @@ def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure resident memory after 100,000, a million and ten million samples.
+    """Measure resident memory after 100,000 to ten million samples.
 
     Memory of a process in MiB by the number of learned samples. The samples have 3 features and
     are learned by `learn_many` in blocks of {BLOCK:,} samples. The last two columns have
     `memory_usage`, the model's own count of bytes, for the smallest and the largest number of
     samples.
     """
-    numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
+    millions = [100_000, 1_000_000, 5_000_000, 10_000_000]
+    numbers = [10_000, 20_000, 50_000] if quick else millions
     rows = []
     for name, (kind, _) in HELD.items():
         progress(f"memory: {name}")

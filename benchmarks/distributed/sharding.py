@@ -61,6 +61,7 @@ def _workers(start: Block) -> Any:
     sharded = ShardedForest.scatter(_begun(start), 2, save_every=10_000)
     # The workers load their kernels in this call.
     sharded.learn_many(*start)
+    sharded.finish()
     return sharded
 
 

@@ -54,11 +54,6 @@ def run(example: str) -> str:
     return printed.read_text()
 
 
-def picture(example: str) -> bytes:
-    """Return the picture that an example drew."""
-    return (BUILT / f"{example}.png").read_bytes()
-
-
 def page(example: str) -> str:
     """Return the page of an example."""
     source = ROOT / "examples" / f"{example}.py"
@@ -94,6 +89,16 @@ def index() -> str:
         "One example has no picture: [a service that survives being killed](service.md).",
     ]
     return "\n".join(lines)
+
+
+def files() -> dict[str, str | bytes]:
+    """Return the pages of the gallery and its pictures, by path."""
+    made: dict[str, str | bytes] = {"gallery/index.md": index()}
+    for example in SHOWN:
+        made[f"gallery/{example}.md"] = page(example)
+    for example in EXAMPLES:
+        made[f"gallery/{example}.png"] = (BUILT / f"{example}.png").read_bytes()
+    return made
 
 
 def nav() -> list[str]:

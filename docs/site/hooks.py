@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -68,13 +69,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     made: dict[str, str | bytes] = {**reference.pages()}
-    made["gallery/index.md"] = gallery.index()
-    for example in gallery.SHOWN:
-        made[f"gallery/{example}.md"] = gallery.page(example)
-    for example in gallery.EXAMPLES:
-        made[f"gallery/{example}.png"] = gallery.picture(example)
-    for notebook in notebooks.NOTEBOOKS:
-        made.update(notebooks.files(notebook))
+    # The examples run in other processes while the notebooks run.
+    with ThreadPoolExecutor(1) as pool:
+        drawn = pool.submit(gallery.files)
+        for notebook in notebooks.NOTEBOOKS:
+            made.update(notebooks.files(notebook))
+        made.update(drawn.result())
     for page, source in TAKEN.items():
         made[page] = (ROOT / source).read_text()
     for path, content in made.items():

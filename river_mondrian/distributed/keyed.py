@@ -70,13 +70,15 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
         Loading a pickle executes code from the file. If False, models are saved by `save`.
     n_ready
-        Largest number of models that are ready for use. A packed model uses a tenth to a third of
-        the memory of a ready model, and unpacking takes some milliseconds.
+        Largest number of models that are ready for use, at best the number of keys that are active
+        together. A packed model uses a thirtieth to a third of the memory of a ready model, and
+        packing and unpacking take some milliseconds.
 
     Notes
     -----
-    A pickle holds all models that are in memory. Threads may share an object; the calls of
-    different threads run one after another.
+    `save` does not accept this class: `flush` saves the models to the folder. A pickle holds all
+    models that are in memory. Threads may share an object; the calls of different threads run one
+    after another.
 
     Examples
     --------

@@ -53,12 +53,14 @@ class Alarm(NamedTuple):
     began
         Number of the first anomalous sample, estimated from the scores of the averaged samples.
     score
-        The score of the sample, at least the threshold. The score is 1 if a value is novel.
+        The score of the sample, at least the threshold. The score is 1 if a value is novel or a
+        feature has lost its values.
     novel
         The features whose values are outside the range of all earlier values.
     features
         A mapping from feature to its share of the detectors' scores, the largest share first. The
-        shares add up to 1. The mapping is empty if no detector has `explain_one`.
+        shares add up to 1. The mapping is empty if no detector has `explain_one`. If features have
+        lost their values, the mapping has only these features.
     expected
         A mapping from feature to its expected value: the median of its values in the nearest stored
         samples. Distances to these samples leave out the feature itself. A feature is absent if it
@@ -66,7 +68,7 @@ class Alarm(NamedTuple):
         in a pipeline after `compose.Select`.
     deviation
         A mapping from feature to its mean value since `began` minus its expected value, in the
-        feature's unit.
+        feature's unit. The mean covers at most `average` samples.
 
     """
 
@@ -95,9 +97,10 @@ class Alarms(Model, base.AnomalyDetector):
     class raises one alarm per incident[^1]. It averages the surprises of the latest samples (see
     the notes), and ranks the average among earlier averages. After an alarm, averages raise no
     alarm for `rest` samples. A value outside the range of all earlier values raises an alarm at
-    once.
+    once, and so does a feature that has lost its values.
 
-    Call `learn_one` for each sample, and then read `alarm`.
+    Call `learn_one` for each sample, and then read `alarm`. To answer an alarm, call `confirm` or
+    `dismiss`.
 
     Parameters
     ----------
@@ -106,25 +109,28 @@ class Alarms(Model, base.AnomalyDetector):
         pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
         the notes explain how the scores are combined. The detectors are copied, and only the copies
         learn. None means two `NearestNeighborDetector`s, one for single samples and one with
-        `shingle=8`.
+        `shingle=8`. With a `period`, they have the same `window` as `Alarms`.
     threshold
         A score at or above the threshold raises an alarm.
     average
         Number of the latest samples whose surprises are averaged.
     window
-        Number of the latest averages among which an average is ranked.
+        Number of the latest averages among which an average is ranked. None means 8,192, or 14
+        periods.
     rest
         Number of samples without alarms after an alarm, except for novel values.
     tolerance
         A value is novel if it is outside the range of all earlier values by at least this share of
         the range. If most values of a feature equal the previous value, the share refers to the
-        range or the largest absolute value, whichever is larger.
+        range or the largest absolute value, whichever is larger. None means .05, or .2 with a
+        period.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
-        season is a good choice.
+        season is a good choice. None means 100, or one period.
     budget
         A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
-        For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit.
+        For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit, or one
+        alarm per period.
     direction
         A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
         an alarm only if its deviation has this sign. Features that are not named raise alarms in
@@ -136,6 +142,13 @@ class Alarms(Model, base.AnomalyDetector):
         A list of features that are times, such as the hour. Values of these features are never
         novel. The first sample must have a value of each of these features; later values may be
         missing.
+    period
+        Length of a season in samples, such as 1440 for values per minute with a daily season. The
+        detectors then get two more features, the sine and cosine of the time: `period_sin` and
+        `period_cos`. The defaults of other parameters depend on the period, as described there. If
+        samples are irregular, pass a pair (feature, seconds), such as `("time", 86400)`, with a
+        feature that is a time in seconds. Each sample must have this feature, which the detectors
+        do not get. The defaults are then those without a period.
 
     Notes
     -----
@@ -154,13 +167,22 @@ class Alarms(Model, base.AnomalyDetector):
     `threshold` of the latest `window` samples had a distance of e or more. This happens if values
     keep growing, or if many features have heavy tails.
 
+    A feature that has no value in `average` successive samples raises an alarm, if it has a value
+    in at least 95 % of the samples. This share is an average over all samples. After `window`
+    samples it is an exponential average in which a sample has the weight 1 / `window`.
+
+    An incident lasts from `began` of its alarm, or from the end of the previous incident, to the
+    last sample before 1 - p falls below `threshold`. If 1 - p does not reach `threshold`, the
+    incident ends `average` samples after the alarm.
+
     With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
     d be the number of features with a share of the score. Only features with a share of at least 1
     / d count. A feature without an expected value passes. This rule applies to novel values, too.
 
-    The score is 0 during the grace period, if no feature passes, and while another alarm would
-    exceed the budget. Without a novel value, the score is also 0 for `rest` samples after an alarm,
-    and while all features are constant up to the tolerance.
+    The score is 0 during the grace period, if no feature passes, if the samples since `began` are
+    near to dismissed samples, and while another alarm would exceed the budget. Without a novel
+    value or a feature that has lost its values, the score is also 0 for `rest` samples after an
+    alarm, and while all features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -181,6 +203,10 @@ class Alarms(Model, base.AnomalyDetector):
     ...     if alarms.alarm:
     ...         print(alarms.alarm.sample, alarms.alarm.began, list(alarms.alarm.features))
     4001 3999 ['load', 'errors']
+
+    The incident was real, so its samples shall not hide later incidents:
+
+    >>> alarms.confirm(alarms.alarms[0])
 
     References
     ----------
@@ -293,16 +319,14 @@ class Alarms(Model, base.AnomalyDetector):
                 if table.course.n == n:
                     learn(table.course)
 
-            # Shingles contain samples of an incident after its end.
-            late = n - max(getattr(final_of(view), "shingle", 1) for view in self._views)
-            confirmed = [
-                functools.partial(self._remove, began, n + 1, ended)
-                for _, began, ended, answer in alarms
-                if answer == CONFIRMED and not 0 < ended < late
-            ]
+            steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
+            steps.append(count)
+            for _, began, ended, answer in alarms:
+                # Shingles contain samples of an incident after its end.
+                if answer == CONFIRMED and (ended <= 0 or n <= ended + self._longest()):
+                    steps.append(functools.partial(self._remove, began, n + 1, ended))
             # From this assignment on, an interrupted call is completed, not undone.
-            learning = (_learning(view, x) for view in self._views)
-            self._pending = Steps([*learning, count, *confirmed])
+            self._pending = Steps(steps)
             self._settle()
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
@@ -425,6 +449,10 @@ class Alarms(Model, base.AnomalyDetector):
                 steps.append(functools.partial(self._remove, began, began, ended))
             self._pending = Steps(steps)
             self._settle()
+
+    def _longest(self) -> int:
+        """Return the largest number of mappings in a shingle."""
+        return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
     def _remove(self, began: int, first: int, ended: int) -> None:
         """Remove a confirmed incident's samples from the number `first` on."""

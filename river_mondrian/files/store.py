@@ -202,12 +202,14 @@ def save(
     Parameters
     ----------
     model
-        An estimator or a feature map of this package.
+        An estimator or a feature map of this package. Of a pipeline, save each step. Of
+        `KeyedModels`, call `flush`.
     path
         Path of the file. An existing file is replaced.
     extra
         A dict with further data, such as the position in a stream; None for no data. The dict may
-        contain numbers, strings, lists, tuples, mappings and NumPy arrays.
+        contain numbers, strings, lists, tuples, mappings, NumPy arrays, and River's transformers
+        and metrics.
 
     Raises
     ------
@@ -247,7 +249,7 @@ def save(
     if name_of(type(model)) is None or not isinstance(model, base.Base):
         raise TypeError(
             "save takes an estimator or a feature map of river_mondrian (of a pipeline, each step "
-            f"by itself), got {told(model)}"
+            f"by itself; KeyedModels have flush()), got {told(model)}"
         )
     if extra is not None and not isinstance(extra, dict):
         raise TypeError(f"extra must be a dict or None, got {told(extra)}")
