@@ -298,6 +298,8 @@ DAMAGES = {
         (put(whole, threshold=0.5), "_table is .* but the parameters are"),
         (put(lambda model: model._table, means=np.zeros((2, 7))), "means"),
         (put(lambda model: model._table, excesses=np.zeros(3)), "excesses"),
+        (put(lambda model: model._table, parts=np.zeros((1, 2, 9))), "parts"),
+        (put(lambda model: model._table, dismissed=np.zeros((5, 2))), "dismissed"),
         (put(lambda model: model._table, n_values=np.zeros(9, np.int64)), "n_values"),
     ],
     ("ridge", 70): [

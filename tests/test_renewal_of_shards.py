@@ -26,7 +26,7 @@ def stream(model, n, category=False, seed=0):
     values = rng.random((n, 3))
     y = values[:, 0] * values[:, 1] + 0.1 * rng.standard_t(3, size=n)
     # Some forests can be divided only later, so their units change later.
-    values[300 if splits_at(model) == 256 else 2600 :] *= (10.0, 1.0, 0.1)
+    values[300 if splits_at(model) == 256 else 650 :] *= (10.0, 1.0, 0.1)
     X = pd.DataFrame(values, columns=list("abc")).mask(rng.random((n, 3)) < 0.02)
     if category:
         X["color"] = rng.choice(["red", "blue", None], n, p=[0.5, 0.48, 0.02])

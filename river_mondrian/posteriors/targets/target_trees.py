@@ -18,7 +18,7 @@ from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 from .target_reader import TargetReader
 
 # Hyperparameters are adapted to the number of samples at powers of 2 up to this number.
-LAST_CHANGE = 4096
+LAST_CHANGE = 1024
 
 # Factors of gamma2 and of the noise variance in the formulas of Lakshminarayanan, Roy and Teh
 # (2016), chosen by errors and log likelihoods on the streams of `benchmarks regressor`.
