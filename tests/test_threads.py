@@ -202,7 +202,7 @@ def test_public_methods_hold_the_lock(name):
     frame, labels = pd.DataFrame([x for x, _ in stream(4, 2)]), [y for _, y in stream(4, 2)]
     x, y = stream(1, 3)[0]
     known = {"X": frame, "x": x, "y": y, "partition": 0, "tree": 0, "t": 0}
-    known |= {"feature": "a", "levels": ["red"]}
+    known |= {"feature": "a", "levels": ["red"], "alarm": None}
     for attribute, method in inspect.getmembers(type(model), inspect.isfunction):
         is_own = method.__module__.startswith("river_mondrian")
         if attribute.startswith(("_", "draw")) or attribute in left or not is_own:

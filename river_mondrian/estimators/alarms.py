@@ -404,8 +404,9 @@ class Alarms(Model, base.AnomalyDetector):
 
         The incident's averages leave the ranking, its values leave the ranges of the features, and
         its samples leave the stores of the `NearestNeighborDetector`s. If the incident has not
-        ended, its other samples are removed when they have been learned. Other detectors keep the
-        samples of the incident.
+        ended, its other samples are removed when they have been learned. Averages and ranges are
+        also removed for other detectors, which keep the samples of the incident. A
+        `RandomCutForest` finds stored samples only by their values, which other samples may share.
 
         Parameters
         ----------
