@@ -186,13 +186,13 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
     log_n, log_trees, before = math.log1p(n), math.log(float(forest.n_trees)), log_first
     largest = -math.inf
     for g in range(forest.n_shares):
-        found = before
+        log_value = before
         if totals[g] > 0.0:
             # The logarithm of exp(own) + exp(before).
-            own = math.log(totals[g]) - log_trees - d * log_side(lifetime * forest.shares[g])
-            high = max(own, before)
-            found = high + math.log1p(math.exp(min(own, before) - high))
-        before = levels[g] = found - log_n
+            log_level = math.log(totals[g]) - log_trees - d * log_side(lifetime * forest.shares[g])
+            high = max(log_level, before)
+            log_value = high + math.log1p(math.exp(min(log_level, before) - high))
+        before = levels[g] = log_value - log_n
         largest = max(largest, weights[g] + before)
     total, weight = 0.0, 0.0
     for g in range(forest.n_shares):
@@ -278,16 +278,16 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
         if is_laplace or estimate.count > 0.0:
             estimate.log_volume = log_volume(forest, t)
     n = float(forest.n_samples)
-    found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
-    if is_floored and found == -math.inf:
+    log_mean = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
+    if is_floored and log_mean == -math.inf:
         for t in range(forest.n_trees):
             walk(forest, t, x, NONE, ASK)
             estimate = forest.estimates[t]
             reveal(forest, t, x, min(forest.shared_until, best_lifetime(forest, t)))
             estimate.count = 1.0
             estimate.log_volume = log_volume(forest, t)
-        found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
-    return found
+        log_mean = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
+    return log_mean
 
 
 @link_by_name
@@ -302,7 +302,7 @@ def log_of_counts(
     totals, counts = forest.totals, forest.counts
     for g in range(n_shares):
         totals[g] = 0.0
-    most, share = -math.inf, 0.0
+    largest, share = -math.inf, 0.0
     for t in range(forest.n_trees):
         walk(forest, t, x, stored, change)
         estimate, lifetime = forest.estimates[t], forest.trees[t].lifetime
@@ -315,19 +315,19 @@ def log_of_counts(
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
-            if value > most:
-                share = share * math.exp(most - value) if share > 0.0 else 0.0
-                most = value
-            share += math.exp(value - most)
+            if value > largest:
+                share = share * math.exp(largest - value) if share > 0.0 else 0.0
+                largest = value
+            share += math.exp(value - largest)
     if forest.n_samples == 0:
         return -math.inf
-    log_first = most + math.log(share / float(forest.n_trees))
+    log_first = largest + math.log(share / float(forest.n_trees))
     if n_shares > 1:
         return mix_levels(forest, totals, log_first)
     n = float(forest.n_samples)
-    found = log_mean_of(forest.estimates, forest.n_trees, n, False)
-    forest.log_levels[0] = log_first - math.log(n) if found == -math.inf else found
-    return forest.log_levels[0] if is_floored else found
+    log_mean = log_mean_of(forest.estimates, forest.n_trees, n, False)
+    forest.log_levels[0] = log_first - math.log(n) if log_mean == -math.inf else log_mean
+    return forest.log_levels[0] if is_floored else log_mean
 
 
 @helper
@@ -388,17 +388,17 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 def remove_oldest(forest: PivotForest) -> None:
     """Remove the oldest samples until the bounds allow another sample."""
     window, max_nodes = forest.window, forest.max_nodes
-    most = window
+    limit = window
     if max_nodes > 0:
         # Samples that are not pivots also take memory.
         per_tree = max_nodes // forest.n_trees
-        most = min(window, per_tree) if window > 0 else per_tree
-    if most == 0:
+        limit = min(window, per_tree) if window > 0 else per_tree
+    if limit == 0:
         return
     while forest.n_queued > 0:
         n_regions = forest.regions.n_rows - forest.n_unused_regions
         is_full = max_nodes > 0 and n_regions + forest.n_trees > max_nodes
-        if forest.n_queued < most and not is_full:
+        if forest.n_queued < limit and not is_full:
             return
         row = forest.oldest
         sample = forest.samples.row(row)
@@ -510,9 +510,9 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     width = forest.n_inputs
     for i in range(n):
         lifetime = lifetimes[i] if lifetimes else math.nan
-        found = learn_row(forest, rows.part(width * i, width), lifetime)
-        if found != DONE:
-            return found
+        status = learn_row(forest, rows.part(width * i, width), lifetime)
+        if status != DONE:
+            return status
     return DONE
 
 

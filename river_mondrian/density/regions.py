@@ -179,9 +179,9 @@ def start_at_origin(partition: P, t: int) -> None:
     """Set the current pivot to the origin, if the trees have an origin."""
     if partition.origin:
         around = partition.around
-        found = lift(partition, t, partition.origin, around)
+        lifted = lift(partition, t, partition.origin, around)
         for j in range(partition.n_dims):
-            around[j] = found[j]
+            around[j] = lifted[j]
 
 
 @helper
@@ -327,11 +327,11 @@ def find_cut(
     slack = _PRECISION if partition.origin else 0.0
     # The dimension in which the pivot and the point differ most is searched first. Its cut is
     # probably early, so fewer later cuts are drawn.
-    first, most = 0, -1.0
+    first, widest = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
-        if gap > most:
-            first, most = j, gap
+        if gap > widest:
+            first, widest = j, gap
     for i in range(n_dims):
         # Dimension `first` and dimension 0 swap places.
         j = first if i == 0 else (0 if i == first else i)
@@ -340,8 +340,8 @@ def find_cut(
             continue
         is_above = 1 if difference > 0.0 else 0
         gap = math.fabs(difference) * rates[j] if rates[j] > 0.0 else 1.0
-        own = block_key = key_of(key, PER_SIDE + 2 * j + is_above)
-        share = uniform(own, CUT_TIME)
+        cut_key = block_key = key_of(key, PER_SIDE + 2 * j + is_above)
+        share = uniform(cut_key, CUT_TIME)
         lower, end = 0.0, block
         while True:
             # Each cut of a block is nearer to the pivot and later than the previous cut.
@@ -351,21 +351,21 @@ def find_cut(
                 time -= math.log(share) / (top - lower)
                 if time >= best:
                     break
-                top = lower + uniform(own, CUT_PLACE) * (top - lower)
+                top = lower + uniform(cut_key, CUT_PLACE) * (top - lower)
                 if top < gap:
                     best = time
                     cut.exists = 1
-                    cut.key = own
+                    cut.key = cut_key
                     cut.dim = j
                     cut.is_above = is_above
                     cut.reach = top
                     break
-                own = key_of(own, NEXT_KEY)
-                share = uniform(own, CUT_TIME)
+                cut_key = key_of(cut_key, NEXT_KEY)
+                share = uniform(cut_key, CUT_TIME)
             if gap <= end:
                 break
-            own = block_key = key_of(block_key, NEXT_BLOCK)
-            share = uniform(own, CUT_TIME)
+            cut_key = block_key = key_of(block_key, NEXT_BLOCK)
+            share = uniform(cut_key, CUT_TIME)
             lower, end = end, 2.0 * end
     cut.time = best
 
@@ -398,8 +398,8 @@ def nearest_cut(
 
     In dimension j, side 2 j is below the pivot, and side 2 j + 1 is above the pivot.
     """
-    own = block_key = key_of(key, PER_SIDE + side)
-    share = uniform(own, CUT_TIME)
+    cut_key = block_key = key_of(key, PER_SIDE + side)
+    share = uniform(cut_key, CUT_TIME)
     lower, end = 0.0, block
     while True:
         top, time = end, began
@@ -407,11 +407,11 @@ def nearest_cut(
             time -= math.log(share) / (top - lower)
             if time >= until:
                 break
-            top = lower + uniform(own, CUT_PLACE) * (top - lower)
-            own = key_of(own, NEXT_KEY)
-            share = uniform(own, CUT_TIME)
+            top = lower + uniform(cut_key, CUT_PLACE) * (top - lower)
+            cut_key = key_of(cut_key, NEXT_KEY)
+            share = uniform(cut_key, CUT_TIME)
         if top < end or end >= bound:
             return min(top, bound)
-        own = block_key = key_of(block_key, NEXT_BLOCK)
-        share = uniform(own, CUT_TIME)
+        cut_key = block_key = key_of(block_key, NEXT_BLOCK)
+        share = uniform(cut_key, CUT_TIME)
         lower, end = end, 2.0 * end

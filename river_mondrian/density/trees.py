@@ -109,14 +109,14 @@ def check_regions(owner: Any) -> None:
     samples = Rows.of_table(owner._sample_layout(), n_stored, owner.samples)
     check_array(owner, "values", samples.column("values"), np.float64, -_MOST, _MOST)
     rows = {"trees": Rows.of_memory(owner.trees), "regions": regions}
-    found = check_references("forest", rows)
+    followed = check_references("forest", rows)
     rows = {"forest": Rows.of_memory(owner.memory), "regions": regions}
     unused = check_references("forest", rows).met("regions")
-    used = found.met("regions")
+    used = followed.met("regions")
     if (used == unused).any() or unused.sum() != forest.n_unused_regions:
         refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are unused")
     # `check_references` numbers the rows of both tables consecutively, and trees come first.
-    above = found.parents["regions"] - n_trees
+    above = followed.parents["regions"] - n_trees
     names = ("time", "n_samples", "pivot", "next")
     times, sizes, pivots, following = (regions.column(name) for name in names)
     roots = owner.trees.words["root"]
@@ -340,11 +340,11 @@ class PivotTrees(rec.OwnsArrays):
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = kernels.learn_one.of()
-        found = learn_one(self.forest, lifetime)
-        if found == NO_ROOM:
+        status = learn_one(self.forest, lifetime)
+        if status == NO_ROOM:
             self._make_room()
-            found = learn_one(self.forest, lifetime)
-        return found
+            status = learn_one(self.forest, lifetime)
+        return status
 
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
         """Learn checked rows, at most `rows_until_renewal` rows.
@@ -354,8 +354,8 @@ class PivotTrees(rec.OwnsArrays):
         """
         n_before, start = self.n_samples, 0
         while start < len(rows):
-            given = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
-            arguments = self.forest, rec.Float64s.of(rows[start:]), len(rows) - start, given
+            horizons = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
+            arguments = self.forest, rec.Float64s.of(rows[start:]), len(rows) - start, horizons
             if kernels.learn_rows.of()(*arguments) == NO_ROOM:
                 self._make_room()
             start = self.n_samples - n_before
@@ -384,8 +384,8 @@ class PivotTrees(rec.OwnsArrays):
     def add_samples_of(self, other: PivotTrees) -> None:
         """Add the samples of other trees that have the same origin, keys and lifetimes."""
         self._reserve(other.forest.regions.n_rows)
-        more = other.n_values / np.maximum(self.n_values + other.n_values, 1.0)
-        self.means += more * (other.means - self.means)
+        share = other.n_values / np.maximum(self.n_values + other.n_values, 1.0)
+        self.means += share * (other.means - self.means)
         self.n_values += other.n_values
         kernels.add_samples(self.forest, other.forest)
 
@@ -406,18 +406,18 @@ class PivotTrees(rec.OwnsArrays):
         for name, value in state.items():
             is_table = isinstance(value, rec.TableState)
             state[name] = PackedRows(value.rows) if is_table else copy.deepcopy(value)
-        made = type(self).__new__(type(self))
-        made.__setstate__(state)
-        return made
+        copied = type(self).__new__(type(self))
+        copied.__setstate__(state)
+        return copied
 
     def add_inputs(self, values: rec.Floats) -> None:
         """Add features; each has one value in all earlier samples."""
-        forest, more = self.forest, np.ones(len(values))
+        forest, ones = self.forest, np.ones(len(values))
         n_inputs = forest.n_inputs
         self.means = np.append(self.means, values)
         self.constants = np.append(self.constants, values)
-        self.n_values = np.append(self.n_values, float(self.n_samples) * more)
-        self.rates = np.append(self.rates, (0.0 if forest.adapts else 1.0) * more)
+        self.n_values = np.append(self.n_values, float(self.n_samples) * ones)
+        self.rates = np.append(self.rates, (0.0 if forest.adapts else 1.0) * ones)
         # A value takes two words.
         start, end = 2 * n_inputs, 2 * (n_inputs + len(values))
         self.samples = self.samples.resized(end + 2, [(0, 0, start), (start, end, 2)])
@@ -436,29 +436,29 @@ class PivotTrees(rec.OwnsArrays):
         queued = self._queued()
         # Samples have no values until the first feature comes.
         rows = np.reshape(queued, (len(queued), forest.n_dims))
-        estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)
+        estimator = next(name for name, number in ESTIMATORS.items() if number == forest.estimator)
         bounds = forest.window, forest.max_nodes
-        made = type(self)(None, forest.n_trees, 0, forest.n_dims, False, estimator, *bounds)
-        made.trees.words["key"] = self.trees.words["key"]
-        made.constants[:] = rows[0]
-        made.rates[:] = _rates_of(rows)
+        renewed = type(self)(None, forest.n_trees, 0, forest.n_dims, False, estimator, *bounds)
+        renewed.trees.words["key"] = self.trees.words["key"]
+        renewed.constants[:] = rows[0]
+        renewed.rates[:] = _rates_of(rows)
         later = [n for n in RENEWALS if n > forest.n_learned]
-        new = made.forest
+        new = renewed.forest
         new.renews_at = 0
         new.queues = bool(new.window or new.max_nodes or later)
-        made.learn_many(np.ascontiguousarray(rows))
+        renewed.learn_many(np.ascontiguousarray(rows))
         new.n_learned, new.renews_at = forest.n_learned, later[0] if later else 0
-        made.means[:], made.n_values[:] = self.means, self.n_values
-        return made
+        renewed.means[:], renewed.n_values[:] = self.means, self.n_values
+        return renewed
 
     def _queued(self) -> list[rec.Floats]:
         """Return the samples that can be removed, oldest first."""
-        found, row = [], self.forest.oldest
+        rows, row = [], self.forest.oldest
         while row != NONE:
             sample = self._sample_table.row(row)
-            found.append(np.array(sample.values(self.forest).view()))
+            rows.append(np.array(sample.values(self.forest).view()))
             row = int(sample.links(self.forest)[1])
-        return found
+        return rows
 
     # Prediction.
 
@@ -478,10 +478,10 @@ class PivotTrees(rec.OwnsArrays):
 
     def read_many(self, rows: rec.Floats, out: rec.Floats, reading: int) -> None:
         """Write the log density or score of each checked row to `out`."""
-        most = self._rows_at_once
-        for start in range(0, len(rows), most):
-            part, places = rows[start : start + most], out[start : start + most]
-            arguments = rec.Float64s.of(part), len(part), reading, rec.Float64s.of(places)
+        limit = self._rows_at_once
+        for start in range(0, len(rows), limit):
+            block, target = rows[start : start + limit], out[start : start + limit]
+            arguments = rec.Float64s.of(block), len(block), reading, rec.Float64s.of(target)
             kernels.read_rows(self.forest, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -98,14 +98,14 @@ def pass_regions(
     """
     cut, last = partition.cut, NONE
     while child != NONE:
-        other = partition.regions.row(child)
-        if cut.exists and (other.time > cut.time or other.key == cut.key):
+        passed = partition.regions.row(child)
+        if cut.exists and (passed.time > cut.time or passed.key == cut.key):
             break
-        g = write_counts(partition, tree, g, other.time, count)
-        count -= other.n_samples
+        g = write_counts(partition, tree, g, passed.time, count)
+        count -= passed.n_samples
         if count == 0:
-            partition.shared_until = other.time
-        last, child = child, other.next
+            partition.shared_until = passed.time
+        last, child = child, passed.next
     return g, count, last, child
 
 
@@ -165,13 +165,13 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         # from an origin, a missing region is added first.
         has_next = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
         if change == ADD and cut.exists and not has_next:
-            made = begin_region(partition, cut.key, cut_time, stored, child)
+            added = begin_region(partition, cut.key, cut_time, stored, child)
             if last == NONE:
-                region.first = made
+                region.first = added
             else:
-                partition.regions.row(last).next = made
+                partition.regions.row(last).next = added
             if from_origin:
-                has_next, child = True, made
+                has_next, child = True, added
         if region.n_samples == 0:
             # At most one region was cut off from this region, and the path continues in that
             # region.
@@ -198,14 +198,14 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
         region = partition.regions.row(row)
         count, child = region.n_samples, region.first
     while child != NONE:
-        other = partition.regions.row(child)
-        if cut.exists and other.key == cut.key:
+        passed = partition.regions.row(child)
+        if cut.exists and passed.key == cut.key:
             break
-        if other.time > cut.time:
+        if passed.time > cut.time:
             child = NONE
             break
-        count -= other.n_samples
-        child = other.next
+        count -= passed.n_samples
+        child = passed.next
     return count, child
 
 
@@ -281,13 +281,13 @@ def cut_back(
         rate, value = rates[j], around[j]
         if rate > 0.0:
             below = (value - lower[j]) * rate
-            found = regions.nearest_cut(key, 2 * j, began, block, until, below)
-            if found < below:
-                lower[j] = -regions.beyond(-value, found / rate)
+            distance = regions.nearest_cut(key, 2 * j, began, block, until, below)
+            if distance < below:
+                lower[j] = -regions.beyond(-value, distance / rate)
             above = (upper[j] - value) * rate
-            found = regions.nearest_cut(key, 2 * j + 1, began, block, until, above)
-            if found < above:
-                upper[j] = regions.beyond(value, found / rate)
+            distance = regions.nearest_cut(key, 2 * j + 1, began, block, until, above)
+            if distance < above:
+                upper[j] = regions.beyond(value, distance / rate)
 
 
 @helper

@@ -245,8 +245,8 @@ class AdaptiveMondrianForestRegressor(
         self, trees: AdaptiveTargetTrees, y: float, w: float, remembered: bytes | None
     ) -> None:
         """Learn the sample in `trees.inputs`."""
-        found = 0 if self._fed is None else self._feed(trees, trees.error(y))
-        self._check_input(trees, trees.learn(y, w, False, found, remembered))
+        n_latest = 0 if self._fed is None else self._feed(trees, trees.error(y))
+        self._check_input(trees, trees.learn(y, w, False, n_latest, remembered))
 
     def _to_remember(self) -> bytes | None:
         """Return the state of the last prediction, for a later `learn_one` of the sample."""
@@ -347,19 +347,19 @@ class AdaptiveMondrianForestRegressor(
 
         """
         if not with_dist:
-            frame, found = self._predict_rows(X, progress, lambda said: said[:, :1])
-            return frames.native_series(found[:, 0], name=None, like=frame)
-        frame, found = self._predict_rows(X, progress, self._moments)
-        columns = dict(zip(("prediction", "mean", "variance"), found.T, strict=True))
+            frame, predictions = self._predict_rows(X, progress, lambda said: said[:, :1])
+            return frames.native_series(predictions[:, 0], name=None, like=frame)
+        frame, predictions = self._predict_rows(X, progress, self._moments)
+        columns = dict(zip(("prediction", "mean", "variance"), predictions.T, strict=True))
         return frames.native_frame(columns, like=frame)
 
     def _moments(self, said: Floats) -> Floats:
         """Return each row's prediction, and the mean and variance of the predicted distribution."""
-        found = said.copy()
-        for one, out in zip(said.tolist(), found, strict=True):
-            distribution = self._trees.distribution_of(one)
+        moments = said.copy()
+        for numbers, out in zip(said.tolist(), moments, strict=True):
+            distribution = self._trees.distribution_of(numbers)
             out[1:] = distribution.mean, distribution.var
-        return found
+        return moments
 
     # Reading.
 

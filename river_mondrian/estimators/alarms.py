@@ -272,10 +272,10 @@ class Alarms(Model, base.AnomalyDetector):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         course = self._table.course
-        own = len(self._views), *self._measures(), *self._times()
-        kept = course.n_views, course.window, course.average, course.threshold, course.tolerance
-        if own != (*kept, *self._table.times):
-            refuse(self, "_table", kept, f"but the parameters are {own}")
+        parameters = len(self._views), *self._measures(), *self._times()
+        stored = course.n_views, course.window, course.average, course.threshold, course.tolerance
+        if parameters != (*stored, *self._table.times):
+            refuse(self, "_table", stored, f"but the parameters are {parameters}")
         try:
             is_sound = all(
                 0 < Alarm(*fields).began <= began <= fields[0] <= course.n
@@ -515,8 +515,8 @@ class Alarms(Model, base.AnomalyDetector):
                 for name, values in own._neighbors(x).items():
                     near.setdefault(name, []).append(values)
         shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
-        places = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
-        novel = tuple(names[place] for place in places)
+        indices = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
+        novel = tuple(names[i] for i in indices)
         expected = {name: float(np.median(np.concatenate(own))) for name, own in near.items()}
         means = table.recent_means(ago)
         deviation = {name: means[name] - expected[name] for name in expected if name in means}
@@ -606,8 +606,8 @@ class Alarms(Model, base.AnomalyDetector):
         """Return whether an alarm at a sample would exceed the budget."""
         if self._budget is None:
             return False
-        most, n = self._budget
-        return len(self._alarms) >= most and number - self._alarms[-most][0][0] < n
+        limit, n = self._budget
+        return len(self._alarms) >= limit and number - self._alarms[-limit][0][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the score that a sample would have as the next sample, within [0, 1].
@@ -677,9 +677,9 @@ def _check_budget(budget: Any) -> None:
 
 def _check_bounds(direction: Any, at_least: Any) -> None:
     """Refuse a direction other than "up" and "down", and a bound that is not positive."""
-    for name, given in (("direction", direction), ("at_least", at_least)):
-        if given is not None and not isinstance(given, Mapping):
-            raise ValueError(f"{name} must be None or a mapping, got {given!r}")
+    for name, value in (("direction", direction), ("at_least", at_least)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ValueError(f"{name} must be None or a mapping, got {value!r}")
     for feature, sign in (direction or {}).items():
         if sign not in ("up", "down"):
             raise ValueError(f"direction of {feature!r} must be 'up' or 'down', got {sign!r}")
@@ -732,8 +732,8 @@ def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
 def _n_learned(view: Any) -> int | None:
     """Return the number of samples that a detector has learned; None if unknown."""
     last = final_of(view)
-    found: int | None = getattr(last, "_n_mappings", None)
-    return getattr(last, "n_samples", None) if found is None else found
+    n: int | None = getattr(last, "_n_mappings", None)
+    return getattr(last, "n_samples", None) if n is None else n
 
 
 def _own_detector(view: Any) -> Any:
@@ -752,10 +752,10 @@ def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:
             x = step.transform_one(x)
     if not hasattr(view, "explain_one"):
         return {}
-    found: dict[Any, float] = {}
+    totals: dict[Any, float] = {}
     shingle = getattr(view, "shingle", 1)
     for name, part in view.explain_one(x).items():
         feature = name[0] if shingle > 1 else name
-        found[feature] = found.get(feature, 0.0) + part
-    total = math.fsum(found.values())
-    return {name: part / total for name, part in found.items()} if total > 0.0 else {}
+        totals[feature] = totals.get(feature, 0.0) + part
+    total = math.fsum(totals.values())
+    return {name: part / total for name, part in totals.items()} if total > 0.0 else {}

@@ -318,16 +318,16 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     def _kinds(self) -> FeatureIndex:
         """Return the features of single mappings, with their known types."""
-        categories, found = self._features.categories, FeatureIndex()
+        categories, index = self._features.categories, FeatureIndex()
         if self.shingle == 1:
             return self._features
         if len(self._features):
             # The past samples are part of the last learned shingle, so they have no other features.
             names: list[Any] = self._features.names
             kinds = {name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names}
-            return found.with_more(kinds)
+            return index.with_more(kinds)
         past = self._past_now()
-        return found.with_more({name: value for values in past for name, value in values.items()})
+        return index.with_more({name: value for values in past for name, value in values.items()})
 
     def _read(self, x: Mapping[Any, Any]) -> Values:
         """Return a mapping's checked values; with shingles, converted to their features' types."""
@@ -435,8 +435,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             names, columns, n_short = self._joined_rows(names, columns)
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
-            found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
-            scores[n_short:] = found[:, displacement.RANK]
+            readings = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
+            scores[n_short:] = readings[:, displacement.RANK]
         return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
@@ -483,8 +483,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         """
         with self._lock:
-            found = self._readings(x)
-            return {name: float(found[place]) for name, place in RAW_SCORES.items()}
+            readings = self._readings(x)
+            return {name: float(readings[i]) for name, i in RAW_SCORES.items()}
 
     @property
     @locked
@@ -537,6 +537,6 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return self.n_samples + len(self._past_now())
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        found = self._readings(x)
-        raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
-        return [*raw, f"rank {found[displacement.RANK]:.4f}"]
+        readings = self._readings(x)
+        raw = [f"{name} {readings[i]:.4g}" for name, i in RAW_SCORES.items()]
+        return [*raw, f"rank {readings[displacement.RANK]:.4f}"]

@@ -39,7 +39,7 @@ def stored_value(value: float, origin: float, is_level: bool) -> float:
 def add_levels(
     distances: Distances,
     missing: Int32s,
-    own: Float32s,
+    values: Float32s,
     first: int,
     last: int,
     value: Any,
@@ -47,7 +47,7 @@ def add_levels(
 ) -> None:
     """Add `term` to distances where a category has another level, and count missing values."""
     for i in range(first, last):
-        gap = abs(value - own[i])
+        gap = abs(value - values[i])
         distances[i] += term if gap > 0.0 else 0.0
         missing[i] += 0 if gap == gap else 1
 
@@ -59,10 +59,10 @@ def _term(gap: Any, rate: Any, is_squared: bool) -> Any:
 
 
 @always_inline
-def add_squares(distances: Float32s, own: Float32s, n: int, value: Any, rate: Any) -> None:
+def add_squares(distances: Float32s, values: Float32s, n: int, value: Any, rate: Any) -> None:
     """Add the squared terms of a numerical input without missing values to `n` distances."""
     for i in range(n):
-        distances[i] = distances[i] + _term(np.float32(value - own[i]), rate, True)
+        distances[i] = distances[i] + _term(np.float32(value - values[i]), rate, True)
 
 
 @always_inline
@@ -87,7 +87,7 @@ def add_four_squares(
 def add_numbers(
     distances: Distances,
     missing: Int32s,
-    own: Float32s,
+    values: Float32s,
     first: int,
     last: int,
     value: Any,
@@ -105,13 +105,13 @@ def add_numbers(
     # Numbers of the same type as terms are counted by vector units of the same width.
     one, n_beyond = zero + np.float32(1.0), zero
     for i in range(first, last):
-        term = _term(np.float32(value - own[i]), rate, is_squared)
+        term = _term(np.float32(value - values[i]), rate, is_squared)
         # With `not`, the condition is true for NaN.
         is_beyond = not term <= limit
         distances[i] = distances[i] + (zero if is_beyond else term)
         n_beyond = n_beyond + (one if is_beyond else zero)
     for i in range(first, last if n_beyond > 0.0 else first):
-        term = _term(np.float32(value - own[i]), rate, is_squared)
+        term = _term(np.float32(value - values[i]), rate, is_squared)
         if term > limit:
             distances[i] = (
                 math.inf if is_squared else distances[i] + CAP * (1.0 + math.log(term / CAP))

@@ -345,7 +345,7 @@ class Neighbors(Learned[NeighborsRecord]):
         origins = np.where(are_levels, 0.0, new)
         absent = np.where(are_levels, gaps - 1.0, gaps - origins)
         n_held = min(int(record.n_held), capacity)
-        kept = (int(record.next_place) + np.arange(-n_held, 0)) % max(old, 1)
+        positions = (int(record.next_place) + np.arange(-n_held, 0)) % max(old, 1)
         learned: dict[str, NDArray[Any]] = {
             "held": np.zeros((n_inputs, capacity), dtype=np.float32),
             "targets": np.zeros(capacity),
@@ -353,17 +353,17 @@ class Neighbors(Learned[NeighborsRecord]):
             "origins": np.append(self.learned["origins"], origins),
             "are_levels": np.append(self.learned["are_levels"], are_levels.astype(np.int64)),
         }
-        learned["held"][: record.n_inputs, :n_held] = self.learned["held"][:, kept]
+        learned["held"][: record.n_inputs, :n_held] = self.learned["held"][:, positions]
         learned["held"][record.n_inputs :, :n_held] = absent[:, np.newaxis]
         for name in ("targets", "weights"):
-            learned[name][:n_held] = self.learned[name][kept]
-        made = type(self).__new__(type(self))
-        made.memory, made.learned = self.memory.copied(), learned
-        made.record = made.memory[0]
-        made.record.n_inputs, made.record.capacity = n_inputs, capacity
-        made.record.n_held, made.record.next_place = n_held, n_held % max(capacity, 1)
-        made.show()
-        return made
+            learned[name][:n_held] = self.learned[name][positions]
+        fitted = type(self).__new__(type(self))
+        fitted.memory, fitted.learned = self.memory.copied(), learned
+        fitted.record = fitted.memory[0]
+        fitted.record.n_inputs, fitted.record.capacity = n_inputs, capacity
+        fitted.record.n_held, fitted.record.next_place = n_held, n_held % max(capacity, 1)
+        fitted.show()
+        return fitted
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples."""

@@ -172,7 +172,7 @@ class CellTrees(MondrianTrees[CellForest]):
             refuse(self, "lifetimes", self.lifetimes.tolist(), "but they should ascend from 0 on")
         check_array(self, "owners", self.owners[:, 0], np.int32, 0, self.forest.n_trees - 1)
 
-    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+    def _check_tree(self, t: int, tables: dict[str, Rows], followed: Followed) -> None:
         nodes, links = tables["nodes"], tables["points"].word(int(self.forest.links_word) + t)
         dims, times, root = nodes.column("dim"), nodes.column("cut_time"), [self.trees[t].root]
         inner = dims >= 0
@@ -214,8 +214,8 @@ class CellTrees(MondrianTrees[CellForest]):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         n_trees, n_lifetimes = self.forest.n_trees, self.forest.n_lifetimes
-        own = {"lifetimes": (n_trees, n_lifetimes), "owners": (self.forest.n_columns, 2)}
-        return super()._shapes() | own
+        shapes = {"lifetimes": (n_trees, n_lifetimes), "owners": (self.forest.n_columns, 2)}
+        return super()._shapes() | shapes
 
     @property
     def n_columns(self) -> int:
@@ -284,8 +284,8 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     All trees are walked in lock-step, so that the cache misses of different trees overlap. Returns
     the result of `MapRecord.transform`.
     """
-    own, cells = MondrianRecord(record), outputs.cells
-    forest, descents = own.forest, own.descents
+    mondrian, cells = MondrianRecord(record), outputs.cells
+    forest, descents = mondrian.forest, mondrian.descents
     bad = scaling.scale(forest, forest.row, sample.values)
     if bad >= 0:
         return bad
@@ -501,8 +501,8 @@ class MondrianMap(CompiledMap):
     @property
     def lifetimes(self) -> list[float]:
         """The lifetimes if there are several, otherwise an empty list."""
-        found: list[float] = self.trees.lifetimes[0].tolist()
-        return found if self.n_lifetimes > 1 else []
+        lifetimes: list[float] = self.trees.lifetimes[0].tolist()
+        return lifetimes if self.n_lifetimes > 1 else []
 
     def transform_stored(self, pool: Any, start: int, stop: int) -> NDArray[Any]:
         """Map samples `start` to `stop` - 1 of a pool of stored samples."""

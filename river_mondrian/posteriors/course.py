@@ -115,10 +115,10 @@ def _mean_of(course: CourseRecord, total: int) -> float:
 
 @always_inline
 def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
-    found = 0
+    count = 0
     for i in range(start, start + n):
-        found += 1 if values[i] >= least else 0
-    return found
+        count += 1 if values[i] >= least else 0
+    return count
 
 
 @always_inline
@@ -142,7 +142,7 @@ def _compare(course: CourseRecord) -> float:
     An excess is the distance of a value from the range of its feature, divided by the range's width
     (or by `_size`, if larger). An excess below the tolerance is set to 0.
     """
-    most, n_numbers, is_flat = 0.0, 0, True
+    largest, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):
         value, excess = course.inputs[j], 0.0
         if _is_number(value) and course.is_time[j] == 0:
@@ -157,9 +157,9 @@ def _compare(course: CourseRecord) -> float:
                 width = max(high, value) - min(low, value)
                 is_flat = is_flat and width < course.tolerance * size
         course.beyond[j] = excess
-        most = max(most, excess)
+        largest = max(largest, excess)
     course.is_flat = 1 if is_flat and n_numbers > 0 else 0
-    return most
+    return largest
 
 
 @always_inline
@@ -309,10 +309,10 @@ class Course(OwnsArrays):
 
     def widened(self, names: Iterable[Hashable] = ()) -> Self:
         """Return a copy with additional features."""
-        made = type(self).__new__(type(self))
+        widened = type(self).__new__(type(self))
         state = {
-            name: one.copy() if isinstance(one, np.ndarray) else one
-            for name, one in self.__getstate__().items()
+            name: value.copy() if isinstance(value, np.ndarray) else value
+            for name, value in self.__getstate__().items()
         }
         features = self.features.with_more(names)
         state |= {"memory": self.memory.copied(), "features": features}
@@ -325,8 +325,8 @@ class Course(OwnsArrays):
             state[name] = np.pad(state[name], ((0, 0), (0, n_more)), constant_values=np.nan)
         widths = (0, 0), (0, 0), (0, n_more)
         state["parts"] = np.pad(self.parts, widths, constant_values=np.inf)
-        made.__setstate__(state)
-        return made
+        widened.__setstate__(state)
+        return widened
 
     def recent_surprises(self) -> NDArray[np.float64]:
         """Return surprises averaged over detectors, shape (samples,), the latest sample first."""
@@ -340,12 +340,12 @@ class Course(OwnsArrays):
 
         Times, and features without a value in these samples, are absent.
         """
-        found, values = {}, self.numbered(int(self.course.n) + 1 - n)[:, 1:]
+        means, values = {}, self.numbered(int(self.course.n) + 1 - n)[:, 1:]
         for name, row in zip(self.features.names, values.T, strict=True):
             known = row[~np.isnan(row)]
             if len(known) and name not in self.features.categories and name not in self.times:
-                found[name] = float(known.mean())
-        return found
+                means[name] = float(known.mean())
+        return means
 
     # Incidents. Samples have numbers, 1 for the first sample.
 

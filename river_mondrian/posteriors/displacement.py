@@ -226,8 +226,8 @@ class Scores(Prediction):
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the readings of the `row`-th sample from tree `t`."""
-        own = self.readings.part(N_READINGS * row, N_READINGS)
-        add_readings(CutForest(forest), t, walk, own)
+        readings = self.readings.part(N_READINGS * row, N_READINGS)
+        add_readings(CutForest(forest), t, walk, readings)
 
 
 @link_by_name
@@ -235,7 +235,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     """Add the readings of a walk: expectations over all nodes where the sample may branch off."""
     tree = forest.trees[t]
     # Largest displacement at the visited nodes, and number of samples of the parent.
-    most, n_above = 0.0, 0
+    largest, n_above = 0.0, 0
     # Time at the beginning of the step, and expected number of samples in the sample's cell at
     # `DENSITY_LIFETIME`.
     time, n_in_cell = 0.0, 0.0
@@ -244,20 +244,20 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
         step = walk.path[i]
         n = 1 if step.ref < 0 else tree.nodes.row(step.ref).n_samples
         if i > 1:
-            most = max(most, (n_above - n) / (n + 1.0))
+            largest = max(largest, (n_above - n) / (n + 1.0))
         eta = step.eta
         if time <= DENSITY_LIFETIME < time + step.span:
             n_in_cell = n * step.reach * math.exp(-eta * (DENSITY_LIFETIME - time))
         time += step.span
         if eta > 0.0:
-            found, branches_off = max(most, float(n)), step.reach * (1.0 - step.stays)
-            displaced += branches_off * found
-            log_displaced += branches_off * math.log1p(found)
+            displacement, branches_off = max(largest, float(n)), step.reach * (1.0 - step.stays)
+            displaced += branches_off * displacement
+            log_displaced += branches_off * math.log1p(displacement)
             depth += branches_off * i
         n_above = n
     ends = walk.reach
-    out[DISPLACEMENT] = out[DISPLACEMENT] + displaced + ends * most
-    out[RELATIVE] = out[RELATIVE] + log_displaced + ends * math.log1p(most)
+    out[DISPLACEMENT] = out[DISPLACEMENT] + displaced + ends * largest
+    out[RELATIVE] = out[RELATIVE] + log_displaced + ends * math.log1p(largest)
     out[DEPTH] = out[DEPTH] + depth + ends * (walk.depth - 1)
     out[DENSITY] = out[DENSITY] + n_in_cell
 
@@ -270,12 +270,12 @@ def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None
         out[i] = 0.0
     predict_rows(forest, rows, n, scores)
     for r in range(n):
-        own = out.part(N_READINGS * r, N_READINGS)
-        own[DISPLACEMENT] = own[DISPLACEMENT] / forest.n_trees
-        own[RELATIVE] = own[RELATIVE] / (forest.n_trees * math.log1p(n_held))
-        own[DEPTH] = own[DEPTH] / forest.n_trees
-        own[DENSITY] = own[DENSITY] / (forest.n_trees * n_held)
-        own[RANK] = rank_of(forest.ranks, own[RELATIVE])
+        readings = out.part(N_READINGS * r, N_READINGS)
+        readings[DISPLACEMENT] = readings[DISPLACEMENT] / forest.n_trees
+        readings[RELATIVE] = readings[RELATIVE] / (forest.n_trees * math.log1p(n_held))
+        readings[DEPTH] = readings[DEPTH] / forest.n_trees
+        readings[DENSITY] = readings[DENSITY] / (forest.n_trees * n_held)
+        readings[RANK] = rank_of(forest.ranks, readings[RELATIVE])
 
 
 @batch_kernel
@@ -364,10 +364,10 @@ class CutReader(TreeReader):
         The first result is DONE, or the index of an input that is too large.
         """
         bad, paths, values = traced(self.forest, inputs)
-        found = np.zeros(self.store.n_inputs)
+        total = np.zeros(self.store.n_inputs)
         for path in paths:
-            self._add_parts(path, values, found)
-        return bad, found / (self.store.n_trees * math.log1p(self.forest.n_held()))
+            self._add_parts(path, values, total)
+        return bad, total / (self.store.n_trees * math.log1p(self.forest.n_held()))
 
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
         """Add to `out` each feature's contribution to log(1 + displacement) on a path.
@@ -382,19 +382,19 @@ class CutReader(TreeReader):
         forest, tree = self.forest, self.store.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]
         refs = path.refs.tolist()
-        most, dim_of_most, n_above = 0.0, -1, 0
+        largest, its_dim, n_above = 0.0, -1, 0
         for i, (ref, weight) in enumerate(zip(refs, path.leaves.tolist(), strict=True)):
             n = 1 if ref < 0 else int(tree.nodes.row(ref).n_samples)
-            if i > 0 and (n_above - n) / (n + 1.0) > most:
-                most, dim_of_most = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
-            if weight > 0.0 and n >= most:
+            if i > 0 and (n_above - n) / (n + 1.0) > largest:
+                largest, its_dim = (n_above - n) / (n + 1.0), int(tree.nodes.row(refs[i - 1]).dim)
+            if weight > 0.0 and n >= largest:
                 gaps = gaps_from(forest, path.tree, ref, x)
                 out += weight * math.log1p(n) * gaps / gaps.sum()
             elif weight > 0.0:
-                out[dim_of_most] += weight * math.log1p(most)
+                out[its_dim] += weight * math.log1p(largest)
             n_above = n
-        if dim_of_most >= 0:
-            out[dim_of_most] += float(path.reach[-1] * path.stays[-1]) * math.log1p(most)
+        if its_dim >= 0:
+            out[its_dim] += float(path.reach[-1] * path.stays[-1]) * math.log1p(largest)
 
 
 class CutTrees(trees.MondrianTrees[CutForest]):

@@ -38,14 +38,14 @@ JEFFREYS = 0.5
 
 def class_weights(trees: Any, t: int, table: TreeTable) -> NDArray[np.float64]:
     """Return the weights of the classes below a tree's nodes, shape (nodes, classes)."""
-    found = np.zeros((len(table), int(trees.forest.n_classes)))
+    by_node = np.zeros((len(table), int(trees.forest.n_classes)))
     leaves, refs = table.leaves, table.refs[table.leaves]
     points, rows = refs < 0, refs >= 0
     labels, weights = (trees.column("points", name)[~refs[points]] for name in ("label", "weight"))
-    found[leaves[points], labels] = weights
-    found[leaves[rows]] = trees.leaf_weights(t, refs[rows])
-    table.add_up(found)
-    return found
+    by_node[leaves[points], labels] = weights
+    by_node[leaves[rows]] = trees.leaf_weights(t, refs[rows])
+    table.add_up(by_node)
+    return by_node
 
 
 def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -75,19 +75,19 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
     Gains in nats, in the order of the internal nodes.
 
     """
-    own = log_evidence(weights)
+    evidence = log_evidence(weights)
     # log P, and the probability that a reached node is not pruned.
-    mixed, goes_on = own.copy(), np.zeros(len(own))
+    mixed, goes_on = evidence.copy(), np.zeros(len(evidence))
     for inner, left in reversed(table.by_depth):
         below = mixed[left] + mixed[left + 1]
-        mixed[inner] = np.logaddexp(own[inner], below) - math.log(2.0)
+        mixed[inner] = np.logaddexp(evidence[inner], below) - math.log(2.0)
         goes_on[inner] = np.exp(below - math.log(2.0) - mixed[inner])
-    kept = np.ones(len(own))
+    reached = np.ones(len(evidence))
     for inner, left in table.by_depth:
-        kept[inner] *= goes_on[inner]
-        kept[left] = kept[left + 1] = kept[inner]
+        reached[inner] *= goes_on[inner]
+        reached[left] = reached[left + 1] = reached[inner]
     inner, left = table.inner, table.lefts
-    return kept[inner] * (own[left] + own[left + 1] - own[inner])
+    return reached[inner] * (evidence[left] + evidence[left + 1] - evidence[inner])
 
 
 # Gains of a tree's cuts over targets, by leave-one-out squared errors.
@@ -155,12 +155,12 @@ def blocks_of(
     """
     leaves = table.leaves
     between = float(weights[leaves] @ means[leaves] ** 2)
-    more = numbers[leaves] - 1.0
-    within = max(total_scatter - between, 0.0) / max(more.sum(), 1.0)
+    freedoms = numbers[leaves] - 1.0
+    within = max(total_scatter - between, 0.0) / max(freedoms.sum(), 1.0)
     # Weighted sums of targets and of squared targets.
     sums, squares = np.zeros_like(weights), np.zeros_like(weights)
     scatters = np.zeros_like(weights)
-    scatters[leaves] = within * more
+    scatters[leaves] = within * freedoms
     sums[leaves] = weights[leaves] * means[leaves]
     squares[leaves] = scatters[leaves] + sums[leaves] * means[leaves]
     weights, numbers = weights.copy(), numbers.copy()
@@ -179,13 +179,13 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     several = (blocks.numbers > 1.0) & (weights > 0.0)
     errors = np.zeros_like(weights)
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
-    found = errors[inner].copy()
+    gains = errors[inner].copy()
     for child in (left, left + 1):
         # A single target is predicted by the mean of the parent's other targets.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
-        found -= np.where(several[child], errors[child], single)
-    return found
+        gains -= np.where(several[child], errors[child], single)
+    return gains
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
@@ -259,10 +259,10 @@ def gains_of_posterior(
     noises = noise / blocks.sizes[leaves]
     # Avoid a division by 0 if there is almost no noise.
     rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
-    gaps, own = targets[leaves] - means[leaves], weights[leaves]
-    errors[leaves] = own * gaps / rest
-    products[leaves] = (own * targets[leaves] * gaps + scatters[leaves]) / rest
-    squares[leaves] = (own * gaps**2 + scatters[leaves]) / rest**2
+    gaps, leaf_weights = targets[leaves] - means[leaves], weights[leaves]
+    errors[leaves] = leaf_weights * gaps / rest
+    products[leaves] = (leaf_weights * targets[leaves] * gaps + scatters[leaves]) / rest
+    squares[leaves] = (leaf_weights * gaps**2 + scatters[leaves]) / rest**2
     for inner, left in reversed(table.by_depth):
         right = left + 1
         for sums, power in ((errors, 1), (products, 1), (squares, 2)):

@@ -141,12 +141,12 @@ def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec
 def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     """Add a column's terms to the distances to all held samples, and count missing terms."""
     n, column = table.n_held, table.n_inputs * ago + j
-    own, value = table.held.part(table.capacity * column, n), table.row[column]
+    values, value = table.held.part(table.capacity * column, n), table.row[column]
     distances, missing, rate = table.distances, table.missing, table.rates[j]
     if table.level_rates[j] > 0.0:
-        add_levels(distances, missing, own, 0, n, value, table.level_rates[j])
+        add_levels(distances, missing, values, 0, n, value, table.level_rates[j])
     else:
-        add_numbers(distances, missing, own, 0, n, value, rate, False)
+        add_numbers(distances, missing, values, 0, n, value, rate, False)
 
 
 @always_inline
@@ -499,31 +499,31 @@ class NeighborTable(Learned[NeighborTableRecord]):
         plain = np.where(rates > 0.0, rates, 1.0)
         shape = len(self.recent), len(new), self.held.shape[-1]
         held = np.broadcast_to(absent.astype(np.float32)[:, np.newaxis], shape)
-        more = {
+        added = {
             "recent": np.tile(gaps, (len(self.recent), 1)),
             "origins": origins,
             "given_rates": rates,
             "level_rates": np.where(are_levels, 1.0, 0.0),
             "rates": np.where(are_levels, 0.0, plain),
         }
-        both = {k: np.concatenate([self.learned[k], one], axis=-1) for k, one in more.items()}
-        both["held"] = np.concatenate([self.held, held], axis=1)
-        made = self.copied()
-        made.features, made.learned = features, made.learned | both
-        made.record.n_inputs = len(made.features)
-        made.show()
-        renew(made.record)
-        return made
+        arrays = {k: np.concatenate([self.learned[k], rows], axis=-1) for k, rows in added.items()}
+        arrays["held"] = np.concatenate([self.held, held], axis=1)
+        widened = self.copied()
+        widened.features, widened.learned = features, widened.learned | arrays
+        widened.record.n_inputs = len(widened.features)
+        widened.show()
+        renew(widened.record)
+        return widened
 
     def without(self, places: Any) -> Self:
         """Return a copy without held samples, given by places in the order of arrival."""
-        made = self.copied()
+        copied = self.copied()
         rest = np.delete(self.samples, places, axis=0)
-        made.held.reshape(-1, made.held.shape[-1])[:, : len(rest)] = rest.T
-        made.learned["numbers"][: len(rest)] = np.delete(self.numbers, places)
-        made.record.oldest, made.record.n_held = 0, len(rest)
-        renew(made.record)
-        return made
+        copied.held.reshape(-1, copied.held.shape[-1])[:, : len(rest)] = rest.T
+        copied.learned["numbers"][: len(rest)] = np.delete(self.numbers, places)
+        copied.record.oldest, copied.record.n_held = 0, len(rest)
+        renew(copied.record)
+        return copied
 
     # Readings.
 
@@ -592,8 +592,8 @@ class NeighborTable(Learned[NeighborTableRecord]):
         out = np.zeros((n, N_READINGS))
 
         def part(start: int, stop: int) -> None:
-            own, block = self.reader(), rec.Float64s.of(rows[start : stop + n_before])
-            score_rows(own[0], block, stop - start, rec.Float64s.of(out[start:stop]))
+            reader, block = self.reader(), rec.Float64s.of(rows[start : stop + n_before])
+            score_rows(reader[0], block, stop - start, rec.Float64s.of(out[start:stop]))
 
         ends = np.linspace(0, n, 1 + (n_jobs if n >= 2 * n_jobs else 1)).astype(int).tolist()
         threads.share(part, ends)
@@ -619,8 +619,8 @@ class NeighborTable(Learned[NeighborTableRecord]):
         terms = self._terms_of(gaps, int(self.record.shingle))
         n_shared = (~np.isnan(gaps)).sum(axis=1)
         shared = n_shared[n_shared > 0, np.newaxis]
-        found: rec.Floats = np.nan_to_num(terms[n_shared > 0]) * (len(row) / shared)
-        return found
+        shared_terms: rec.Floats = np.nan_to_num(terms[n_shared > 0]) * (len(row) / shared)
+        return shared_terms
 
     def _terms_of(self, gaps: rec.Floats, shingle: int) -> rec.Floats:
         """Return the terms of differences, by column; NaN for a missing value."""
@@ -650,7 +650,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
         The feature itself does not count in these distances. All samples at the distance of the
         k-th nearest sample are included.
         """
-        n, found, samples = int(self.record.n_inputs), {}, self.samples
+        n, values, samples = int(self.record.n_inputs), {}, self.samples
         is_near = ~np.isnan(self.row - samples).all(axis=1)
         terms = self._terms(samples).reshape(-1, int(self.record.shingle), n).sum(axis=1)
         # Sums of the terms of the features before, and after, each feature. Unlike a difference of
@@ -665,5 +665,5 @@ class NeighborTable(Learned[NeighborTableRecord]):
             distances = (before[:, j] + after[:, j + 1])[has_value[is_near]]
             k = min(int(self.record.n_neighbors), len(distances)) - 1
             near = samples[has_value, j][distances <= np.partition(distances, k)[k]]
-            found[name] = near + self.learned["origins"][j]
-        return found
+            values[name] = near + self.learned["origins"][j]
+        return values

@@ -76,8 +76,8 @@ def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) ->
     for j in range(rows):
         inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)
         z = solving.in_units(ridges, design, inputs, first)
-        other = solving.in_units(ridges, design, inputs, second) if second >= 0 else 0.0
-        h, r = solving.column_of(z, other, second, candidate.knot), errors[j]
+        second_input = solving.in_units(ridges, design, inputs, second) if second >= 0 else 0.0
+        h, r = solving.column_of(z, second_input, second, candidate.knot), errors[j]
         if h == h:
             n += 1
             h_ += h
@@ -125,10 +125,10 @@ def add_column(design: Design, candidate: Candidate) -> None:
     design.knots[c], design.means[c] = candidate.knot, candidate.mean
     design.factors[c] = candidate.factor
     design.n_columns = c + 1
-    own = max(candidate.score, 0.0)
-    design.interest[candidate.first] = design.interest[candidate.first] + own
+    gain = max(candidate.score, 0.0)
+    design.interest[candidate.first] = design.interest[candidate.first] + gain
     if candidate.second >= 0:
-        design.interest[candidate.second] = design.interest[candidate.second] + own
+        design.interest[candidate.second] = design.interest[candidate.second] + gain
 
 
 @helper
@@ -272,23 +272,23 @@ def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
     total = 0.0
     for i in range(design.n_inputs):
         total += design.interest[i] if by_interest else design.rates[i] > 0.0
-    left, found = draw(ridges) * total, 0
+    left, drawn = draw(ridges) * total, 0
     for i in range(design.n_inputs):
-        own = design.interest[i] if by_interest else 1.0
-        if design.rates[i] > 0.0 and own > 0.0:
-            found = i
-            left -= own
+        share = design.interest[i] if by_interest else 1.0
+        if design.rates[i] > 0.0 and share > 0.0:
+            drawn = i
+            left -= share
             if left < 0.0:
                 break
-    return found
+    return drawn
 
 
 @link_by_name
 def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
     """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
-    most = min(design.n_inputs, records.N_ARMS)
+    n_arms = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
-    n = most if kind == 2 else min(kind + 2, most)
+    n = n_arms if kind == 2 else min(kind + 2, n_arms)
     # A random frequency in turns per unit, divided by the square root of the number of inputs.
     scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
     for a in range(records.N_ARMS * w, records.N_ARMS * w + n):
@@ -329,18 +329,18 @@ def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: 
 def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
     """Add the best of a few random waves, unless all are constant."""
     w = design.n_columns - design.n_additive
-    best, other = ridges.candidates[0], ridges.candidates[1]
+    best, proposed = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
         # The row after all waves holds the proposed wave.
         draw_wave(ridges, design, records.N_WAVES)
-        examine_wave(ridges, design, records.N_WAVES, other)
-        if other.score > best.score:
-            best.mean, best.factor, best.score = other.mean, other.factor, other.score
+        examine_wave(ridges, design, records.N_WAVES, proposed)
+        if proposed.score > best.score:
+            best.mean, best.factor, best.score = proposed.mean, proposed.factor, proposed.score
             for a in range(records.N_ARMS):
-                own, drawn = records.N_ARMS * w + a, records.N_ARMS * records.N_WAVES + a
-                design.arm_inputs[own] = design.arm_inputs[drawn]
-                design.arm_factors[own] = design.arm_factors[drawn]
+                target, drawn = records.N_ARMS * w + a, records.N_ARMS * records.N_WAVES + a
+                design.arm_inputs[target] = design.arm_inputs[drawn]
+                design.arm_factors[target] = design.arm_factors[drawn]
             design.arms[w] = design.arms[records.N_WAVES]
             design.phases[w] = design.phases[records.N_WAVES]
     if best.score >= 0.0:

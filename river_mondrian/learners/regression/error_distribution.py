@@ -133,13 +133,13 @@ def find_densities(errors: ErrorDistributionRecord, error: float) -> None:
         z0, height = error / guesses[g], largest / guesses[g]
         square = min(z0 * z0, 1e30)
         for f in range(N_FACTORS):
-            own, relative = square / (FACTORS[f] * FACTORS[f]), height / FACTORS[f]
-            root = 1.0 + own * (MEAN_SIZES[0] * MEAN_SIZES[0] / FREEDOMS[0])
+            scaled, relative = square / (FACTORS[f] * FACTORS[f]), height / FACTORS[f]
+            root = 1.0 + scaled * (MEAN_SIZES[0] * MEAN_SIZES[0] / FREEDOMS[0])
             densities[c] = relative * (AT_0[0] * MEAN_SIZES[0]) / (root * root)
-            root = 1.0 + own * (MEAN_SIZES[1] * MEAN_SIZES[1] / FREEDOMS[1])
+            root = 1.0 + scaled * (MEAN_SIZES[1] * MEAN_SIZES[1] / FREEDOMS[1])
             fourth = root * root * root * root
             densities[c + 1] = relative * (AT_0[1] * MEAN_SIZES[1]) / (fourth * root)
-            fall = math.exp(-0.5 * own * (MEAN_SIZES[2] * MEAN_SIZES[2]))
+            fall = math.exp(-0.5 * scaled * (MEAN_SIZES[2] * MEAN_SIZES[2]))
             densities[c + 2] = relative * (AT_0[2] * MEAN_SIZES[2]) * fall
             c += N_FREEDOMS
 
@@ -196,27 +196,27 @@ def learn(
     error, n = target - point, errors.n_samples
     largest = max(weight, 1.0, (1.0 - FADING) * errors.largest_weight)
     errors.largest_weight = largest
-    part = weight / largest
-    found = 0.0
+    power = weight / largest
+    log_size = 0.0
     if n > 0:
         moved = abs(target - errors.last_target)
         errors.move = faded_mean(errors.move, moved, 1.0 / min(1.0 + n, N_LONG), n)
     errors.last_target = target
     if errors.long > 0.0:
-        found = log_ratio(abs(error), errors.long) if error != 0.0 else SMALLEST
+        log_size = log_ratio(abs(error), errors.long) if error != 0.0 else SMALLEST
         find_densities(errors, error)
         densities = errors.densities
         for c in range(N_COMPONENTS):
             densities[c] = math.sqrt(densities[c])
-        share(errors.weights, N_COMPONENTS, densities, part, SHARE_RATE)
-        combine(errors, found, part)
+        share(errors.weights, N_COMPONENTS, densities, power, SHARE_RATE)
+        combine(errors, log_size, power)
     errors.long = faded_mean(errors.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     errors.short = faded_mean(errors.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
     # An outlier among the first targets must not dominate the long mean.
     errors.long = min(errors.long, LONGEST * errors.short)
     errors.disagreement += (spread - errors.disagreement) / min(1.0 + n, N_LONG)
     errors.n_samples = n + 1
-    return found
+    return log_size
 
 
 _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)

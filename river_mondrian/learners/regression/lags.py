@@ -79,37 +79,37 @@ def predict(lags: LaggedTargetsRecord, base: float) -> None:
         columns[i] = _in_units(lags.errors[i], lags.scale)
         columns[N_LAGS + i] = _in_units(lags.targets[i] - base, lags.scale)
     for r in range(N_REGRESSIONS):
-        weights, found = lags.weights_of(r), 0.0
+        weights, total = lags.weights_of(r), 0.0
         for i in range(N_COLUMNS):
-            found += weights[i] * columns[i]
-        predicted[r] = base + found * lags.scale
+            total += weights[i] * columns[i]
+        predicted[r] = base + total * lags.scale
     predicted[N_REGRESSIONS] = lags.targets[0] if known > 0 else base
 
 
 @link_by_name
 def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: float) -> None:
     """Update a regression by recursive least squares. `left` is the scaled error of `base`."""
-    n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
+    n, columns, weights, forgetting = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
     inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
     for i in range(n):
         gains[i] = 0.0
         for j in range(n):
             gains[i] += inverse[n * i + j] * columns[j]
         total += columns[i] * gains[i]
-        error -= own[i] * columns[i]
+        error -= weights[i] * columns[i]
     size = abs(error)
     if size > lags.sizes[r] > 0.0:
         weight *= lags.sizes[r] / size
     lags.sizes[r] += (size - lags.sizes[r]) / min(1.0 + lags.n_samples, N_OF_LATE)
-    total = kept / weight + total
+    total = forgetting / weight + total
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
     # Without this bound on the trace, the inverse would grow exponentially in directions without
     # recent samples.
-    grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
+    grows = 1.0 / forgetting if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
-        own[i] += gains[i] * (error / total)
+        weights[i] += gains[i] * (error / total)
         for j in range(i + 1):
             lower = (inverse[n * i + j] - gains[i] * gains[j] / total) * grows
             inverse[n * i + j] = inverse[n * j + i] = lower

@@ -152,9 +152,9 @@ def predict(mixture: TargetMixtureRecord) -> float:
     for e in range(n):
         deviations[e] = deviations[e] - shared
     for r in range(N_REGRESSIONS):
-        found = finalists[SHARED] + dot(mixture.solution(r), deviations, n)
+        by_squares = finalists[SHARED] + dot(mixture.solution(r), deviations, n)
         beyond = 0.25 * (high - low)
-        finalists[BY_SQUARES + r] = min(max(found, low - beyond), high + beyond)
+        finalists[BY_SQUARES + r] = min(max(by_squares, low - beyond), high + beyond)
     point = 0.0
     for f in range(N_FINALISTS):
         point += mixture.last_weights[f] * (finalists[f] - finalists[SHARED])
@@ -211,8 +211,8 @@ def find_likelihoods(
         # a^2 - b^2 = (a - b)(a + b). The factors are divided first, because the product may
         # overflow.
         error = abs(target - points[e])
-        more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
-        densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
+        excess = (error - nearest) / narrowest * ((error + nearest) / narrowest)
+        densities[e] = math.exp(-RATE_OF_SQUARES * min(excess, MOST_SQUARES))
 
 
 @helper
@@ -279,15 +279,15 @@ def regress(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     if unit > 0.0:
         left = min(max(left, -FAR * unit), FAR * unit)
     for r in range(N_REGRESSIONS):
-        by, kept = weight, KEPT
+        by, forgetting = weight, KEPT
         if r == BY_SIZES - BY_SQUARES:
             if mixture.loss == SQUARED:
-                kept = LONG_KEPT
+                forgetting = LONG_KEPT
             elif unit > 0.0:
                 error = abs(target - mixture.finalists[BY_SIZES]) / unit
                 by = weight / max(error, LEAST_ERROR)
-        add_to_triangle(mixture.grams.part(size * r, size), n, deviations, kept, by)
-        add_to_moments(mixture.moments.part(n * r, n), n, deviations, kept, by * left)
+        add_to_triangle(mixture.grams.part(size * r, size), n, deviations, forgetting, by)
+        add_to_moments(mixture.moments.part(n * r, n), n, deviations, forgetting, by * left)
     if mixture.n_samples >= mixture.next_solution:
         mixture.next_solution = mixture.n_samples + SOLVED_AFTER
         for r in range(N_REGRESSIONS):
@@ -351,12 +351,12 @@ class TargetMixture(Learned[TargetMixtureRecord]):
     @property
     def weights(self) -> Floats:
         """Weight of each expert's prediction in the point; the sum is 1."""
-        own, last = self.learned, self.learned["last_weights"]
-        found: Floats = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
-        for r, solution in enumerate(own["solutions"]):
-            beyond = solution - solution.sum() * own["shared"]
-            found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
-        return found
+        arrays, last = self.learned, self.learned["last_weights"]
+        weights: Floats = last[SHARED] * arrays["shared"] + last[DESCENDED] * arrays["descended"]
+        for r, solution in enumerate(arrays["solutions"]):
+            beyond = solution - solution.sum() * arrays["shared"]
+            weights = weights + last[BY_SQUARES + r] * (arrays["shared"] + beyond)
+        return weights
 
     @property
     def to_recall(self) -> Floats:

@@ -44,14 +44,14 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     make_columns(ridges, design, inputs, columns)
     for k in range(records.N_RIDGES):
-        found = dot(ridges.solution(k), columns, design.width_of(k))
+        value = dot(ridges.solution(k), columns, design.width_of(k))
         if k < records.N_PLAIN:
-            found = design.shift + found
+            value = design.shift + value
         else:
-            size = min(abs(found), design.most)
+            size = min(abs(value), design.most)
             power = design.unit * (math.exp(size) - 1.0)
-            found = design.low + (power if found > 0.0 else -power)
-        predicted[k] = found if abs(found) < math.inf else design.shift
+            value = design.low + (power if value > 0.0 else -power)
+        predicted[k] = value if abs(value) < math.inf else design.shift
     ridges.size = dot(ridges.solution(records.SIZES), columns, design.width_of(records.SIZES))
 
 
@@ -59,11 +59,11 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
 def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
-    most = FAR * scale
-    if ridges.n_samples < FIRST_ERRORS or abs(error) <= most or scale == 0.0:
+    limit = FAR * scale
+    if ridges.n_samples < FIRST_ERRORS or abs(error) <= limit or scale == 0.0:
         ridges.n_large[k] = 0
     else:
-        error = most if error > 0.0 else -most
+        error = limit if error > 0.0 else -limit
         ridges.n_large[k] += 1
         # The n-th successive outlier multiplies the scale by 2^(n - 1).
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
@@ -91,10 +91,10 @@ def learn(
     targets[records.SIZES] = size
     hold_row(ridges, design, active, targets, weight)
     if ridges.stage == records.REPLAYING:
-        other = ridges.designs[1 - ridges.active]
+        following = ridges.designs[1 - ridges.active]
         columns = ridges.columns.part(ridges.capacity * (1 - ridges.active), ridges.capacity)
-        make_columns(ridges, other, inputs, columns)
-        add_row(other, columns, targets, weight, -1, 0)
+        make_columns(ridges, following, inputs, columns)
+        add_row(following, columns, targets, weight, -1, 0)
     keep_row(ridges, inputs, weight)
     ridges.n_samples += 1
     if ridges.stage != records.IDLE or ridges.n_samples >= ridges.next_design:
@@ -158,9 +158,9 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
 
         """
         record = self.record
-        kept, n_kept, stride = self.learned["kept"], record.n_kept, record.stride
+        rows, n_kept, stride = self.learned["kept"], record.n_kept, record.stride
         while n_kept > _kept_capacity(room):
-            kept, n_kept, stride = kept[::2], n_kept // 2, 2 * stride
+            rows, n_kept, stride = rows[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
             # The source rows of the unfinished design have moved, so its construction starts again.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
@@ -174,7 +174,7 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
             if name in ("kept", "latest"):
                 # Old rows lack the new inputs.
                 new[:] = math.nan
-            keep(new, kept if name == "kept" else self.learned[name])
+            keep(new, rows if name == "kept" else self.learned[name])
         self.learned = learned
         record.n_kept, record.stride, record.n_inputs = n_kept, stride, n_inputs
         ignored = np.zeros(room, dtype=np.int64)
@@ -194,11 +194,11 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
         self._memories()
         record = self.record
         # `kept_before` is used only while a design is made.
-        most = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
+        limit = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
         check_number(self, "n_inputs", record.n_inputs, 0, record.room)
         check_number(self, "n_before", record.n_before, 0, record.n_samples)
         check_number(self, "n_kept", record.n_kept, 0, record.kept_capacity)
-        check_number(self, "kept_before", record.kept_before, 0, most)
+        check_number(self, "kept_before", record.kept_before, 0, limit)
         for design in self.designs:
             n = design.n_additive
             check_number(self, "n_inputs of a design", design.n_inputs, 0, record.n_inputs)

@@ -52,9 +52,9 @@ def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> Non
         # The memory is full, so every second row is dropped.
         ridges.n_kept, ridges.stride = ridges.n_kept // 2, 2 * ridges.stride
         for j in range(1, ridges.n_kept):
-            row, other = ridges.kept_row(j), ridges.kept_row(2 * j)
+            row, source = ridges.kept_row(j), ridges.kept_row(2 * j)
             for k in range(ridges.row_length):
-                row[k] = other[k]
+                row[k] = source[k]
         if ridges.stage != records.IDLE:
             # The source rows of the unfinished design have moved, so its construction starts again.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
@@ -129,8 +129,8 @@ LARGEST = 5.0
 @helper
 def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN if it is missing."""
-    found = (inputs[i] - design.centres[i]) * design.rates[i]
-    return LARGEST if found > LARGEST else -LARGEST if found < -LARGEST else found
+    scaled = (inputs[i] - design.centres[i]) * design.rates[i]
+    return LARGEST if scaled > LARGEST else -LARGEST if scaled < -LARGEST else scaled
 
 
 @helper
@@ -161,8 +161,8 @@ def wave_of(design: Design, w: int, units: Float64s) -> float:
 @helper
 def standardized(design: Design, c: int, raw: float) -> float:
     """Return a column in standard deviations from its mean; 0 if it is missing."""
-    found = (raw - design.means[c]) * design.factors[c]
-    return found if found == found else 0.0
+    scaled = (raw - design.means[c]) * design.factors[c]
+    return scaled if scaled == scaled else 0.0
 
 
 @link_by_name
@@ -206,22 +206,22 @@ LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
 
 @helper
-def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
+def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, fade: float, by: float) -> None:
     """Multiply a triangle by `kept`, and add `by` times the products of columns."""
     start = 0
     for j in range(n):
         row = triangle.part(start, j + 1)
-        own = by * columns[j]
+        factor = by * columns[j]
         for k in range(j + 1):
-            row[k] = kept * row[k] + own * columns[k]
+            row[k] = fade * row[k] + factor * columns[k]
         start += j + 1
 
 
 @helper
-def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
+def add_to_moments(moments: Float64s, n: int, columns: Float64s, fade: float, by: float) -> None:
     """Multiply moments by `kept`, and add `by` times the columns."""
     for j in range(n):
-        moments[j] = kept * moments[j] + by * columns[j]
+        moments[j] = fade * moments[j] + by * columns[j]
 
 
 @helper
@@ -230,8 +230,8 @@ def logarithm_of(design: Design, target: float) -> float:
 
     The logarithm is an odd function of the target minus the design's `low`.
     """
-    found = math.log1p(abs(target - design.low) / design.unit)
-    return found if target >= design.low else -found
+    logarithm = math.log1p(abs(target - design.low) / design.unit)
+    return logarithm if target >= design.low else -logarithm
 
 
 @helper
@@ -255,13 +255,13 @@ def add_row(
         fades = which < 0
         if not fades and s != which:
             continue
-        kept = records.FORGETTING[s] if fades else 1.0
+        fade = records.FORGETTING[s] if fades else 1.0
         by = weight * records.FORGETTING[s] ** age if age > 0 else weight
-        add_to_triangle(design.gram(s), design.n_summed(s), columns, kept, by)
+        add_to_triangle(design.gram(s), design.n_summed(s), columns, fade, by)
         for k in range(records.N_SOLVED):
             if records.SUMS[k] == s:
-                own = by * target_of(design, k, targets)
-                add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
+                term = by * target_of(design, k, targets)
+                add_to_moments(design.moments_of(k), design.width_of(k), columns, fade, term)
 
 
 @helper
@@ -270,7 +270,7 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     a, b = ridges.held_row(0), ridges.held_row(1)
     c, d = ridges.held_row(2), ridges.held_row(3)
     triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
-    kept = forgetting**ridges.n_held
+    factor = forgetting**ridges.n_held
     # Unused rows have weight 0.
     weights, last = ridges.held_weights, ridges.n_held - 1
     by_a, by_d = weights[0] * forgetting**last, weights[3]
@@ -280,7 +280,7 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
         row = triangle.part(start, j + 1)
         of_a, of_b, of_c, of_d = by_a * a[j], by_b * b[j], by_c * c[j], by_d * d[j]
         for k in range(j + 1):
-            row[k] = kept * row[k] + ((of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k]))
+            row[k] = factor * row[k] + ((of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k]))
         start += j + 1
 
 
@@ -311,11 +311,11 @@ def hold_row(
         held[j] = columns[j]
     ridges.held_weights[ridges.n_held] = weight
     ridges.n_held += 1
-    kept, n = records.FORGETTING[records.LATEST], design.n_summed(records.LATEST)
-    add_to_triangle(design.gram(records.LATEST), n, columns, kept, weight)
+    fade, n = records.FORGETTING[records.LATEST], design.n_summed(records.LATEST)
+    add_to_triangle(design.gram(records.LATEST), n, columns, fade, weight)
     for k in range(records.N_SOLVED):
-        own, kept = weight * target_of(design, k, targets), records.FORGETTING[records.SUMS[k]]
-        add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
+        term, fade = weight * target_of(design, k, targets), records.FORGETTING[records.SUMS[k]]
+        add_to_moments(design.moments_of(k), design.width_of(k), columns, fade, term)
     if ridges.n_held == records.N_HELD:
         flush(ridges, design)
 
@@ -329,32 +329,32 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
         triangle[at + k] = diagonal
         # Copy the column to contiguous memory for the next loop.
         for i in range(k + 1, n):
-            place = i * (i + 1) // 2 + k
-            entry = triangle[place] / diagonal
-            triangle[place] = entry
+            i_k = i * (i + 1) // 2 + k
+            entry = triangle[i_k] / diagonal
+            triangle[i_k] = entry
             work[i] = entry
         for i in range(k + 1, n):
             row = triangle.part(i * (i + 1) // 2 + k + 1, i - k)
             column = work.part(k + 1, i - k)
-            own = work[i]
+            factor = work[i]
             for j in range(i - k):
-                row[j] = row[j] - own * column[j]
+                row[j] = row[j] - factor * column[j]
 
 
 @helper
 def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
     """Solve L L' x = v in place, first along the columns of L, then along the columns of L'."""
     for j in range(n):
-        found = vector[j] / factor[j * (j + 1) // 2 + j]
-        vector[j] = found
+        solved = vector[j] / factor[j * (j + 1) // 2 + j]
+        vector[j] = solved
         for i in range(j + 1, n):
-            vector[i] = vector[i] - factor[i * (i + 1) // 2 + j] * found
+            vector[i] = vector[i] - factor[i * (i + 1) // 2 + j] * solved
     for j in range(n - 1, -1, -1):
         row = factor.part(j * (j + 1) // 2, j + 1)
-        found = vector[j] / row[j]
-        vector[j] = found
+        solved = vector[j] / row[j]
+        vector[j] = solved
         for i in range(j):
-            vector[i] = vector[i] - row[i] * found
+            vector[i] = vector[i] - row[i] * solved
 
 
 @helper

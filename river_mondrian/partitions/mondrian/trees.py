@@ -315,7 +315,7 @@ class MondrianTrees(TreeStore[AnyForest]):
         return np.where(np.isnan(inputs), np.nan, inputs + 0.0).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
-        """Count at most `most` stored samples that equal the sample in `inputs`.
+        """Count at most `limit` stored samples that equal the sample in `inputs`.
 
         `put` is a function that writes the sample, except its inputs, to the point with the passed
         number.

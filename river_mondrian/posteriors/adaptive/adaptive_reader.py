@@ -33,10 +33,10 @@ class AdaptiveReader(RebuiltReader):
 
     def leaf_weights(self, slot: int, rows: Ints) -> Floats:
         """Return the class weights of leaves, given the leaves' rows, shape (leaves, classes)."""
-        found = np.zeros((len(rows), int(self.forest.n_classes)))
+        weights = np.zeros((len(rows), int(self.forest.n_classes)))
         numbers = self.column("nodes", "statistics_row", slot)[rows]
-        found[numbers > 0] = self.counts(slot)[numbers[numbers > 0] - 1]
-        return found
+        weights[numbers > 0] = self.counts(slot)[numbers[numbers > 0] - 1]
+        return weights
 
     def description(self, slot: int, hidden: bool) -> Description:
         """Return a function that describes a node (see `TreeReader.description`)."""

@@ -103,9 +103,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             checks.refuse(self, "class_capacity", capacity, f"but not a multiple of {nodes.BLOCK}")
 
     def _check_tree(
-        self, t: int, tables: dict[str, restored.Rows], found: restored.Followed
+        self, t: int, tables: dict[str, restored.Rows], followed: restored.Followed
     ) -> None:
-        super()._check_tree(t, tables, found)
+        super()._check_tree(t, tables, followed)
         if self.forest.is_sparse:
             numbers, n = tables["nodes"].column("statistics_row"), int(self.forest.n_classes)
             rows = self.side_rows.rows(self.trees[t].slot, tables["side_rows"].n)
@@ -139,8 +139,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
             return of_call, of_split
         # Two new nodes need side rows (rows of statistics). Each node on a path may need one more
         # row, for a class that the node has not seen.
-        more = 2 * nodes.most_rows(int(self.forest.class_capacity))
-        return of_call + DEEPEST + more, of_split + more
+        of_nodes = 2 * nodes.most_rows(int(self.forest.class_capacity))
+        return of_call + DEEPEST + of_nodes, of_split + of_nodes
 
     def _finish(self) -> None:
         super()._finish()

@@ -35,9 +35,9 @@ def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statist
     """Allocate and return the statistics of a node without samples."""
     number = new_row(forest, tree)
     node.statistics_row = number + 1
-    found = tree.side_rows.row(number)
-    found.begin()
-    return found
+    statistics = tree.side_rows.row(number)
+    statistics.begin()
+    return statistics
 
 
 @link_by_name
@@ -83,18 +83,18 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
     if node.dim < 0:
         # The node is a leaf with two points: `p` and `other`.
         q = node.first_point
-        other = ~(forest.links_of(p)[t] if q == p else q)
+        sibling = ~(forest.links_of(p)[t] if q == p else q)
     else:
         side = LEFT if node.right == ~p else RIGHT
-        other = node.child(side)
-    if other < 0:
-        if (p - ~other) % forest.window_capacity > backlog:
-            label, weight = forest.label_of(~other), forest.weight_of(~other)
+        sibling = node.child(side)
+    if sibling < 0:
+        if (p - ~sibling) % forest.window_capacity > backlog:
+            label, weight = forest.label_of(~sibling), forest.weight_of(~sibling)
             statistics = new_statistics(forest, tree, node)
             side = side if node.dim >= 0 else NO_SIDE
             add_sample(forest, tree, statistics, label, weight, True, side)
         return
-    below = tree.nodes.row(other).statistics(tree)
+    below = tree.nodes.row(sibling).statistics(tree)
     if below:
         statistics = new_statistics(forest, tree, node)
         copy_statistics(forest, tree, statistics, below, side)
@@ -272,9 +272,9 @@ class ClassForest(AdaptiveForest):
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
-        kept = node.statistics_row
+        statistics_row = node.statistics_row
         part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
-        node.statistics_row = kept
+        node.statistics_row = statistics_row
         statistics, labels = node.statistics(tree), self.seen.labels
         for side in range(2):
             child = node.child(side)

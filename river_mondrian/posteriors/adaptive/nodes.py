@@ -260,10 +260,10 @@ class StatisticsEntry(PathEntry):
 
     def note(self, forest: Forest, tree: Tree) -> None:
         """Set the statistics of the path's node."""
-        own = AdaptiveTree(tree)
-        self.statistics = own.side_rows.none()
+        adaptive = AdaptiveTree(tree)
+        self.statistics = adaptive.side_rows.none()
         if self.ref >= 0:
-            self.statistics = own.nodes.cast(self.row).statistics(own)
+            self.statistics = adaptive.nodes.cast(self.row).statistics(adaptive)
 
     def fetch(self, forest: Forest) -> None:
         """Prefetch the statistics."""

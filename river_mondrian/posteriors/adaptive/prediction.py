@@ -231,7 +231,7 @@ def predict_tree(
     for i in range(n - 1, -1, -1):
         step = steps[i]
         discount = step.discount
-        own, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
+        at_node, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
         statistics, ref = step.statistics, path[i].ref
         if statistics:
             ends = i == n - 1
@@ -241,18 +241,18 @@ def predict_tree(
                 step.sum_of_c = statistics.weight if ends else float(statistics.n_sides)
                 step.sum_of_tables = statistics.n_seen
             total, tables = step.sum_of_c, step.sum_of_tables
-            of_tables = own / tables - weight * discount / total
-            own_weight = weight / total
-            if forest.is_sparse == 1 and weight + own < NEGLIGIBLE:
-                own_weight = of_tables = 0.0
-            _add_step(forest, tree, step, noted[n_noted], own_weight, of_tables, ends, out)
+            of_tables = at_node / tables - weight * discount / total
+            step_weight = weight / total
+            if forest.is_sparse == 1 and weight + at_node < NEGLIGIBLE:
+                step_weight = of_tables = 0.0
+            _add_step(forest, tree, step, noted[n_noted], step_weight, of_tables, ends, out)
             n_noted += 1
             weight = weight * discount * tables / total + passed
             continue
         if forest.is_weighted == 1:
             forest.clear_below(forest, ref)
         if ref < 0:
-            of_class, weight = point_terms(forest.weight_of(~ref), weight, own, discount)
+            of_class, weight = point_terms(forest.weight_of(~ref), weight, at_node, discount)
             _add(out, _place(forest, 0, forest.label_of(~ref)), of_class)
             weight += passed
     if forest.is_sparse == 1:
@@ -273,12 +273,12 @@ def average_many(forest: A, of_long: float, of_recent: float) -> int:
     of_late = forest.posterior.sums.part(n_sums, n_sums)
     for v in range(nodes.N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)
-        both = predicted.part(capacity * (nodes.N_POSTERIORS + v), capacity)
+        mean = predicted.part(capacity * (nodes.N_POSTERIORS + v), capacity)
         for k in range(forest.n_classes):
-            place = nodes.N_POSTERIORS * (nodes.N_FRONT + k) + v
-            long[k] = of_long * (sums[place] + sums[v])
-            recent = of_recent * (of_late[place] + of_late[v])
-            both[k] = 0.5 * (long[k] + (long[k] if of_recent == 0.0 else recent))
+            start = nodes.N_POSTERIORS * (nodes.N_FRONT + k) + v
+            long[k] = of_long * (sums[start] + sums[v])
+            recent = of_recent * (of_late[start] + of_late[v])
+            mean[k] = 0.5 * (long[k] + (long[k] if of_recent == 0.0 else recent))
     return 0
 
 

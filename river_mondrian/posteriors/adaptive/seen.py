@@ -88,7 +88,7 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 
 @always_inline
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
-    """Append the rows linked by `row` to the `n` rows in `found`, and return the new `n`.
+    """Append the rows linked by `row` to the `n` queued rows, and return the new `n`.
 
     `owner` is the index of the rows' node (see `FoundRow`).
     """
@@ -96,7 +96,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # The rows that are already in `found` are read first, so there is time to prefetch this
+            # The rows that are already queued are read first, so there is time to prefetch this
             # row.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.seen.rows[n].row = following
@@ -241,16 +241,16 @@ def copy_statistics(
 
 
 @kernel
-def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
+def put_seen(forest: AdaptiveForest, t: int, keys: Int64s, numbers: Float32s, n: int) -> None:
     """Write `n` seen classes to rows of nodes.
 
-    `found` has the row, the number and the sides of each class, and `numbers` has the counts of
+    `keys` has the row, the number and the sides of each class, and `numbers` has the counts of
     each class.
     """
     tree = forest.trees[t]
     for i in range(n):
-        seen = find(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1], True)
-        seen.key = seen.key | found[3 * i + 2]
+        seen = find(forest, tree, tree.side_rows.row(keys[3 * i]), keys[3 * i + 1], True)
+        seen.key = seen.key | keys[3 * i + 2]
         words = seen.numbers().words
         for m in range(1 + nodes.N_FORGETTING):
             words[m] = numbers[(1 + nodes.N_FORGETTING) * i + m]
@@ -266,8 +266,8 @@ def _blocks_in(rows: Rows, n_classes: int) -> Singles:
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
     # The sizes are explicit, since NumPy cannot infer a size if there are no rows.
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
-    found = np.moveaxis(blocks.reshape(shape), -3, -2)
-    return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
+    counts = np.moveaxis(blocks.reshape(shape), -3, -2)
+    return counts.reshape(*counts.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
 def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
@@ -280,9 +280,9 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
     """Yield each row's node and classes, first for the nodes' own rows, then for linked rows."""
-    own, linked = _rows_of_nodes(rows)
-    at: NDArray[Any] = own
-    owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST
+    first_rows, linked = _rows_of_nodes(rows)
+    at: NDArray[Any] = first_rows
+    owners, first, n = first_rows, nodes.HEAD_WORDS, nodes.N_FIRST
     while len(at):
         end = first + n * nodes.SEEN_WORDS
         yield owners, rows[at, first:end].reshape(len(at), n, nodes.SEEN_WORDS)
@@ -299,12 +299,12 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
-    found = np.zeros((len(rows), n_classes), dtype=np.float32)
+    counts = np.zeros((len(rows), n_classes), dtype=np.float32)
     for owners, part in _levels(rows):
         i, j = np.nonzero(part[..., 0])
         labels = (part[i, j, 0] >> nodes.SIDE_BITS) - 1
-        found[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
-    return found
+        counts[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
+    return counts
 
 
 def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
@@ -343,5 +343,5 @@ def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s
     bits = words[:, labels // nodes.CLASSES_OF_WORD] >> shifts & 3
     at, seen = np.nonzero((numbers[:, 0] > 0.0) | (bits > 0))
     weights = np.ascontiguousarray(numbers[at, :, seen])
-    found = np.stack([at, seen, bits[at, seen]], axis=1, dtype=np.int64)
-    return Int64s.of(found.reshape(-1)), Float32s.of(weights.reshape(-1)), len(at)
+    keys = np.stack([at, seen, bits[at, seen]], axis=1, dtype=np.int64)
+    return Int64s.of(keys.reshape(-1)), Float32s.of(weights.reshape(-1)), len(at)

@@ -111,7 +111,7 @@ def _add_by_blocks(
         for i in range(4)
     )
     weights = nodes.HEAD_WORDS + nodes.ClassBlock.FIELDS["weights"].word
-    one, three = (ir.Constant(_WORDS, [bits] * nodes.BLOCK) for bits in (1, 3))
+    ones_of_words, three = (ir.Constant(_WORDS, [bits] * nodes.BLOCK) for bits in (1, 3))
     shifts = ir.Constant(_WORDS, [nodes.SIDE_BITS * k for k in range(nodes.BLOCK)])
     ones = ir.Constant(_FLOATS, [1.0] * nodes.BLOCK)
     blocks_of_word = _INDEX(nodes.CLASSES_OF_WORD // nodes.BLOCK)
@@ -131,7 +131,7 @@ def _add_by_blocks(
         word = builder.lshr(word, builder.trunc(builder.mul(within, bits_of_block), _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
-        sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
+        sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, ones_of_words)), _FLOATS)
         late, latest = (
             _load(builder, words, builder.add(block, _INDEX(weights + m * nodes.BLOCK)), _FLOATS)
             for m in (nodes.LATE, nodes.LATEST)
@@ -163,8 +163,8 @@ def _add_class(
     count, late, latest = seen
     firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
     for v in range(nodes.N_POSTERIORS):
-        own = factors.by_weight[v] * count + factors.by_first[v] * firsts[v]
-        out[start + step * v] = out[start + step * v] + own + factors.by_second[v] * seconds[v]
+        term = factors.by_weight[v] * count + factors.by_first[v] * firsts[v]
+        out[start + step * v] = out[start + step * v] + term + factors.by_second[v] * seconds[v]
 
 
 @lowered(_add_by_blocks)
@@ -188,10 +188,10 @@ _SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOA
 _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
-def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
+def _pick(builder: Any, first: Any, second: Any, places: list[int]) -> Any:
     """Concatenate two vectors, and return the elements at the indices `places`."""
     kind = ir.VectorType(_WORD, len(places))
-    return builder.shuffle_vector(one, other, ir.Constant(kind, places))
+    return builder.shuffle_vector(first, second, ir.Constant(kind, places))
 
 
 def _add_vectors(
@@ -202,13 +202,13 @@ def _add_vectors(
     by_weight, by_first, by_second = (
         _load(builder, numbers, _INDEX(nodes.N_POSTERIORS * i), _SUMS) for i in range(3)
     )
-    one = ir.Constant(_SEEN, [1.0] * nodes.SEEN_WORDS)
+    ones = ir.Constant(_SEEN, [1.0] * nodes.SEEN_WORDS)
     with cgutils.for_range(builder, n) as loop:
         start = builder.add(first, builder.mul(loop.index, _INDEX(nodes.SEEN_WORDS)))
         seen = _load(builder, words, start, _SEEN_WORDS)
         values = builder.bitcast(seen, _SEEN)
         weight = _pick(builder, values, values, [1] * nodes.N_POSTERIORS)
-        tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
+        tables = builder.select(builder.fcmp_ordered("<", values, ones), values, ones)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
@@ -251,17 +251,17 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     `out` has a row of N_POSTERIORS sums for each class, after N_FRONT other rows. The first of
     these other rows has the terms that all classes share.
     """
-    found = forest.seen.rows
+    queue = forest.seen.rows
     for start in range(0, n, nodes.N_TOGETHER):
         # Rows of several nodes are queued together. With one node at a time, too few rows would be
         # known early enough for prefetching.
         n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
-            found[i].row = factors[start + i].statistics
-            found[i].owner = start + i
+            queue[i].row = factors[start + i].statistics
+            queue[i].owner = start + i
         at, end = 0, n_own
         while at < end:
-            owner, row = found[at].owner, tree.side_rows.cast(found[at].row)
+            owner, row = queue[at].owner, tree.side_rows.cast(queue[at].row)
             end = follow(forest, tree, row, owner, end)
             if at < n_own:
                 _add_row(row, nodes.HEAD_WORDS, nodes.N_FIRST, factors[owner], out)
@@ -297,20 +297,20 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
     of shares and likelihoods.
     """
     total = first + second + third
-    kept = (1.0 - SHARE_RATE) / total
-    shares[0] = kept * first + SHARE_RATE / nodes.N_MEMORIES
-    shares[1] = kept * second + SHARE_RATE / nodes.N_MEMORIES
-    shares[2] = kept * third + SHARE_RATE / nodes.N_MEMORIES
+    factor = (1.0 - SHARE_RATE) / total
+    shares[0] = factor * first + SHARE_RATE / nodes.N_MEMORIES
+    shares[1] = factor * second + SHARE_RATE / nodes.N_MEMORIES
+    shares[2] = factor * third + SHARE_RATE / nodes.N_MEMORIES
     return total
 
 
 @always_inline
-def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
+def _end_estimate(forest: A, ref: int, p: int, label: int, v: int) -> float:
     """Return the estimate of a class at the end of a path, if the end has no statistics.
 
-    The estimate uses the point at the end of the path, unless this point is `own`.
+    The estimate uses the point at the end of the path, unless this point is `p`.
     """
-    is_point = ref < 0 and ~ref != own
+    is_point = ref < 0 and ~ref != p
     size = forest.weight_of(~ref) if is_point else 0.0
     same = size if is_point and forest.label_of(~ref) == label else 0.0
     return (same + nodes.PRIORS[v]) / (size + nodes.PRIORS[v] * forest.n_classes)
@@ -318,11 +318,11 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 
 @link_by_name
 def update_weights(
-    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
+    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, p: int
 ) -> None:
     """Update `stops` and `shares` on a sample's path with the sample's class, from the leaf up.
 
-    `own` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
+    `p` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
     consists of this point has seen no sample.
     """
     if forest.is_sparse == 1:
@@ -334,7 +334,7 @@ def update_weights(
     # In a model from a damaged file, weights may occur while `is_weighted` is 0 and the kernel is
     # missing.
     if weight != 1.0 and forest.is_weighted == 1:
-        forest.update_by_logs(forest, tree, path, n, label, weight, own)
+        forest.update_by_logs(forest, tree, path, n, label, weight, p)
         return
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
@@ -344,8 +344,8 @@ def update_weights(
         entry = path[i]
         statistics = entry.statistics
         if not statistics:
-            noisy = _end_estimate(forest, entry.ref, own, label, nodes.NOISY)
-            mixed = _end_estimate(forest, entry.ref, own, label, nodes.MIXED)
+            noisy = _end_estimate(forest, entry.ref, p, label, nodes.NOISY)
+            mixed = _end_estimate(forest, entry.ref, p, label, nodes.MIXED)
             continue
         stops, shares = statistics.stops, statistics.shares
         numbers = numbers_of(forest, tree, statistics, label)
@@ -366,23 +366,23 @@ def update_weights(
 
 
 @always_inline
-def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
+def _learn_stop_by_logs(statistics: Statistics, v: int, here: float, below: float) -> float:
     """Update a probability of stopping with log likelihoods of a node and its child.
 
     Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
     # Divide by the larger likelihood, since both likelihoods may underflow.
-    most = max(own, below)
-    stopped = stop * math.exp(own - most)
-    given = stopped + (1.0 - stop) * math.exp(below - most)
-    statistics.stops[v] = min(max(stopped / given, LEAST_STOP), 1.0 - LEAST_STOP)
-    return most + math.log(given)
+    largest = max(here, below)
+    stopped = stop * math.exp(here - largest)
+    total = stopped + (1.0 - stop) * math.exp(below - largest)
+    statistics.stops[v] = min(max(stopped / total, LEAST_STOP), 1.0 - LEAST_STOP)
+    return largest + math.log(total)
 
 
 @link_by_name
 def update_by_logs(
-    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
+    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, p: int
 ) -> int:
     """Update `stops` and `shares` as `update_weights` does, for any weight of the sample."""
     n_classes = forest.n_classes
@@ -400,13 +400,13 @@ def update_by_logs(
             latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes, 1.0)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
             # Divide by the largest likelihood, since the powers may underflow.
-            most = max(of_all, late, latest)
-            first = shares[0] * (of_all / most) ** weight
-            second = shares[1] * (late / most) ** weight
-            _share(shares, first, second, shares[2] * (latest / most) ** weight)
+            largest = max(of_all, late, latest)
+            first = shares[0] * (of_all / largest) ** weight
+            second = shares[1] * (late / largest) ** weight
+            _share(shares, first, second, shares[2] * (latest / largest) ** weight)
         else:
-            by_noisy = _end_estimate(forest, entry.ref, own, label, nodes.NOISY)
-            together = _end_estimate(forest, entry.ref, own, label, nodes.MIXED)
+            by_noisy = _end_estimate(forest, entry.ref, p, label, nodes.NOISY)
+            together = _end_estimate(forest, entry.ref, p, label, nodes.MIXED)
         by_noisy, by_mixed = weight * math.log(by_noisy), weight * math.log(together)
         if i == n - 1 or not statistics:
             noisy, mixed = by_noisy, by_mixed

@@ -46,11 +46,11 @@ class AdaptiveTargetReader(RebuiltReader):
         table = self.table(slot)
         if not len(table):
             return table, np.empty(0), 0.0
-        given, leaves = self.column("points", "weight"), table.leaves
+        masses, leaves = self.column("points", "weight"), table.leaves
         targets = self.column("points", "targets")[:, int(self.store.trees[slot].learns)]
         rows = (self.column("nodes", name, slot) for name in ("weight", "mean"))
-        weights, centres = map(table.at_leaves, (given, targets), rows)
-        numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", slot))
+        weights, centres = map(table.at_leaves, (masses, targets), rows)
+        numbers = table.at_leaves(np.ones(len(masses)), self.column("nodes", "n_samples", slot))
         centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
         total = float(weights[leaves] @ centres[leaves] ** 2)
         blocks = gains.blocks_of(table, weights, numbers, centres, total)

@@ -70,8 +70,8 @@ EXPERTS = (*_OF_FIRST, "first mixture", *_OF_TREES[_N_FIRST_TREES:])
 
 def purposes_of(n: int) -> list[Purpose]:
     """Return the purposes of `n` trees: first trees of all samples, then recent trees."""
-    found = [PURPOSES[i % len(PURPOSES)] for i in range(n)]
-    return sorted(found, key=lambda purpose: purpose.is_recent)
+    purposes = [PURPOSES[i % len(PURPOSES)] for i in range(n)]
+    return sorted(purposes, key=lambda purpose: purpose.is_recent)
 
 
 class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
@@ -202,7 +202,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         y: float,
         weight: float = 1.0,
         is_new: bool = False,
-        found: int = 0,
+        n_latest: int = 0,
         remembered: bytes | None = None,
     ) -> int:
         """Learn the sample in `inputs` with a target.
@@ -213,7 +213,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         self.forest.accepted.is_late = int(remembered is not None)
         if remembered is not None:
             self.shared.arrays["accepted.remembered"][:] = np.frombuffer(remembered)
-        return super().learn(y, weight, is_new, found)
+        return super().learn(y, weight, is_new, n_latest)
 
     def to_remember(self) -> bytes:
         """Return values of the last prediction, for the argument `remembered` of `learn`."""

@@ -229,8 +229,8 @@ def read_path(
         entry = path[i]
         if entry.ref < 0:
             point = forest.points.cast(entry.row)
-            own, weight = point.targets[tree.learns], point.weight
-            _shrink(out, weight, own, weight, own, is_root)
+            target, weight = point.targets[tree.learns], point.weight
+            _shrink(out, weight, target, weight, target, is_root)
             return
         node = tree.nodes.cast(entry.row)
         weight = node.weight
@@ -247,17 +247,17 @@ def read_trees(forest: T) -> None:
         readings[i] = 0.0
     for g in range(N_GROUPS):
         sizes[g] = 0
-    own = readings.part(N_GROUPS * N_READINGS, N_READINGS)
+    of_tree = readings.part(N_GROUPS * N_READINGS, N_READINGS)
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         if tree.path_length > 0 and tree.predicts():
             g = 2 * tree.learns + tree.extends
             if tree.learns == ERROR:
                 g = RECENT_GROUP if tree.role == rebuilt.RECENT else ERROR_GROUP
-            read_path(forest, tree, forest.path_of(t), tree.path_length, own)
+            read_path(forest, tree, forest.path_of(t), tree.path_length, of_tree)
             sizes[g] = sizes[g] + 1
             for k in range(N_READINGS):
-                readings[g * N_READINGS + k] = readings[g * N_READINGS + k] + own[k]
+                readings[g * N_READINGS + k] = readings[g * N_READINGS + k] + of_tree[k]
     for g in range(N_GROUPS):
         for k in range(N_READINGS):
             if sizes[g] > 1:
@@ -282,11 +282,11 @@ N_SAID = 3
 
 
 @always_inline
-def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Write experts' predictions: a group's readings plus `base`, or `other` for an empty group."""
+def _take(forest: T, out: rec.Float64s, start: int, group: int, base: float, empty: float) -> None:
+    """Write experts' predictions: a group's readings plus `base`, or `empty` for an empty group."""
     for k in range(N_READINGS):
         said = base + forest.groups.readings[group * N_READINGS + k]
-        out[place + k] = said if forest.groups.sizes[group] > 0 else other
+        out[start + k] = said if forest.groups.sizes[group] > 0 else empty
 
 
 @link_by_name

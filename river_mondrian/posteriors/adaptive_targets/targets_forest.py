@@ -55,21 +55,21 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
     candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
     source = source_of(forest, tree)
     for c in range(m):
-        own = sides[c]
+        sums = sides[c]
         for k in range(3):
-            own.weights[k] = 0.0
-            own.sums[k] = 0.0
+            sums.weights[k] = 0.0
+            sums.sums[k] = 0.0
     for i in range(n):
         point = forest.points.row(points[i])
         weight = point.weight
         moved = weight * (point.targets[tree.learns] - mean)
         for c in range(m):
-            candidate, own = candidates[c], sides[c]
+            candidate, sums = candidates[c], sides[c]
             v = value_in(point, source, candidate.dim)
             # The side is computed without a branch, since a branch would be mispredicted often.
             k = int(v > candidate.cut) + MISSING * int(v != v)
-            own.weights[k] = own.weights[k] + weight
-            own.sums[k] = own.sums[k] + moved
+            sums.weights[k] = sums.weights[k] + weight
+            sums.sums[k] = sums.sums[k] + moved
 
 
 # A leaf is split if the leaf has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
@@ -97,17 +97,17 @@ def make_means(forest: T, t: int, j: int) -> bool:
     differs = False
     while p != NONE:
         point = forest.points.row(p)
-        own, gap = point.weight, point.targets[k] - start
+        point_weight, gap = point.weight, point.targets[k] - start
         differs = differs or gap != 0.0
-        weight += own
-        moved += own * gap
+        weight += point_weight
+        moved += point_weight * gap
         if newest_first:
-            late_weight += unit * own
-            late_moved += unit * own * gap
+            late_weight += unit * point_weight
+            late_moved += unit * point_weight * gap
             unit *= KEPT
         else:
-            late_weight = KEPT * late_weight + own
-            late_moved = KEPT * late_moved + own * gap
+            late_weight = KEPT * late_weight + point_weight
+            late_moved = KEPT * late_moved + point_weight * gap
         p = forest.links_of(p)[t]
     mean, late_mean = start + moved / weight, start + late_moved / late_weight
     node.set_means((weight, late_weight, mean, late_mean))
@@ -171,11 +171,11 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
                 node.add(forest.targets_of(q)[k], forest.points.row(q).weight)
             q = forest.links_of(q)[t]
         return
-    other = node.right if node.left == ~p else node.left
-    if other < 0:
-        node.add(forest.targets_of(~other)[k], forest.points.row(~other).weight)
+    sibling = node.right if node.left == ~p else node.left
+    if sibling < 0:
+        node.add(forest.targets_of(~sibling)[k], forest.points.row(~sibling).weight)
     else:
-        node.set_means(tree.nodes.row(other).means())
+        node.set_means(tree.nodes.row(sibling).means())
 
 
 @always_inline
@@ -211,9 +211,9 @@ class TargetsForest(AdaptiveTargetForest):
     def error(self) -> float:
         """Return the absolute error divided by `LARGEST_ERROR` mean absolute errors, at most 1."""
         error = abs(self.accepted.targets[TARGET] - self.prediction.point)
-        most = LARGEST_ERROR * self.error_size
-        if error < most:
-            return error / most
+        largest = LARGEST_ERROR * self.error_size
+        if error < largest:
+            return error / largest
         return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
@@ -240,10 +240,10 @@ class TargetsForest(AdaptiveTargetForest):
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
         mixing.learn(self.second, target, weight)
-        found = error_distribution.learn(
+        log_size = error_distribution.learn(
             self.error_distribution, point, spread, size, target, weight
         )
-        ridges.learn(self.ridges, self.inputs, target, weight, found)
+        ridges.learn(self.ridges, self.inputs, target, weight, log_size)
         if self.lags:
             lags.learn(self.lags, target, weight)
         rate = max(1.0 / (1.0 + self.n_samples), LEAST_RATE)

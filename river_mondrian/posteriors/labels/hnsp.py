@@ -124,28 +124,28 @@ def branching(
 
 
 @always_inline
-def point_terms(mass: float, weight: float, own: float, discount: float) -> tuple[float, float]:
+def point_terms(mass: float, weight: float, at_node: float, discount: float) -> tuple[float, float]:
     """Return the weights of the class and of the parent's distribution at a point.
 
     For the class of the point, c is the mass of the point, and tab is min(c, 1).
     """
     share = discount * (min(mass, 1.0) / mass)
-    return weight * (1.0 - share) + own, weight * share
+    return weight * (1.0 - share) + at_node, weight * share
 
 
 @inline_in_source
 def _add_point(
-    point: LabelPoint, weight: float, own: float, discount: float, out: Float64s
+    point: LabelPoint, weight: float, at_node: float, discount: float, out: Float64s
 ) -> float:
     """Add the terms of a point."""
-    of_class, of_parent = point_terms(point.weight, weight, own, discount)
+    of_class, of_parent = point_terms(point.weight, weight, at_node, discount)
     out[point.label] = out[point.label] + of_class
     return of_parent
 
 
 @inline_in_source
 def _add_weights(
-    forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
+    forest: L, node: LabelNode, weight: float, at_node: float, discount: float, out: Float64s
 ) -> float:
     """Add the terms of a node in a forest with weights."""
     n_classes = forest.n_classes
@@ -162,7 +162,7 @@ def _add_weights(
         table = min(whole, 1.0)
         count = whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
         # Divide first, since products with a small weight may underflow.
-        term = weight * (count / total - discount * (table / total)) + own * (table / tables)
+        term = weight * (count / total - discount * (table / total)) + at_node * (table / tables)
         out[k] = out[k] + term
     return weight * (discount * (tables / total))
 
@@ -174,7 +174,7 @@ def _add_sets(
     node: LabelNode,
     is_leaf: bool,
     weight: float,
-    own: float,
+    at_node: float,
     discount: float,
     out: Float64s,
 ) -> float:
@@ -188,14 +188,14 @@ def _add_sets(
         total, of_both = np.float64(node.n_samples), 0.0
         if n_below > 1:
             _add_counts(forest, tree, node, weight / total, out)
-            of_any = own / n_below - weight * discount / total
+            of_any = at_node / n_below - weight * discount / total
         else:
-            of_any = own + weight * (total - discount) / total
+            of_any = at_node + weight * (total - discount) / total
     else:
         # At an internal node, c of a class is the number of children whose subtrees contain the
         # class.
         total = np.float64(n_below + n_in_both)
-        of_any = own / n_below + weight * (1.0 - discount) / total
+        of_any = at_node / n_below + weight * (1.0 - discount) / total
         of_both = weight / total
     _add_classes(left, right, n_words, of_both, of_any, out)
     return weight * discount * n_below / total
@@ -211,14 +211,14 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
     for i in range(walk.depth, 0, -1):
         step = walk.path[i]
         discount = math.exp(-forest.gamma * step.span)
-        own, passed = branching(step.eta, step.reach, step.stays, forest.gamma, discount)
+        at_node, passed = branching(step.eta, step.reach, step.stays, forest.gamma, discount)
         if step.ref < 0:
-            weight = _add_point(forest.points.row(~step.ref), weight, own, discount, out)
+            weight = _add_point(forest.points.row(~step.ref), weight, at_node, discount, out)
         elif forest.has_weights():
-            weight = _add_weights(forest, tree.nodes.row(step.ref), weight, own, discount, out)
+            weight = _add_weights(forest, tree.nodes.row(step.ref), weight, at_node, discount, out)
         else:
             node, is_leaf = tree.nodes.row(step.ref), i == walk.depth
-            weight = _add_sets(forest, tree, node, is_leaf, weight, own, discount, out)
+            weight = _add_sets(forest, tree, node, is_leaf, weight, at_node, discount, out)
         weight += passed
         if weight + step.above < NEGLIGIBLE:
             return

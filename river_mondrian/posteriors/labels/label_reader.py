@@ -29,20 +29,20 @@ class LabelView(NodeView):
 
 
 def effect_of_branching(
-    path: Path, i: int, gamma: float, discount: float, tables: Floats, own: Floats, above: Floats
+    path: Path, i: int, gamma: float, discount: float, tables: Floats, here: Floats, above: Floats
 ) -> Floats:
     """Return the change in a prediction because the sample may branch off at step `i` of a path.
 
-    `own` and `above` are the distributions of the node and of its parent. After branching off, the
+    `here` and `above` are the distributions of the node and of its parent. After branching off, the
     prediction is a mixture of the distribution above and the node's tables (see `hnsp.branching`).
     """
     eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
     if not eta > 0.0:
-        return np.zeros_like(own)
+        return np.zeros_like(here)
     # The probability of branching off times the expected discount.
     passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-    kept = max(reach * (1.0 - stays) - passed, 0.0)
-    effect: Floats = kept * (tables / tables.sum() - own) + passed * (above - own)
+    stopped = max(reach * (1.0 - stays) - passed, 0.0)
+    effect: Floats = stopped * (tables / tables.sum() - here) + passed * (above - here)
     return effect
 
 
@@ -53,9 +53,9 @@ class LabelReader(Explainer):
 
     def leaf_weights(self, slot: int, rows: Ints) -> Floats:
         """Return the class weights of leaves, given the leaves' rows, shape (leaves, classes)."""
-        found = np.empty((len(rows), int(self.forest.n_classes)))
-        hnsp.count_leaves(self.forest, slot, Int64s.of(rows), len(rows), Float64s.of(found))
-        return found
+        weights = np.empty((len(rows), int(self.forest.n_classes)))
+        hnsp.count_leaves(self.forest, slot, Int64s.of(rows), len(rows), Float64s.of(weights))
+        return weights
 
     def cut_gains(self, slot: int) -> tuple[TreeTable, Floats, float]:
         """Return a tree's `TreeTable`, the gain of each cut, and the weight of all samples."""
@@ -76,19 +76,19 @@ class LabelReader(Explainer):
         discount = math.exp(-float(self.forest.gamma) * span)
         # Divide first, since products with a small weight may underflow.
         customers, tables_each = counts / counts.sum(), tables / counts.sum()
-        own = customers - discount * tables_each + discount * tables_each.sum() * above
-        return own, tables, discount
+        smoothed = customers - discount * tables_each + discount * tables_each.sum() * above
+        return smoothed, tables, discount
 
     def root_prediction(self) -> Floats:
         """Return the mean over trees of the roots' distributions, shape (classes,)."""
         n_classes = int(self.forest.n_classes)
-        base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
+        base, mean = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
         for t in range(self.store.n_trees):
             tree, ref = self.store.trees[t], int(self.store.trees[t].root)
             is_leaf = self.description(t, False)(ref, record_at(self.forest, tree, ref))[0]
             span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
-            found += self._smoothed(t, ref, span, base)[0] / self.store.n_trees
-        return found
+            mean += self._smoothed(t, ref, span, base)[0] / self.store.n_trees
+        return mean
 
     def predictions_on(self, path: Path) -> tuple[Floats, Floats]:
         """Return the nodes' distributions, and the effects of branching off for `contributions`."""
@@ -96,9 +96,9 @@ class LabelReader(Explainer):
         above = np.full(n_classes, 1.0 / n_classes)
         here, branches = np.zeros((2, len(path.refs), n_classes))
         for i, ref in enumerate(path.refs.tolist()):
-            own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
-            branches[i] = effect_of_branching(path, i, gamma, discount, tables, own, above)
-            here[i] = above = own
+            current, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
+            branches[i] = effect_of_branching(path, i, gamma, discount, tables, current, above)
+            here[i] = above = current
         return here, branches
 
     def _sides(self, node: LabelNode) -> NDArray[Any]:

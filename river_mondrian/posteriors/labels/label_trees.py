@@ -93,7 +93,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         following = Edges("side_rows", "next_free", Ref("side_rows"), tables["side_rows"].word(0))
         return [*super()._edges(slot, tables), following]
 
-    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+    def _check_tree(self, t: int, tables: dict[str, Rows], followed: Followed) -> None:
         words = np.arange(32 * self.forest.n_set_words) < self.forest.n_classes
         known = np.packbits(words, bitorder="little").view("<u4")
         for name in ("classes_left", "classes_right"):
@@ -109,8 +109,8 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
         words, weights = int(forest.n_set_words), int(forest.weight_capacity)
         lacks_words, lacks_weights = label >= 32 * words, 0 < weights <= label
         if lacks_words or lacks_weights:
-            more = words + max(1, words // 2) if lacks_words else words
-            self._relay_sides(more, 2 * weights if lacks_weights else weights)
+            n_words = words + max(1, words // 2) if lacks_words else words
+            self._relay_sides(n_words, 2 * weights if lacks_weights else weights)
         width = forest.count_width
         if label >= width:
             forest.count_width = 2 * width

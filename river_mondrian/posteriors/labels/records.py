@@ -55,25 +55,25 @@ def remove_class(classes: rec.Int32s, label: int) -> None:
 def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[int, int]:
     """Return the number of classes in the union of two sets, and in their intersection."""
     if n_words == 1:
-        one, other = word_at(left, 0), word_at(right, 0)
-        return popcount(one | other), popcount(one & other)
+        first, second = word_at(left, 0), word_at(right, 0)
+        return popcount(first | second), popcount(first & second)
     in_any, in_both = 0, 0
     for w in range(n_words):
-        one, other = word_at(left, w), word_at(right, w)
-        in_any += popcount(one | other)
-        in_both += popcount(one & other)
+        first, second = word_at(left, w), word_at(right, w)
+        in_any += popcount(first | second)
+        in_both += popcount(first & second)
     return in_any, in_both
 
 
 @always_inline
 def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
     """Return whether the union of two sets has exactly one class."""
-    found = 0
+    count = 0
     for w in range(n_words):
-        found += popcount(word_at(left, w) | word_at(right, w))
-        if found > 1:
+        count += popcount(word_at(left, w) | word_at(right, w))
+        if count > 1:
             return False
-    return found == 1
+    return count == 1
 
 
 @always_inline
@@ -154,14 +154,14 @@ class LabelNode(mondrian.LightNode):
         classes, label = self.classes(forest, side), point.label
         classes[label >> 5] = classes[label >> 5] | (1 << (label & 31))
         if forest.has_weights():
-            own = self.weights(forest, side)
-            own[label] = own[label] + point.weight
+            weights = self.weights(forest, side)
+            weights[label] = weights[label] + point.weight
 
     def clear_side(self, forest: LabelForest, side: int) -> None:
         """Remove all classes from a side."""
-        own = self.classes(forest, side)
+        classes = self.classes(forest, side)
         for w in range(forest.n_set_words):
-            own[w] = 0
+            classes[w] = 0
         weights = self.weights(forest, side)
         for k in range(forest.weight_capacity):
             weights[k] = 0.0
@@ -179,8 +179,8 @@ class LabelNode(mondrian.LightNode):
 
     def n_classes(self, forest: LabelForest) -> int:
         """Return the number of classes of a leaf."""
-        own = self.classes(forest, 0)
-        n_classes, _ = count_classes(own, own, forest.n_set_words)
+        left = self.classes(forest, 0)
+        n_classes, _ = count_classes(left, left, forest.n_set_words)
         return n_classes
 
     def add_point(self, forest: Forest, point: Point) -> None:
@@ -197,10 +197,10 @@ class LabelNode(mondrian.LightNode):
         if child < 0:
             self.add_sample(labels, side, labels.points.row(~child))
             return
-        own, below = self.classes(labels, side), LabelTree(tree).nodes.row(child)
+        union, below = self.classes(labels, side), LabelTree(tree).nodes.row(child)
         left, right = below.classes(labels, 0), below.classes(labels, 1)
         for w in range(labels.n_set_words):
-            own[w] = left[w] | right[w]
+            union[w] = left[w] | right[w]
         if labels.has_weights():
             total = self.weights(labels, side)
             of_left, of_right = below.weights(labels, LEFT), below.weights(labels, RIGHT)
@@ -213,8 +213,8 @@ class LabelNode(mondrian.LightNode):
         The condition is line 3 of Algorithm 9 in Lakshminarayanan, Roy and Teh (2014).
         """
         labels = LabelForest(forest)
-        own = self.classes(labels, 0)
-        return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
+        left = self.classes(labels, 0)
+        return labels.splits_pure == 0 and is_one_class(left, left, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Return whether a point's class differs from the class of the samples in a paused leaf.
@@ -222,8 +222,8 @@ class LabelNode(mondrian.LightNode):
         The condition is line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014).
         """
         labels = LabelForest(forest)
-        own = first_class(self.classes(labels, 0), labels.n_set_words)
-        return LabelPoint(point).label != own
+        paused_label = first_class(self.classes(labels, 0), labels.n_set_words)
+        return LabelPoint(point).label != paused_label
 
     def hides(self, forest: Forest) -> bool:
         """Return whether the nodes below are hidden because all samples below have one class."""
@@ -243,8 +243,8 @@ class LabelNode(mondrian.LightNode):
         label = LabelPoint(point).label
         if self.count_row == NONE:
             pure = self.n_classes(labels) == 1
-            own = first_class(self.classes(labels, 0), labels.n_set_words)
-            if pure and label == own:
+            only_label = first_class(self.classes(labels, 0), labels.n_set_words)
+            if pure and label == only_label:
                 return
             # Use a free row, or the next row.
             number = tree.free_side_row
@@ -257,7 +257,7 @@ class LabelNode(mondrian.LightNode):
             for k in range(labels.count_width):
                 counts[k] = 0
             if pure:
-                counts[own] = self.n_samples
+                counts[only_label] = self.n_samples
             else:
                 q = self.first_point
                 while q != NONE:
@@ -274,7 +274,7 @@ class LabelNode(mondrian.LightNode):
         Weights are summed again, since differences would leave rounding errors.
         """
         labels, label = LabelForest(forest), LabelPoint(point).label
-        own = self.classes(labels, 0)
+        classes = self.classes(labels, 0)
         if labels.has_weights():
             self.clear_side(labels, LEFT)
             q = self.first_point
@@ -286,15 +286,15 @@ class LabelNode(mondrian.LightNode):
             counts = LabelTree(tree).side_rows.row(self.count_row).counts(labels)
             counts[label] = counts[label] - 1
             if counts[label] == 0:
-                remove_class(own, label)
+                remove_class(classes, label)
             return
-        if is_one_class(own, own, labels.n_set_words):
+        if is_one_class(classes, classes, labels.n_set_words):
             return
         q = self.first_point
         while q != NONE and labels.points.row(q).label != label:
             q = labels.links_of(q)[tree.slot]
         if q == NONE:
-            remove_class(own, label)
+            remove_class(classes, label)
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
         """Recompute the classes of a side from the child on this side."""

@@ -45,7 +45,7 @@ class TargetPrediction(Prediction):
         """Add the components of a walk."""
         add_components(TargetForest(forest), t, walk, self, row)
 
-    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
         """Add a component of tree `t`; `whole` is the variance of all targets."""
 
 
@@ -57,9 +57,9 @@ class MomentsPrediction(TargetPrediction):
 
     sums: Float64s
 
-    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
         """Add a component to the moments."""
-        weight, mean, variance = found
+        weight, mean, variance = normal
         gap = mean - forest.y_mean
         if forest.scale_mixture:
             variance = scale_mixture.variance_over_scales(forest.scale_mixture, variance, whole)
@@ -93,9 +93,9 @@ class ComponentsPrediction(TargetPrediction):
         if weight > 0.0:
             self.n = n + 1
 
-    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
         """Append a component; with a learned distribution, append a component for each scale."""
-        weight, mean, variance = found
+        weight, mean, variance = normal
         mixture = forest.scale_mixture
         if not mixture or not (variance > 0.0 and whole > 0.0):
             self.append(weight, mean, variance)
@@ -111,10 +111,10 @@ class DensityPrediction(TargetPrediction):
 
     trees: Array[scale_mixture.TargetDensity]
 
-    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
         """Add a component's density at each scale to the density under tree `t`."""
         density = self.trees[t]
-        scale_mixture.add_density(density, found.weight, found.mean, found.variance, whole)
+        scale_mixture.add_density(density, normal.weight, normal.mean, normal.variance, whole)
 
 
 @always_inline
@@ -153,9 +153,9 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     below 2e-4.
     """
     b = gamma2 * span
-    kept = math.exp(-b)
+    discount = math.exp(-b)
     lost = -math.expm1(-b)
-    end = 1.0 + decay * kept
+    end = 1.0 + decay * discount
     stays = math.exp(-eta * span)
     leaves = -math.expm1(-eta * span)
     # A branch of length 0 has no variance.
@@ -167,7 +167,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
         if power < 1.0:
             r = 1.0 - rest
             # exp(-gamma2 T) at the time when the share is r.
-            left = (kept * (1.0 + decay) + lost * rest) / (end + decay * lost * r)
+            left = (discount * (1.0 + decay) + lost * rest) / (end + decay * lost * r)
             share = weight * (left**power - stays) / leaves
             first += share
             second += 2.0 * r * share
@@ -294,10 +294,10 @@ def components_of(forest: TargetForest) -> tuple[int, Floats]:
     capacity = FIRST_COMPONENTS * forest.n_trees * (N_SCALES if forest.scale_mixture else 1)
     while True:
         numbers = np.empty((capacity, 3))
-        found = Memory(ComponentsPrediction)
-        found[0].capacity = capacity
-        found[0].components = Array.over(Component, numbers)
-        bad, n = predict_mixture(forest, found[0]), found[0].n
+        memory = Memory(ComponentsPrediction)
+        memory[0].capacity = capacity
+        memory[0].components = Array.over(Component, numbers)
+        bad, n = predict_mixture(forest, memory[0]), memory[0].n
         if bad >= 0 or n <= capacity:
             return bad, numbers[:n]
         capacity = n

@@ -217,9 +217,9 @@ def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: fl
     for t in range(forest.n_with_nodes()):
         tree = forest.trees[t]
         is_drawn = forest.renewal.is_running == 1 and tree.scaling != forest.scaling
-        own = drawn_gamma2 if is_drawn else gamma2
-        if tree.gamma2 != own or tree.noise != noise:
-            tree.gamma2 = own
+        of_tree = drawn_gamma2 if is_drawn else gamma2
+        if tree.gamma2 != of_tree or tree.noise != noise:
+            tree.gamma2 = of_tree
             tree.noise = noise
             messages.forget_messages(tree)
 

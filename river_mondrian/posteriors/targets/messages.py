@@ -87,11 +87,11 @@ class TargetNode(LightNode):
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
-        added, own = TargetPoint(point), self.messages[0]
+        added, message = TargetPoint(point), self.messages[0]
         weight = added.counted()
-        own.precision = own.precision + weight
-        if own.precision > 0.0:
-            own.mean = own.mean + (added.target - own.mean) * weight / own.precision
+        message.precision = message.precision + weight
+        if message.precision > 0.0:
+            message.mean = message.mean + (added.target - message.mean) * weight / message.precision
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
         """Set the message of a side to unknown, since the point changes the message."""
@@ -120,17 +120,17 @@ class TargetNode(LightNode):
         is beyond the current fences, the leaf is recomputed immediately. The right message of a
         leaf stores the removed weight.
         """
-        targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
+        targets, message, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
         if weight == 0.0:
             return
-        left, gone_then = own.precision - weight, gone.precision + weight
+        left, gone_then = message.precision - weight, gone.precision + weight
         is_within = targets.low_fence <= y <= targets.high_fence
         has_fences = targets.high_fence - targets.low_fence < math.inf
         is_known = gone.precision >= 0.0 and gone_then <= left
         if self.n_samples > LARGE and is_within and has_fences and is_known:
-            own.mean = own.mean + (own.mean - y) * weight / left
-            own.precision = left
+            message.mean = message.mean + (message.mean - y) * weight / left
+            message.precision = left
             gone.precision = gone_then
         else:
             self.refill(targets, TargetTree(tree))
@@ -238,10 +238,10 @@ class TargetForest(SampledForest):
         If nearly the whole sum of squares has been subtracted, only rounding errors would remain.
         The moments are then recomputed from all other points.
         """
-        own = self.points.row(p)
-        weight = own.counted()
+        point = self.points.row(p)
+        weight = point.counted()
         self.y_most = max(self.y_most, self.y_squares)
-        subtract_target(self, own.target, weight)
+        subtract_target(self, point.target, weight)
         if weight > 0.0 and not self.y_squares > KEPT * self.y_most:
             self.add_up(p)
 
@@ -365,8 +365,8 @@ def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) ->
     """Return an internal node's prior variance. An unknown prior variance is computed first."""
     if node.prior_variance < 0.0:
         gamma2, above = tree.gamma2, time_of(parent)
-        found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
-        node.prior_variance = found
+        variance = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
+        node.prior_variance = variance
     return node.prior_variance
 
 

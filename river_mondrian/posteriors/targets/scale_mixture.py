@@ -147,7 +147,7 @@ def add_density(
     density: TargetDensity, weight: float, mean: float, variance: float, whole: float
 ) -> None:
     """Add the density of a target under a component at each scale."""
-    found = density.densities
+    densities = density.densities
     gap = density.target - mean
     away = gap * gap / whole
     variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
@@ -156,7 +156,7 @@ def add_density(
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):
-        found[j] = found[j] + size / SCALES[j] * fall
+        densities[j] = densities[j] + size / SCALES[j] * fall
         if j > UNIT:
             fall *= fall
             fall *= fall
@@ -165,7 +165,7 @@ def add_density(
     steps = step
     for j in range(UNIT - 1, -1, -1):
         p = precision_at(precision, SCALES[j])
-        found[j] = found[j] + weight * math.sqrt(p) * fall * steps
+        densities[j] = densities[j] + weight * math.sqrt(p) * fall * steps
         steps *= steps
         steps *= steps * step
 
@@ -177,23 +177,23 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
     if densities[0].target != densities[0].target:
         return
     mixed = _buffer_of_scales()
-    most = 0.0
+    largest = 0.0
     for j in range(N_SCALES):
         mixed[j] = 0.0
         for t in range(n_trees):
             mixed[j] = mixed[j] + densities[t].densities[j]
-        most = max(most, mixed[j])
-    if not most > 0.0:
+        largest = max(largest, mixed[j])
+    if not largest > 0.0:
         # All densities underflow, so the widest scale is by far the most likely.
         mixed[N_SCALES - 1] = 1.0
-        most = 1.0
+        largest = 1.0
     scores = _buffer_of_scores()
     best = -math.inf
     for k in range(N_LOGNORMALS):
         likelihood = 0.0
         for j in range(N_SCALES):
             likelihood += LOGNORMALS[k, j] * mixed[j]
-        gained = math.log(max(likelihood / most, LEAST_LIKELIHOOD))
+        gained = math.log(max(likelihood / largest, LEAST_LIKELIHOOD))
         scores[k] = KEPT * mixture.scores[k] + gained
         best = max(best, scores[k])
     total = 0.0
@@ -235,9 +235,9 @@ def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -
         learn_scales(mixture, densities.part(i, 1), 1)
 
 
-def learn_tails(tails: Floats, told: Floats) -> None:
+def learn_tails(tails: Floats, densities: Floats) -> None:
     """Update the values of a learned distribution with the sums of `told_by` over all shards."""
-    rows = Memory(TargetDensity, len(told))
+    rows = Memory(TargetDensity, len(densities))
     columns = rows.columns()
-    columns["target"][:], columns["densities"][:] = told[:, 0], told[:, 1:]
-    _learn_all(Array.over(ScaleMixture, tails)[0], rows.array, len(told))
+    columns["target"][:], columns["densities"][:] = densities[:, 0], densities[:, 1:]
+    _learn_all(Array.over(ScaleMixture, tails)[0], rows.array, len(densities))

@@ -103,8 +103,8 @@ class TargetReader(Explainer):
     def root_prediction(self) -> Floats:
         """Return the mean over trees of the roots' posterior means."""
         roots = enumerate(self.store.trees.words["root"][: self.store.n_trees].tolist())
-        found = [self.means_on(t, [root])[0] for t, root in roots]
-        return np.array([np.mean(found)])
+        means = [self.means_on(t, [root])[0] for t, root in roots]
+        return np.array([np.mean(means)])
 
     def description(self, slot: int, hidden: bool) -> reading.Description:
         """Return a function that describes a node (see `TreeReader.description`)."""
@@ -118,8 +118,8 @@ class TargetReader(Explainer):
             left, right = record.messages[0], record.messages[1]
             precision, mean = float(left.precision), float(left.mean)
             if record.dim < 0:
-                own = (precision, precision / noise, mean, lifetime)
-                return True, bool(record.dim == constants.PAUSED), own
+                described = (precision, precision / noise, mean, lifetime)
+                return True, bool(record.dim == constants.PAUSED), described
             total = precision + float(right.precision)
             joint = precision * mean + float(right.precision) * float(right.mean)
             mean = joint / total if total > 0.0 else math.nan

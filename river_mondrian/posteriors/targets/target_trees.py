@@ -130,10 +130,10 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         return state
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        found = super()._shapes()
+        shapes = super()._shapes()
         if self.tails is not None:
-            found["tails"] = (scale_mixture.N_SCALES + scale_mixture.N_LOGNORMALS,)
-        return found
+            shapes["tails"] = (scale_mixture.N_SCALES + scale_mixture.N_LOGNORMALS,)
+        return shapes
 
     # Learning.
 
@@ -262,9 +262,9 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         """
         n, step = learning.strided(self.n_points)
         n_dims = int(self.forest.n_dims)
-        found = np.empty((n + 2, n_dims), dtype=np.float32)
-        learning.read_values(self.forest, n, step, Float32s.of(found.ravel()))
-        rows = found.astype(np.float64)
+        values = np.empty((n + 2, n_dims), dtype=np.float32)
+        learning.read_values(self.forest, n, step, Float32s.of(values.ravel()))
+        rows = values.astype(np.float64)
         low, high = robust_ranges(rows)
         sides = np.minimum(rows[-1] - rows[-2], MOST_WIDTHS * (high - low))
         if not self._has_columns:
@@ -272,12 +272,12 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         if self.scale and self.directions is None:
             sides = np.minimum(sides, MOST_WIDTHS)
         extent = float(np.nansum(sides))
-        own = self.scaling_of(0)
-        if self._has_columns and (own != scaling[:, : self.n_inputs]).any():
-            extent *= self._growth(own, scaling)
+        current = self.scaling_of(0)
+        if self._has_columns and (current != scaling[:, : self.n_inputs]).any():
+            extent *= self._growth(current, scaling)
         return extent
 
-    def _growth(self, one: Floats, other: Floats) -> float:
+    def _growth(self, old: Floats, new: Floats) -> float:
         """Return the ratio of `_extent` under the scaling `other` to `_extent` under `one`.
 
         The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
@@ -295,7 +295,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         rest = float(len(self.category_indices))
         before, after = (
             rest + float((weights * np.minimum(sides * factors, MOST_WIDTHS)).sum())
-            for factors in (one[1, : self.n_inputs], other[1, : self.n_inputs])
+            for factors in (old[1, : self.n_inputs], new[1, : self.n_inputs])
         )
         return after / before if before > 0.0 else 1.0
 
@@ -387,10 +387,10 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
         """Return the status of `predict`, and the mixture, or None if an input is too large."""
-        bad, found = components.components_of(self.forest)
+        bad, mixture = components.components_of(self.forest)
         if bad >= 0:
             return bad, None
-        weights, means, variances = found.T.copy()
+        weights, means, variances = mixture.T.copy()
         weights /= weights.sum()
         return bad, PredictiveDistribution(weights, means, np.sqrt(variances), None, self.n_begun)
 
