@@ -477,7 +477,7 @@ def _equals(forest: Forest, p: int) -> bool:
 
 @link_by_name
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
-    """Count at most `limit` stored points that equal the sample in `inputs`.
+    """Count at most `most` stored points that equal the sample in `inputs`.
 
     The sample's other fields are in the next point's row. Writes to `out` the count, and the number
     of the last equal point. The search covers the points in the sample's leaf. If a value is

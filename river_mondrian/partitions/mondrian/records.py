@@ -377,8 +377,8 @@ class Forest(rec.Record):
     # has a slot, too. In adaptive forests, some of the trees do not predict.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
-    # Number of trees in the whole forest, and the index of this part's first tree in the whole
-    # forest (see `parts`).
+    # Number of trees in the whole forest, and the index of this shard's first tree in the whole
+    # forest (see `shards`).
     n_all_trees: rec.Int64
     first_tree: rec.Int64
     # Number of words of a tree's record.
@@ -506,9 +506,9 @@ class Forest(rec.Record):
         return self.scalings.part((2 * scaling + 1) * self.input_capacity, self.input_capacity)
 
     def redrawn_tree(self) -> int:
-        """Return the redrawn tree's index in this part.
+        """Return the redrawn tree's index in this shard.
 
-        For a tree of another part, the index is out of range.
+        For a tree of another shard, the index is out of range.
         """
         return self.renewal.tree - self.first_tree
 
@@ -517,7 +517,7 @@ class Forest(rec.Record):
         return self.trees[self.n_trees]
 
     def is_redrawing(self) -> bool:
-        """Return whether a tree of this part is being redrawn."""
+        """Return whether a tree of this shard is being redrawn."""
         return self.renewal.is_running == 1 and 0 <= self.redrawn_tree() < self.n_trees
 
     def n_with_nodes(self) -> int:

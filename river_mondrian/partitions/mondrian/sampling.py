@@ -416,7 +416,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 
-    The cut of the leaf's parent has the time `start`. At most `limit` cuts are sampled. Leaves that
+    The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
     wait for their first cut are linked through their rows, so no memory is allocated.
     """
     tree = forest.trees[t]

@@ -132,7 +132,7 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     @property
     def splits_at(self) -> int:
-        """Number of samples after which the forest may be split into parts (see `parts`)."""
+        """Number of samples after which the forest may be split into shards (see `shards`)."""
         return WARM_UP
 
     @property
@@ -315,7 +315,7 @@ class MondrianTrees(TreeStore[AnyForest]):
         return np.where(np.isnan(inputs), np.nan, inputs + 0.0).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
-        """Count at most `limit` stored samples that equal the sample in `inputs`.
+        """Count at most `most` stored samples that equal the sample in `inputs`.
 
         `put` is a function that writes the sample, except its inputs, to the point with the passed
         number.

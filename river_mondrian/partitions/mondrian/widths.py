@@ -9,9 +9,11 @@
    tree, `_extend_spare` extends it, and `_replace_tree` puts it in place of the old tree.
 4. When all trees are redrawn, the other scaling becomes the current one (`_end_renewal`).
 
-Points store inputs, so a renewal changes no input. Adaptive forests share steps 1, 2 and 4. In
-place of step 3, `RebuiltTrees._continue_renewal` (`posteriors/rebuilt/rebuilt_trees.py`) schedules
-a rebuild of all trees, in the calls that continue to build.
+Points store inputs, so a renewal changes no input. Adaptive forests share
+`check_widths`, `begin_renewal` and the end. They check widths after a sample is learned, in the
+calls that continue to build (`RebuiltTrees._continue_builds`). In place of step 3,
+`RebuiltTrees._continue_renewal` schedules a rebuild of all trees
+(`posteriors/rebuilt/rebuilt_trees.py`).
 
 Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
@@ -20,7 +22,7 @@ of a tree sampled from these points (Lakshminarayanan et al. 2014, section 4.1).
 renewal depends only on inputs and numbers of samples. So each tree always has the distribution of a
 tree sampled with its widths.
 
-A part of a forest (`parts`) follows the whole forest's schedule. While another part's tree is
+A shard of a forest (`shards`) follows the whole forest's schedule. While another shard's tree is
 redrawn, points are counted, but extend no tree.
 """
 
@@ -91,7 +93,7 @@ def begin_renewal(forest: F, scaling: Float64s) -> None:
 
 @always_inline
 def _begin_redraw(forest: Forest) -> None:
-    """Begin to redraw the next tree, and clear the spare tree if this part has the next tree."""
+    """Begin to redraw the next tree, and clear the spare tree if this shard has the next tree."""
     forest.renewal.n_spare_points = 0
     # Adaptive forests rebuild all trees on a schedule, without an additional spare tree.
     if forest.n_slots == forest.n_trees or not forest.is_redrawing():
@@ -131,7 +133,7 @@ def continue_renewal(forest: F) -> int:
 def _extend_spare(forest: F) -> int:
     """Extend the spare tree by some points for each owed sample.
 
-    While another part's tree is redrawn, these points are only counted. Returns DONE, or the spare
+    While another shard's tree is redrawn, these points are only counted. Returns DONE, or the spare
     tree's index if the tree has no room for more rows. After the caller has reserved room, the next
     call continues the walk.
     """

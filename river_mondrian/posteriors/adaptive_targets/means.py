@@ -307,9 +307,10 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     # Neighbours predict the residual, as trees of residuals do.
     design = forest.ridges.designs[forest.ridges.active]
     neighbors.predict(forest.neighbors, design.rates, inputs)
-    said = 0.0
-    for e in range(OF_NEIGHBORS):
-        said += first[e] / OF_NEIGHBORS
+    # If all experts agree, this mean is exactly their prediction: mixtures would amplify rounding.
+    said = first[0]
+    for e in range(1, OF_NEIGHBORS):
+        said += (first[e] - first[0]) / OF_NEIGHBORS
     if forest.n_samples >= LEAST_NEIGHBORS:
         said = regressed + forest.neighbors.predicted[LONGEST]
     first[OF_NEIGHBORS] = said

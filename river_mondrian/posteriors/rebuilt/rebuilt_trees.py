@@ -94,7 +94,7 @@ class RebuiltReader(Explainer):
         prediction when the feature becomes known (Strumbelj and Kononenko 2014). If an input is too
         large, the first result is the index of this input.
         """
-        bad: int = find_too_large.of(self.store._FOREST)(self.forest, Float64s.of(inputs))
+        bad: int = find_too_large.of(type(self.forest))(self.forest, Float64s.of(inputs))
         if bad >= 0:
             return bad, np.empty((0, 0))
         used = np.flatnonzero(~np.isnan(inputs))

@@ -199,7 +199,7 @@ class Schedule(NamedTuple):
         )
 
     def forgetting(self, n: int, kept: int) -> Schedule:
-        """Return a schedule that rebuilds all LONG trees from the latest `n_kept` of `n` samples.
+        """Return a schedule that rebuilds all LONG trees from the latest `kept` of `n` samples.
 
         Recent trees that contain earlier samples are dropped.
         """
