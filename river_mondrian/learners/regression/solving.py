@@ -207,7 +207,7 @@ LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
 @helper
 def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, fade: float, by: float) -> None:
-    """Multiply a triangle by `kept`, and add `by` times the products of columns."""
+    """Multiply a triangle by `fade`, and add `by` times the products of columns."""
     start = 0
     for j in range(n):
         row = triangle.part(start, j + 1)
@@ -219,7 +219,7 @@ def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, fade: float, 
 
 @helper
 def add_to_moments(moments: Float64s, n: int, columns: Float64s, fade: float, by: float) -> None:
-    """Multiply moments by `kept`, and add `by` times the columns."""
+    """Multiply moments by `fade`, and add `by` times the columns."""
     for j in range(n):
         moments[j] = fade * moments[j] + by * columns[j]
 

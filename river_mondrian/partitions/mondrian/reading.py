@@ -265,7 +265,7 @@ class Trace(Prediction):
 
 @kernel
 def trace(forest: F, inputs: Float64s, traced: Trace) -> int:
-    """Write the walks of a sample with these inputs to `steps`.
+    """Write the walks of a sample with these inputs to `traced`.
 
     Returns DONE, or the index of an input whose value is too large.
     """

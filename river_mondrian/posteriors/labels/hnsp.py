@@ -119,7 +119,7 @@ def branching(
 
 
 # Terms of Equation 4 at a node or a point. `weight` is the weight of the distribution of the node,
-# and `own` the weight of the tables of the node, after branching off there. Each function that adds
+# and `at_node` the weight of the tables of the node, after branching off there. Each function that adds
 # the terms returns the weight of the parent's distribution.
 
 

@@ -278,7 +278,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         return extent
 
     def _growth(self, old: Floats, new: Floats) -> float:
-        """Return the ratio of `_extent` under the scaling `other` to `_extent` under `one`.
+        """Return the ratio of `_extent` under the scaling `new` to `_extent` under `old`.
 
         The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
         The side of a direction is the weighted sum of the sides of the direction's inputs. Random
