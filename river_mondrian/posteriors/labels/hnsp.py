@@ -119,8 +119,8 @@ def branching(
 
 
 # Terms of Equation 4 at a node or a point. `weight` is the weight of the distribution of the node,
-# and `at_node` the weight of the tables of the node, after branching off there. Each function that adds
-# the terms returns the weight of the parent's distribution.
+# and `at_node` the weight of the tables of the node, after branching off there. Each function that
+# adds the terms returns the weight of the parent's distribution.
 
 
 @always_inline
