@@ -3,7 +3,7 @@
 import common
 import numpy as np
 import pytest
-from common import AdaptiveTargets, progressive
+from common import AdaptiveTargets, progressive, restored
 from river.datasets import synth
 from test_adaptive_forest import stream as of_classes
 
@@ -30,6 +30,19 @@ def test_targets_have_any_units(unit):
     one, other = fed(data), fed([(x, unit * y) for x, y in data])
     found = [other.predict_one(x) / unit for x, _ in data[:50]]
     np.testing.assert_allclose(found, [one.predict_one(x) for x, _ in data[:50]], rtol=1e-2)
+
+
+@pytest.mark.parametrize(("unit", "weight"), [(1.0, 1e30), (1e120, 1.0), (1e100, 1e25)])
+def test_largest_targets_and_weights_lead_to_numbers(unit, weight):
+    """The model can be restored, and predicts numbers."""
+    model, data = AdaptiveTargets(4, seed=1), stream(300)
+    largest = max(abs(y) for _, y in data)
+    for i, (x, y) in enumerate(data):
+        model.learn_one(x, unit * (y / largest), weight if i % 3 else 1.0)
+    copy = restored(model)
+    for x, _ in data[:20]:
+        assert np.isfinite(copy.predict_one(x, with_dist=True).interval(0.9)).all()
+        assert copy.predict_one(x) == model.predict_one(x)
 
 
 def test_the_window_is_bounded():

@@ -186,6 +186,20 @@ def test_explanations_by_adaptive_forests_are_the_twins(kind):
                 assert value == pytest.approx(expected[name][k] if name in x else 0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", [rm.AdaptiveMondrianForestClassifier, Regressor])
+def test_absent_words_contribute_nothing(kind):
+    """With `missing="zero"`, a sample without words is the baseline, however many words exist."""
+    model, rng = kind(4, missing="zero", seed=1), np.random.default_rng(0)
+    for row in (rng.random((400, 12)) < 0.4).tolist():
+        model.learn_one({f"w{j}": 1.0 for j, is_in in enumerate(row) if is_in}, sum(row[:3]))
+    start, end = model.baseline, predict_as(model, {})
+    assert np.array([*start.values()] if isinstance(start, dict) else [start]) == pytest.approx(end)
+    parts = model.explain_one({"w0": 1.0})
+    for by_word in [parts] if kind is Regressor else parts.values():
+        assert not any(value for word, value in by_word.items() if word != "w0")
+        assert by_word["w0"] != 0.0
+
+
 def test_orders_are_followed_by_their_reverses():
     orders = orders_of(5, 3)
     assert (np.sort(orders, axis=1) == np.arange(5)).all()

@@ -34,7 +34,10 @@ def read_classes(
         numbers = seen.numbers_of(forest, tree, own, k)
         for m in range(1 + nodes.N_FORGETTING):
             out[N_NUMBERS * k + m] = numbers.words[m * numbers.step]
-        out[N_NUMBERS * k + 1 + nodes.N_FORGETTING] = seen.sides_of(forest, tree, own, k)
+        sides = own.sides_of(k, forest.class_capacity) if forest.is_sparse == 0 else 0
+        if forest.is_sparse == 1:
+            sides = forest.find(forest, tree, own, k, False).key & 3
+        out[N_NUMBERS * k + 1 + nodes.N_FORGETTING] = sides
 
 
 def classes_at(trees, t, own):

@@ -68,8 +68,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     Notes
     -----
     First, the calling process learns 256 samples with the whole model, to choose ranges and
-    hyperparameters. For a regressor with a Gaussian posterior, the calling process learns about
-    4,200 samples. After that, a tree depends only on the samples and on the tree's random numbers.
+    hyperparameters. For a regressor with a Gaussian posterior, the calling process learns 1,024
+    samples. After that, a tree depends only on the samples and on the tree's random numbers.
     Trees that are redrawn in turn (`rescale`) are no exception, because each worker computes the
     turns from the number of samples. The calling process learns the tails of a regressor's noise
     from densities that workers report. The calling process fetches the whole forest to learn the

@@ -65,7 +65,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if type(trees) is not type(fresh):
             refuse(self, "_trees", type(trees).__name__, f"but {type(fresh).__name__} are made")
         # Attributes that depend on the samples are not compared.
-        rest = trees._DERIVED | {"categories", "change"}
+        rest = trees._DERIVED | {"categories"}
         for name, value in fresh.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
                 continue
@@ -284,6 +284,13 @@ class ExplainedForest(MondrianForest):
         values = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, values, strict=True))
 
+    @property
+    def _explainer(self) -> Any:
+        """The reader of the trees, with the inputs of a sample without values."""
+        reader = self._trees.reader
+        self._features.write({}, reader.absent)
+        return reader
+
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
         """Return the contributions of features to a prediction, shape (features, outputs).
 
@@ -300,7 +307,7 @@ class ExplainedForest(MondrianForest):
             return np.empty((0, 0))
         inputs = np.full(trees.n_inputs, np.nan)
         self._features.write(self._read(x), inputs)
-        bad, contributions = trees.reader.explain(inputs)
+        bad, contributions = self._explainer.explain(inputs)
         if bad >= 0:
             raise self._too_large(bad, inputs[bad])
         return contributions
@@ -326,7 +333,7 @@ class TargetExplanations(ExplainedForest):
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.
         """
-        return 0.0 if self._trees is None else float(self._trees.reader.root_prediction()[0])
+        return 0.0 if self._trees is None else float(self._explainer.root_prediction()[0])
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:

@@ -199,7 +199,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.
         """
-        probabilities = np.empty(0) if self._trees is None else self._trees.reader.root_prediction()
+        probabilities = np.empty(0) if self._trees is None else self._explainer.root_prediction()
         return dict(zip(self.classes, probabilities.tolist(), strict=True))
 
     @model.locked

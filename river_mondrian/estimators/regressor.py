@@ -114,8 +114,8 @@ class MondrianForestRegressor(
     -----
     K is min(2000, 2 n) / 3, for n samples. In the formulas of K and `prior_rate`, n and R are
     updated each time the number of samples has doubled, up to 1024. V is updated with each target.
-    Hyperparameters that the user sets do not change. R does not change once a forest has stopped
-    storing samples.
+    Hyperparameters that the user sets do not change. Robust ranges do not change once a forest has
+    stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers

@@ -7,9 +7,9 @@ at the end of each window.
 
 The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
 input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
-regressions. Different levels of a category have the
-difference 1. If an input is missing in either sample, the sum of squares of the other inputs is
-multiplied by the ratio of all inputs to the other inputs. Inputs that do not vary are ignored.
+regressions. Different levels of a category have the difference 1. If an input is missing in either
+sample, the sum of squares of the other inputs is multiplied by the ratio of all inputs to the other
+inputs. Inputs that do not vary are ignored.
 
 A neighbour at distance d votes for its class with the weight 1 / (d + `SOFTENED` d_f), where d_f is
 the distance of the farthest neighbour. The weight of the neighbour's sample multiplies its vote.

@@ -52,7 +52,8 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
             power = design.unit * (math.exp(size) - 1.0)
             value = design.low + (power if value > 0.0 else -power)
         predicted[k] = value if abs(value) < math.inf else design.shift
-    ridges.size = dot(ridges.solution(records.SIZES), columns, design.width_of(records.SIZES))
+    size = dot(ridges.solution(records.SIZES), columns, design.width_of(records.SIZES))
+    ridges.size = size if abs(size) < math.inf else 0.0
 
 
 @helper

@@ -194,6 +194,11 @@ class Explainer(TreeReader, abc.ABC):
 
     # Explanations.
 
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        # The inputs of a sample without values: NaN, or 0 for features whose absent values are 0.
+        self.absent = np.full(store.n_inputs, np.nan)
+
     @abc.abstractmethod
     def root_prediction(self) -> Floats:
         """Return the prediction at the roots, averaged over trees."""

@@ -79,14 +79,6 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
 
 
 @always_inline
-def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
-    """Return the bits of the sides on which a node has samples of a class."""
-    if forest.is_sparse == 1:
-        return forest.find(forest, tree, statistics, label, False).key & 3
-    return statistics.sides_of(label, forest.class_capacity)
-
-
-@always_inline
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
     """Append the rows linked by `row` to the `n` queued rows, and return the new `n`.
 
@@ -107,7 +99,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 
 @link_by_name
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node to `seen_labels`, and return the number of these classes.
+    """Write the classes of a node to `seen.labels`, and return the number of these classes.
 
     In a forest with few classes, all classes are written, including unseen classes.
     """

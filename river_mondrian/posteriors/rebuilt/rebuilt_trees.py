@@ -79,7 +79,9 @@ class RebuiltReader(Explainer):
 
     def _rows(self, n: int) -> Floats:
         """Return `n` rows of inputs without values."""
-        return np.full((n, self.store.inputs.shape[1]), np.nan)
+        rows = np.full((n, self.store.inputs.shape[1]), np.nan)
+        rows[:, : len(self.absent)] = self.absent
+        return rows
 
     def root_prediction(self) -> Floats:
         """Return the prediction of a sample without values."""
@@ -89,15 +91,16 @@ class RebuiltReader(Explainer):
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE and each feature's contribution to the prediction of a sample.
 
-        At first, all features are missing. Features then become known one at a time, in random
+        At first, no feature has a value. Features then get their values one at a time, in random
         orders and in the reversed orders. A feature's contribution is the mean change in the
-        prediction when the feature becomes known (Strumbelj and Kononenko 2014). If an input is too
-        large, the first result is the index of this input.
+        prediction when the feature gets its value (Strumbelj and Kononenko 2014). If an input is
+        too large, the first result is the index of this input.
         """
         bad: int = find_too_large.of(type(self.forest))(self.forest, Float64s.of(inputs))
         if bad >= 0:
             return bad, np.empty((0, 0))
-        used = np.flatnonzero(~np.isnan(inputs))
+        # Only the features without a value are equal, or NaN in both arrays.
+        used = np.flatnonzero((inputs != self.absent) & ~np.isnan(inputs))
         orders = used[orders_of(len(used), self.N_ORDERS)]
         ends = self._rows(2)
         ends[1, : len(inputs)] = inputs
@@ -238,7 +241,7 @@ class RebuiltTrees(MondrianTrees[R]):
         Schedule.restored(stored, roles, self._RECENT_SAMPLES).check(forest, roles)
         check_number(self, "n_dims", forest.n_dims, 0, n_dims)
         check_number(self, "n_candidates", forest.cuts.n_candidates, *[self.n_candidates] * 2)
-        check_array(self, "gains", self.gains, np.float64, 0.0, 1e100)
+        check_array(self, "gains", self.gains, np.float64, 0.0, 1e300)
         check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
