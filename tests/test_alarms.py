@@ -588,3 +588,21 @@ def test_alarms_can_be_changed_by_their_owner_alone():
     assert alarms.alarms == other
     with pytest.raises(ValueError, match="must be one of the latest alarms, got array"):
         alarms.dismiss(np.zeros(7))
+
+
+def test_a_detector_of_another_library_that_does_not_learn_a_sample_blocks_nothing():
+    class Picky(Told):
+        def learn_one(self, x):
+            if x["a"] == 7.0:
+                raise TypeError("no 7")
+            super().learn_one(x)
+
+    alarms = Alarms([Picky(), NearestNeighborDetector(seed=1)], calendar=["score"])
+    samples = [{"score": 0.5, "a": 1.0}] * 4
+    fed(alarms, samples)
+    before = pickle.dumps(alarms._views[1])
+    with pytest.raises(TypeError, match="no 7"):
+        alarms.learn_one({"score": 0.5, "a": 7.0})
+    assert pickle.dumps(alarms._views[1]) == before
+    fed(alarms, samples)
+    assert alarms.n_samples == 8

@@ -335,18 +335,26 @@ class Alarms(Model, base.AnomalyDetector):
                 # Shingles contain samples of an incident after its end.
                 if answer == CONFIRMED and (ended <= 0 or n <= ended + self._longest()):
                     steps.append(functools.partial(self._remove, began, n + 1, ended))
+            view, n_learned = self._views[0], _n_learned(self._views[0])
+            is_foreign = not isinstance(final_of(view), Model) and n_learned is not None
             # From this assignment on, an interrupted call is completed, not undone.
             self._pending = Steps(steps)
-            self._settle()
+            try:
+                self._settle()
+            except Exception:
+                # Each later call would learn the sample first, and the detector would refuse again.
+                if is_foreign and _n_learned(view) == n_learned:
+                    self._pending = None
+                raise
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
         """Return a sample with the features of the period."""
         if self.period is None:
             return x
-        for name in PERIODIC:
-            if name in x:
+        for own in PERIODIC:
+            if own in x:
                 raise ValueError(
-                    f"feature {name!r} must be absent, because period adds it, got {x[name]!r}"
+                    f"feature {own!r} must be absent, because period adds it, got {x[own]!r}"
                 )
         if isinstance(self.period, (tuple, list)):
             name, length = self.period
