@@ -64,9 +64,9 @@ def changing_half_the_time(n):
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
-def silent(n, seed):
-    """Return samples that lack a feature, at first sometimes, and later at ten in succession."""
-    lacks = [i % 60 == 7 or n - 100 < i < n - 90 for i in range(n)]
+def silent(n, seed, first, last):
+    """Return samples that lack a feature sometimes, and from `first` to `last`."""
+    lacks = [i % 60 == 7 or first <= i <= last for i in range(n)]
     return [
         {name: value for name, value in x.items() if name != "b" or not one}
         for x, one in zip(told(n, seed), lacks, strict=True)
@@ -74,7 +74,7 @@ def silent(n, seed):
 
 
 SAMPLES = [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
-SAMPLES += [changing_half_the_time(400), silent(400, seed=4)]
+SAMPLES += [changing_half_the_time(400), silent(400, 4, 301, 309), silent(300, 5, 120, 170)]
 OFTEN = {"threshold": 0.9, "average": 5}
 ARGUMENTS = [{}, {"threshold": 0.95, "average": 1, "rest": 0}]
 ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
