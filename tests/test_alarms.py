@@ -64,9 +64,9 @@ def changing_half_the_time(n):
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
-def silent(n, seed):
-    """Return samples that lack a feature, at first sometimes, and later at ten in succession."""
-    lacks = [i % 60 == 7 or n - 100 < i < n - 90 for i in range(n)]
+def silent(n, seed, first, last):
+    """Return samples that lack a feature sometimes, and from `first` to `last`."""
+    lacks = [i % 60 == 7 or first <= i <= last for i in range(n)]
     return [
         {name: value for name, value in x.items() if name != "b" or not one}
         for x, one in zip(told(n, seed), lacks, strict=True)
@@ -74,7 +74,7 @@ def silent(n, seed):
 
 
 SAMPLES = [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
-SAMPLES += [changing_half_the_time(400), silent(400, seed=4)]
+SAMPLES += [changing_half_the_time(400), silent(400, 4, 301, 309), silent(300, 5, 120, 170)]
 OFTEN = {"threshold": 0.9, "average": 5}
 ARGUMENTS = [{}, {"threshold": 0.95, "average": 1, "rest": 0}]
 ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
@@ -450,3 +450,159 @@ def test_an_alarm_names_the_feature_that_is_silent():
     _, found = run(alarms, samples)
     (alarm,) = [one for one in found[300:360] if one and not one.expected]
     assert (alarm.sample, alarm.began, alarm.features) == (310, 301, {"load": 1.0})
+
+
+def test_a_running_incident_does_not_end_through_its_own_averages():
+    """A late confirmation removes the incident, so a weaker incident later is found."""
+    rng = np.random.default_rng(41)
+    scores = 0.9 * rng.random(1200)
+    scores[600:800], scores[1000:1020] = 0.9999, 0.99
+    alarms = Alarms(Told(), 0.99, average=10, calendar=["score"])
+    samples = [{"score": s} for s in scores.tolist()]
+    run(alarms, samples[:900])
+    (alarm,) = [one for one in alarms.alarms if one.sample > 600]
+    (ended,) = [ended for fields, _, ended, _ in alarms._alarms if fields == tuple(alarm)]
+    assert 800 <= ended <= 810
+    alarms.confirm(alarm)
+    _, found = run(alarms, samples[900:])
+    assert any(found[100:120])
+
+
+@pytest.mark.parametrize("answer", ["confirm", "dismiss"])
+def test_an_answer_to_a_running_novel_incident_raises_no_other_alarm(answer):
+    samples = hourly(700, seed=42)
+    for x in samples[500:560]:
+        x["load"] = 130.0
+    alarms = Alarms(NearestNeighborDetector(seed=1), rest=10)
+    run(alarms, samples[:501])
+    assert alarms.alarm.novel == ("load",)
+    getattr(alarms, answer)(alarms.alarm)
+    _, found = run(alarms, samples[501:560])
+    assert not any(found)
+
+
+def within_a_dismissed_incident(is_late):
+    """Return alarms of which the first is dismissed at once, or after the second alarm.
+
+    The load is high in samples 501 to 560, and errors are high in samples 531 to 560.
+    """
+    rng = np.random.default_rng(43)
+    samples = [
+        x | {"errors": e}
+        for x, e in zip(hourly(700, seed=43), rng.normal(size=700).tolist(), strict=True)
+    ]
+    for i in range(500, 560):
+        samples[i]["load"] = 130.0
+        samples[i]["errors"] += 200.0 * (i >= 530)
+    alarms = Alarms(NearestNeighborDetector(seed=1), rest=10)
+    run(alarms, samples[:501])
+    first = alarms.alarm
+    if not is_late:
+        alarms.dismiss(first)
+    run(alarms, samples[501:545])
+    if is_late:
+        alarms.dismiss(first)
+    run(alarms, samples[545:])
+    return alarms
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_novel_alarm_within_a_dismissed_incident_has_its_own_answer(is_late):
+    alarms = within_a_dismissed_incident(is_late)
+    second = next(one for one in alarms.alarms if one.sample == 531)
+    assert second.novel == ("errors",)
+    first, last = alarms._table.dismissed[[0, -1], 0]
+    assert (first, last) == (501, 530)
+    assert (alarms._table.waiting[:, 0] == 531).any()
+    alarms.dismiss(second)
+    assert alarms._table.dismissed[-1, 0] >= 560
+
+
+@pytest.mark.parametrize("is_up", [False, True])
+def test_a_direction_counts_no_times(is_up):
+    """The time has a large share of the score and no deviation, but must not pass."""
+    samples = [{"load": x["load"], "time": float(i % 25)} for i, x in enumerate(hourly(601, 44))]
+    samples[600] |= {"load": samples[600]["load"] + (90.0 if is_up else -90.0), "time": 400.0}
+    alarms = Alarms(NearestNeighborDetector(seed=1), calendar=["time"], direction={"load": "up"})
+    run(alarms, samples)
+    free = Alarms(NearestNeighborDetector(seed=1), calendar=["time"])
+    run(free, samples)
+    assert free.alarm.features["time"] >= 0.5
+    assert (alarms.alarm is not None) == is_up
+
+
+@pytest.mark.parametrize(
+    ("arguments", "n"), [({"window": 100}, 400), ({"average": 40}, 150), ({"window": 300}, 2000)]
+)
+def test_short_windows_and_short_streams_have_silence_alarms(arguments, n):
+    alarms = Alarms(Told(), calendar=["score"], **arguments)
+    samples = [{"score": s, "a": 0.5} for s in np.random.default_rng(45).random(n).tolist()]
+    run(alarms, samples)
+    _, found = run(alarms, [{"score": x["score"]} for x in samples[:100]])
+    silent = [one for one in found if one and one.features == {"a": 1.0}]
+    assert [one.sample for one in silent] == [n + 40]
+
+
+def test_a_silence_alarm_waits_for_the_budget():
+    alarms = Alarms(Told(), calendar=["score"], average=10, budget=(1, 500))
+    samples = [{"score": s, "a": s} for s in np.random.default_rng(46).random(600).tolist()]
+    run(alarms, [*samples, {"score": 0.5, "a": 9.0}])
+    assert alarms.alarm.novel == ("a",)
+    spent = [{"score": 0.5}] * 700
+    scores, found = run(alarms, spent)
+    raised = [i for i, one in enumerate(found) if one]
+    assert raised == [i for i, score in enumerate(scores) if score == 1.0] == [499]
+    assert found[499].features == {"a": 1.0}
+
+
+def test_features_that_a_period_adds_are_refused():
+    alarms = Alarms(period=200)
+    for name in ("period_sin", "period_cos"):
+        raises(
+            ValueError,
+            f"feature '{name}' must be absent, because period adds it, got 3.0",
+            partial(alarms.learn_one, {"load": 1.0, name: 3.0}),
+            partial(alarms.score_one, {"load": 1.0, name: 3.0}),
+        )
+    assert alarms.n_samples == 0
+
+
+def test_periods_of_other_types():
+    for period in (np.int64(200), 200):
+        alarms = Alarms(period=period)
+        assert (alarms._window, alarms._grace, alarms._budget) == (2800, 200, (1, 200))
+    listed, pair = Alarms(period=["time", 600.0]), Alarms(period=("time", 600.0))
+    for i, x in enumerate(job(300, seed=47)):
+        assert listed.score_one(x | {"time": 3.0 * i}) == pair.score_one(x | {"time": 3.0 * i})
+        fed(listed, [x | {"time": 3.0 * i}])
+        fed(pair, [x | {"time": 3.0 * i}])
+    for wrong in (("time",), [["time"], 600.0], ("a", 1, 2)):
+        with pytest.raises(ValueError, match=r"period must be an integer or \(feature, seconds\)"):
+            Alarms(period=wrong)
+
+
+def test_alarms_can_be_changed_by_their_owner_alone():
+    alarms, _ = answered()
+    held, other = alarms.alarms, alarms.alarms
+    held[-1].features["more"] = 1.0
+    assert alarms.alarms == other
+    with pytest.raises(ValueError, match="must be one of the latest alarms, got array"):
+        alarms.dismiss(np.zeros(7))
+
+
+def test_a_detector_of_another_library_that_does_not_learn_a_sample_blocks_nothing():
+    class Picky(Told):
+        def learn_one(self, x):
+            if x["a"] == 7.0:
+                raise TypeError("no 7")
+            super().learn_one(x)
+
+    alarms = Alarms([Picky(), NearestNeighborDetector(seed=1)], calendar=["score"])
+    samples = [{"score": 0.5, "a": 1.0}] * 4
+    fed(alarms, samples)
+    before = pickle.dumps(alarms._views[1])
+    with pytest.raises(TypeError, match="no 7"):
+        alarms.learn_one({"score": 0.5, "a": 7.0})
+    assert pickle.dumps(alarms._views[1]) == before
+    fed(alarms, samples)
+    assert alarms.n_samples == 8

@@ -68,7 +68,8 @@ class Alarm(NamedTuple):
         in a pipeline after `compose.Select`.
     deviation
         A mapping from feature to its mean value since `began` minus its expected value, in the
-        feature's unit. The mean covers at most `average` samples.
+        feature's unit. The mean covers at most `average` samples. Times are absent: the features in
+        `calendar`, and those that a `period` adds.
 
     """
 
@@ -168,21 +169,25 @@ class Alarms(Model, base.AnomalyDetector):
     keep growing, or if many features have heavy tails.
 
     A feature that has no value in `average` successive samples raises an alarm, if it has a value
-    in at least 95 % of the samples. This share is an average over all samples. After `window`
-    samples it is an exponential average in which a sample has the weight 1 / `window`.
+    in at least 95 % of the samples before them. This share is an average over all these samples.
+    After `window` samples it is an exponential average in which a sample has the weight 1 /
+    `window`. If the grace period or the budget prevents the alarm, the feature raises it later,
+    unless it has a value again.
 
     An incident lasts from `began` of its alarm, or from the end of the previous incident, to the
-    last sample before 1 - p falls below `threshold`. If 1 - p does not reach `threshold`, the
-    incident ends `average` samples after the alarm.
+    last sample before 1 - p falls below `threshold`. Here, N and k leave out the incident's own
+    means. If 1 - p does not reach `threshold`, the incident ends `average` samples after the alarm.
 
     With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
-    d be the number of features with a share of the score. Only features with a share of at least 1
-    / d count. A feature without an expected value passes. This rule applies to novel values, too.
+    d be the number of features with a share of the score, except times, and let S be the sum of
+    their shares. Only features with a share of at least S / d count. A feature without an expected
+    value passes. This rule applies to novel values, too.
 
-    The score is 0 during the grace period, if no feature passes, if the samples since `began` are
-    near to dismissed samples, and while another alarm would exceed the budget. Without a novel
-    value or a feature that has lost its values, the score is also 0 for `rest` samples after an
-    alarm, and while all features are constant up to the tolerance.
+    The score is 0 during the grace period, if no feature passes, while another alarm would exceed
+    the budget, and if the samples since `began` are near to dismissed samples. If a value is novel,
+    only the sample itself is compared. Without a novel value or a feature that has lost its values,
+    the score is also 0 for `rest` samples after an alarm, during a confirmed incident, and while
+    all features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -233,7 +238,7 @@ class Alarms(Model, base.AnomalyDetector):
     def _renew(self) -> None:
         super()._renew()
         # The parameters, with defaults that depend on the period.
-        n = self.period if type(self.period) is int else None
+        n = None if isinstance(self.period, (tuple, list)) else self.period
         self._window = self.window or (max(14 * n, LEAST_RANKED) if n else 8192)
         self._tolerance = self.tolerance or (0.2 if n else 0.05)
         self._grace = self.grace_period or max(n or 0, LEAST_RANKED)
@@ -302,8 +307,9 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses the sample, or if the first sample lacks a feature in
-            `calendar`, or if a detector's score is not from 0 to 1. Then nothing has changed.
+            If the detector refuses the sample, if a detector's score is not from 0 to 1, if the
+            first sample lacks a feature in `calendar`, if the sample lacks the time in `period`, or
+            if it has a feature that `period` adds. Then nothing has changed.
 
         """
         with self._lock:
@@ -311,6 +317,8 @@ class Alarms(Model, base.AnomalyDetector):
             x = self._timed(as_dict(x))
             table = self._scored(x)
             n = int(table.course.n)
+            is_early = bool(table.course.is_silent) and self._is_barred(n + 1)
+            postponed = [table.features.index_of[name] for name in table.silent if is_early]
             table, alarms, rows = self._followed(table, self._raised(x, table))
 
             def count() -> None:
@@ -318,6 +326,8 @@ class Alarms(Model, base.AnomalyDetector):
                 table.waiting, table.dismissed = rows
                 if table.course.n == n:
                     learn(table.course)
+                # The features are silent again at the next sample.
+                table.n_absent[postponed] = self.average - 1
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
@@ -325,15 +335,28 @@ class Alarms(Model, base.AnomalyDetector):
                 # Shingles contain samples of an incident after its end.
                 if answer == CONFIRMED and (ended <= 0 or n <= ended + self._longest()):
                     steps.append(functools.partial(self._remove, began, n + 1, ended))
+            view, n_learned = self._views[0], _n_learned(self._views[0])
+            is_foreign = not isinstance(final_of(view), Model) and n_learned is not None
             # From this assignment on, an interrupted call is completed, not undone.
             self._pending = Steps(steps)
-            self._settle()
+            try:
+                self._settle()
+            except Exception:
+                # Each later call would learn the sample first, and the detector would refuse again.
+                if is_foreign and _n_learned(view) == n_learned:
+                    self._pending = None
+                raise
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
         """Return a sample with the features of the period."""
         if self.period is None:
             return x
-        if isinstance(self.period, tuple):
+        for own in PERIODIC:
+            if own in x:
+                raise ValueError(
+                    f"feature {own!r} must be absent, because period adds it, got {x[own]!r}"
+                )
+        if isinstance(self.period, (tuple, list)):
             name, length = self.period
             time = check_value(name, x.get(name))
             if time != time:
@@ -350,7 +373,10 @@ class Alarms(Model, base.AnomalyDetector):
         The samples are pairs: `waiting` and `dismissed` of the table.
         """
         held, n = self._alarms, int(table.course.n)
-        is_high = bool(table.course.score >= self.threshold)
+        # The averages of a running incident must not end it.
+        began_first = min([one[1] for one in self._running()], default=0)
+        score = table.score_without(began_first) if began_first else table.course.score
+        is_high = bool(score >= self.threshold)
         if held and held[-1][2] <= 0:
             is_late = n + 1 >= held[-1][0][0] + self.average
             is_over = not is_high and (held[-1][2] == RUNNING or is_late)
@@ -367,11 +393,18 @@ class Alarms(Model, base.AnomalyDetector):
         waiting, dismissed = table.waiting, table.dismissed
         if held and held[-1][2] <= 0:
             rows = table.numbered(began or n + 1)
-            if any(answer == DISMISSED for *_, ended, answer in held if ended <= 0):
+            answers = [one[3] for one in held if one[2] <= 0 and _is_separate(one)]
+            if answers[-1:] == [DISMISSED]:
                 dismissed = _joined(dismissed, rows)
             else:
                 waiting = _joined(waiting, rows)
         return table, held, (waiting, dismissed)
+
+    def _running(self) -> list[Any]:
+        """Return the elements of `_alarms` whose incidents have not ended."""
+        held = self._alarms
+        # All of them are at the end, since they end together.
+        return [one for one in held if one[2] <= 0] if held and held[-1][2] <= 0 else []
 
     # Answers.
 
@@ -380,7 +413,8 @@ class Alarms(Model, base.AnomalyDetector):
 
         Later alarms whose samples are as near to the samples of the incident as usual samples are
         to the stored samples are not raised. If the incident has not ended, the rest of the
-        incident is dismissed, too. At most 512 dismissed samples are kept, the latest.
+        incident is dismissed, too, up to the next alarm with a novel value. That alarm has its own
+        answer. At most 512 dismissed samples are kept, the latest.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
@@ -425,7 +459,8 @@ class Alarms(Model, base.AnomalyDetector):
         with self._lock:
             self._enter()
             held, table = self._alarms, self._table
-            places = [i for i, one in enumerate(held) if Alarm(*one[0]) == alarm]
+            is_known = isinstance(alarm, tuple)
+            places = [i for i, one in enumerate(held) if is_known and Alarm(*one[0]) == alarm]
             if not places:
                 raise ValueError(f"the alarm must be one of the latest alarms, got {alarm!r}")
             (place,) = places
@@ -434,6 +469,8 @@ class Alarms(Model, base.AnomalyDetector):
                 return
             held = (*held[:place], (fields, began, ended, answer), *held[place + 1 :])
             last = ended if ended > 0 else int(table.course.n)
+            later = [one[0][0] for one in held[place + 1 :] if _is_separate(one)]
+            last = min([last, *(sample - 1 for sample in later)])
             waiting, dismissed = table.waiting, table.dismissed
             if answer == DISMISSED:
                 is_own = (waiting[:, 0] >= began) & (waiting[:, 0] <= last)
@@ -459,7 +496,7 @@ class Alarms(Model, base.AnomalyDetector):
         """Remove a confirmed incident's samples from the number `first` on."""
         n = int(self._table.course.n)
         last = ended if ended > 0 else n
-        self._table.remove(began, first, last)
+        self._table.remove(began, first, last, ended > 0)
         for view in self._views:
             own = final_of(view)
             if isinstance(own, NearestNeighborDetector):
@@ -525,8 +562,10 @@ class Alarms(Model, base.AnomalyDetector):
     def _passes(self, alarm: Alarm) -> bool:
         """Return whether a feature with a large share passes `direction` and `at_least`."""
         direction, at_least = self.direction or {}, self.at_least or {}
-        least = (1.0 - 1e-9) / max(len(alarm.features), 1)
-        names = [name for name, share in alarm.features.items() if share >= least]
+        times = self._table.times
+        shares = {name: share for name, share in alarm.features.items() if name not in times}
+        least = (1.0 - 1e-9) * sum(shares.values()) / max(len(shares), 1)
+        names = [name for name, share in shares.items() if share >= least]
         for name in names:
             deviation = alarm.deviation.get(name)
             sign = SIGNS[direction[name]] if name in direction else 0.0
@@ -540,12 +579,14 @@ class Alarms(Model, base.AnomalyDetector):
         return bool(self.direction or self.at_least) or len(self._table.dismissed) > 0
 
     def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
-        """Return whether the samples of a new alarm are near to dismissed samples."""
+        """Return whether a new alarm's samples are near to dismissed samples."""
         views = [_own_detector(view) for view in self._views]
         views = [view for view in views if isinstance(view, NearestNeighborDetector)]
         if not views or not len(table.dismissed):
             return False
-        rows, names = table.numbered(alarm.began)[:, 1:], table.features.names
+        # Earlier samples may belong to a dismissed incident that still runs.
+        first = alarm.sample if alarm.novel else alarm.began
+        rows, names = table.numbered(first)[:, 1:], table.features.names
         return all(view._are_near(names, rows, table.dismissed[:, 1:]) for view in views)
 
     # Scores.
@@ -575,11 +616,13 @@ class Alarms(Model, base.AnomalyDetector):
     def _score(self, course: CourseRecord) -> float:
         """Return the score of the sample in the table, before `direction` and `at_least`."""
         n, alarms = course.n, self._alarms
-        if n < self._grace or self._is_spent(n + 1):
+        if self._is_barred(n + 1):
             return 0.0
         if course.is_novel or course.is_silent:
             return 1.0
-        if course.is_flat or (alarms and n < alarms[-1][0][0] + self.rest):
+        is_confirmed = any(one[3] == CONFIRMED for one in self._running())
+        is_resting = bool(alarms) and n < alarms[-1][0][0] + self.rest
+        if course.is_flat or is_confirmed or is_resting:
             return 0.0
         return float(course.score)
 
@@ -602,8 +645,10 @@ class Alarms(Model, base.AnomalyDetector):
                     )
         return table
 
-    def _is_spent(self, number: int) -> bool:
-        """Return whether an alarm at a sample would exceed the budget."""
+    def _is_barred(self, number: int) -> bool:
+        """Return whether a sample is in the grace period, or its alarm would exceed the budget."""
+        if number <= self._grace:
+            return True
         if self._budget is None:
             return False
         limit, n = self._budget
@@ -645,13 +690,13 @@ class Alarms(Model, base.AnomalyDetector):
     def alarm(self) -> Alarm | None:
         """The alarm that the last learned sample raised, or None."""
         is_new = bool(self._alarms) and self._alarms[-1][0][0] == self.n_samples
-        return Alarm(*self._alarms[-1][0]) if is_new else None
+        return _copied(self._alarms[-1][0]) if is_new else None
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
-        return [Alarm(*fields) for fields, *_ in self._alarms]
+        return [_copied(fields) for fields, *_ in self._alarms]
 
     @property
     @locked
@@ -689,10 +734,23 @@ def _check_bounds(direction: Any, at_least: Any) -> None:
 
 def _check_period(period: Any) -> None:
     """Refuse a period that is neither None, an integer nor a pair (feature, seconds)."""
-    if isinstance(period, tuple) and len(period) == 2:
-        check_positive("seconds of period", period[1])
-    else:
+    if not isinstance(period, (tuple, list)):
         check_integer("period", period, 2, None)
+    elif len(period) != 2 or not isinstance(period[0], Hashable):
+        raise ValueError(f"period must be an integer or (feature, seconds), got {period!r}")
+    else:
+        check_positive("seconds of period", period[1])
+
+
+def _copied(fields: tuple[Any, ...]) -> Alarm:
+    """Return an alarm with its own mappings."""
+    return Alarm(*map(copy.copy, fields))
+
+
+def _is_separate(one: tuple[tuple[Any, ...], int, int, str]) -> bool:
+    """Return whether answers to earlier alarms do not apply to an element of `_alarms`."""
+    fields, *_, answer = one
+    return bool(answer or Alarm(*fields).novel)
 
 
 def _joined(rows: Any, more: Any) -> Any:

@@ -67,8 +67,9 @@ class CourseRecord(Record):
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # For each feature: the share of about the latest `window` samples with a value, and the number
-    # of successive samples without a value.
+    # For each feature: the share of samples with a value, of about `window` samples before the
+    # latest `average` samples; and the number of successive samples without a value, which is
+    # `average` - 1 while an alarm of the feature is postponed.
     shares: Float64s
     n_absent: Int64s
     # For each feature: whether it is a time, whose values are never novel.
@@ -218,8 +219,13 @@ def learn(course: CourseRecord) -> int:
             course.part[j] = min(course.part[j], old)
             course.part[course.n_inputs + j] = min(course.part[course.n_inputs + j], -old)
         course.recent[place] = value
-        share = 1.0 if value == value else 0.0
-        course.shares[j] += (share - course.shares[j]) / min(course.n + 1, course.window)
+        # While the grace period or the budget postpones the alarm of a feature, the samples without
+        # a value must not reduce its share.
+        is_silent = value != value and _will_be_silent(course, j)
+        if course.n >= course.average and not is_silent:
+            share = 1.0 if old == old else 0.0
+            n_older = min(course.n + 1 - course.average, course.window)
+            course.shares[j] += (share - course.shares[j]) / n_older
         course.n_absent[j] = 0 if value == value else course.n_absent[j] + 1
         if _is_number(value) and not is_time:
             if course.n_values[j] == 0:
@@ -328,6 +334,12 @@ class Course(OwnsArrays):
         widened.__setstate__(state)
         return widened
 
+    def _copied(self) -> Self:
+        """Return a copy with the next sample."""
+        copied = self.widened()
+        copied.inputs[:], copied.given[:] = self.inputs, self.given
+        return copied
+
     def recent_surprises(self) -> NDArray[np.float64]:
         """Return surprises averaged over detectors, shape (samples,), the latest sample first."""
         course = self.course
@@ -379,25 +391,35 @@ class Course(OwnsArrays):
         """
         if start <= self.starts[-1]:
             return self
-        made = self.widened()
+        made = self._copied()
         n_old = int((self.starts[1:] < oldest).sum())
         firsts = [0, *range(max(n_old, 1), len(self.starts))]
         made.parts[-1] = np.fmin.reduce([made.parts[-1], *self._latest(start)])
         joined = np.fmin.reduceat(made.parts, firsts)
         made.parts = np.append(joined, np.full_like(joined[:1], np.inf), axis=0)
         made.starts = np.append(self.starts[firsts], start)
+        inputs, given = made.inputs, made.given
         made._bind()
-        # The buffers for the next sample are new.
-        made.inputs[:], made.given[:] = self.inputs, self.given
+        made.inputs[:], made.given[:] = inputs, given
         return made
 
-    def remove(self, began: int, first: int, last: int) -> None:
-        """Remove the ranges of an incident, and its means from the number `first` to `last`."""
+    def score_without(self, began: int) -> float:
+        """Return the next sample's score without the means from the number `began` on."""
+        n, window, copied = int(self.course.n), int(self.course.window), self._copied()
+        copied.means[:, np.arange(max(began - 1, n - window), n) % window] = -1.0
+        copied.course.n_removed = int((copied.means[0] < 0.0).sum())
+        look(copied.course)
+        return float(copied.course.score)
+
+    def remove(self, began: int, first: int, last: int, is_over: bool) -> None:
+        """Remove an incident's means from `first` to `last`, and if it is over, its ranges."""
         course = self.course
         n, window = int(course.n), int(course.window)
         places = np.arange(max(first - 1, n - window), last) % window
         self.means[:, places], self.excesses[places] = -1.0, 0.0
         course.n_removed = int((self.means[0] < 0.0).sum())
+        if not is_over:
+            return
         are_gone = (self.starts >= began - 1) & (self.starts < last)
         self.parts[are_gone] = np.inf
         latest = self._latest(began - 1 if are_gone[-1] else n)

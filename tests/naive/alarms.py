@@ -17,10 +17,13 @@ class NaiveAlarms:
         # For each alarm, its incident: the first sample, the last sample or None while it runs, and
         # whether averages have reached the threshold. The numbers of confirmed incidents.
         self.incidents, self.confirmed = [], set()
+        # For each sample, the silent features. The silent features whose alarm is postponed.
+        self.silences, self.postponed = [], []
 
-    def is_removed(self, number):
+    def is_removed(self, number, running=math.inf):
+        """Return whether a confirmed incident has a sample; `running` ends running incidents."""
         return any(
-            first <= number <= (math.inf if last is None else last)
+            first <= number <= (running if last is None else last)
             for i, (first, last, _) in enumerate(self.incidents)
             if i in self.confirmed
         )
@@ -43,7 +46,7 @@ class NaiveAlarms:
         if not self.confirmed:
             return [x[name] for x in self.samples if name in x]
         numbered = enumerate(self.samples, 1)
-        return [x[name] for n, x in numbered if name in x and not self.is_removed(n)]
+        return [x[name] for n, x in numbered if name in x and not self.is_removed(n, 0)]
 
     def excess(self, x):
         most = 0.0
@@ -73,32 +76,45 @@ class NaiveAlarms:
         )
 
     def silent(self, x):
-        """Return the features that usually have a value, and have none since `average` samples."""
+        """Return the features that usually have a value, and have none in `average` samples.
+
+        Only the first of these samples counts, unless the alarm is postponed.
+        """
         found = []
         for name in {name for one in self.samples for name in one} - x.keys():
             has_value = [name in one for one in [*self.samples, x]]
-            if any(has_value[-self.average :]) or not has_value[-self.average - 1]:
+            is_first = not any(has_value[-self.average :]) and has_value[-self.average - 1]
+            if not is_first and name not in self.postponed:
                 continue
             share = 0.0
-            for n, one in enumerate(has_value[:-1], 1):
-                share += (one - share) / min(n, self.window)
+            older = zip(has_value, self.silences[self.average :], strict=False)
+            for n, (one, silent) in enumerate(older, 1):
+                share += 0.0 if name in silent else (one - share) / min(n, self.window)
             if share >= 0.95:
                 found.append(name)
         return found
 
-    def rank(self, x):
-        """Return the rank of the average among the averages that have not been removed."""
+    def rank(self, x, stop=math.inf):
+        """Return the rank of the average among earlier averages before the number `stop`.
+
+        Removed averages are left out.
+        """
         n, mean = len(self.samples), self.mean(x)
         latest = enumerate(self.means[-self.window :], 1 + max(0, n - self.window))
-        means = [m for number, m in latest if not self.confirmed or not self.is_removed(number)]
+        means = [m for i, m in latest if i < stop and not (self.confirmed and self.is_removed(i))]
         return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
+
+    def is_barred(self):
+        number = len(self.samples) + 1
+        if number <= self.grace_period:
+            return True
+        limit, length = self.budget or (1, 0)
+        return sum(number - alarm < length for alarm in self.alarms) >= limit
 
     def score(self, x):
         n = len(self.samples)
         number = n + 1
-        if n < self.grace_period:
-            return 0.0
-        if self.budget and sum(number - a < self.budget[1] for a in self.alarms) >= self.budget[0]:
+        if self.is_barred():
             return 0.0
         if self.silent(x):
             return 1.0
@@ -110,13 +126,17 @@ class NaiveAlarms:
             )
             if as_novel <= (1.0 - self.threshold) * self.window:
                 return 1.0
+        if any(self.incidents[i][1] is None for i in self.confirmed):
+            return 0.0
         if self.is_flat(x) or (self.alarms and number <= self.alarms[-1] + self.rest):
             return 0.0
         return self.rank(x)
 
     def learn(self, x):
         n = len(self.samples)
-        is_high, excess, mean = self.rank(x) >= self.threshold, self.excess(x), self.mean(x)
+        began = min([first for first, last, _ in self.incidents if last is None], default=math.inf)
+        is_high, excess, mean = self.rank(x, began) >= self.threshold, self.excess(x), self.mean(x)
+        silences, is_barred = self.silent(x), self.is_barred()
         is_alarm = self.score(x) >= self.threshold
         for i, (first, last, has_risen) in enumerate(self.incidents):
             if last is None:
@@ -126,13 +146,15 @@ class NaiveAlarms:
         if is_alarm:
             self.alarms.append(n + 1)
             ends = [last for _, last, _ in self.incidents if last is not None]
-            silent = n + 2 - self.average if self.silent(x) else None
+            silent = n + 2 - self.average if silences else None
             first = max(silent or self.began(x), 1 + max(ends, default=0))
             self.incidents.append((first, None, is_high))
         self.excesses.append(excess)
         if self.window <= n < 2 * self.window and not self.is_removed(n + 1 - self.window):
             mean = max(mean, self.means[-self.window])
         self.means.append(mean)
+        self.silences.append(silences)
+        self.postponed = silences if is_barred else []
         self.samples.append(x)
 
     def confirm(self, i):
