@@ -608,7 +608,7 @@ class Alarms(Model, base.AnomalyDetector):
                 name = type(final_of(view)).__name__
                 raise ValueError(f"scores of {name} must be from 0 to 1, got {score!r}")
             table.given[i] = score
-        bad = look(table.course)
+        bad = look(table.course, int(table.course.n))
         if bad != DONE:
             raise too_large(table.features.names[bad], table.inputs[bad])
         return table

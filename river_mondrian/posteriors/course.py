@@ -169,20 +169,26 @@ def _will_be_silent(course: CourseRecord, j: int) -> bool:
 
 
 @kernel
-def look(course: CourseRecord) -> int:
+def look(course: CourseRecord, stop: int) -> int:
     """Write the score of the next sample, and set `is_novel` and `is_flat` (see `CourseRecord`).
 
-    Returns DONE, or the index of an input that is too large.
+    The score leaves out the means after the first `stop` samples. Returns DONE, or the index of an
+    input that is too large.
     """
     for j in range(course.n_inputs):
         if _is_number(course.inputs[j]) and abs(course.inputs[j]) > LARGEST:
             return j
     n = min(course.n, course.window)
-    n_ranked = n - course.n_removed
+    first_left_out = max(stop, course.n - course.window)
     log_chances = 0.0
     for view in range(course.n_views):
         mean = _mean_of(course, _sum_with(course, view, _surprise(course, view)))
         n_higher = _count_at_least(course.means, course.window * view, n, mean)
+        n_ranked = n - course.n_removed
+        for i in range(first_left_out, course.n):
+            left_out = course.means[course.window * view + i % course.window]
+            n_higher -= 1 if left_out >= mean else 0
+            n_ranked -= 1 if left_out >= 0.0 else 0
         log_chances += math.log((1.0 + n_higher) / (1.0 + n_ranked))
     course.score = 1.0 - math.exp(log_chances / course.n_views)
     excess = _compare(course)
@@ -334,12 +340,6 @@ class Course(OwnsArrays):
         widened.__setstate__(state)
         return widened
 
-    def _copied(self) -> Self:
-        """Return a copy with the next sample."""
-        copied = self.widened()
-        copied.inputs[:], copied.given[:] = self.inputs, self.given
-        return copied
-
     def recent_surprises(self) -> NDArray[np.float64]:
         """Return surprises averaged over detectors, shape (samples,), the latest sample first."""
         course = self.course
@@ -391,25 +391,22 @@ class Course(OwnsArrays):
         """
         if start <= self.starts[-1]:
             return self
-        made = self._copied()
+        made = self.widened()
         n_old = int((self.starts[1:] < oldest).sum())
         firsts = [0, *range(max(n_old, 1), len(self.starts))]
         made.parts[-1] = np.fmin.reduce([made.parts[-1], *self._latest(start)])
         joined = np.fmin.reduceat(made.parts, firsts)
         made.parts = np.append(joined, np.full_like(joined[:1], np.inf), axis=0)
         made.starts = np.append(self.starts[firsts], start)
-        inputs, given = made.inputs, made.given
         made._bind()
-        made.inputs[:], made.given[:] = inputs, given
+        # The buffers for the next sample are new.
+        made.inputs[:], made.given[:] = self.inputs, self.given
         return made
 
     def score_without(self, began: int) -> float:
         """Return the next sample's score without the means from the number `began` on."""
-        n, window, copied = int(self.course.n), int(self.course.window), self._copied()
-        copied.means[:, np.arange(max(began - 1, n - window), n) % window] = -1.0
-        copied.course.n_removed = int((copied.means[0] < 0.0).sum())
-        look(copied.course)
-        return float(copied.course.score)
+        look(self.course, began - 1)
+        return float(self.course.score)
 
     def remove(self, began: int, first: int, last: int, is_over: bool) -> None:
         """Remove an incident's means from `first` to `last`, and if it is over, its ranges."""
