@@ -85,8 +85,8 @@ class RebuiltReader(Explainer):
 
     def root_prediction(self) -> Floats:
         """Return the prediction of a sample without values."""
-        found: Floats = self.predictions_of(self._rows(1))[0]
-        return found
+        prediction: Floats = self.predictions_of(self._rows(1))[0]
+        return prediction
 
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE and each feature's contribution to the prediction of a sample.
@@ -99,20 +99,20 @@ class RebuiltReader(Explainer):
         bad: int = find_too_large.of(type(self.forest))(self.forest, Float64s.of(inputs))
         if bad >= 0:
             return bad, np.empty((0, 0))
-        # Only the features without a value are equal, or NaN in both arrays.
+        # A feature without a value is NaN, or has its absent value.
         used = np.flatnonzero((inputs != self.absent) & ~np.isnan(inputs))
         orders = used[orders_of(len(used), self.N_ORDERS)]
         ends = self._rows(2)
         ends[1, : len(inputs)] = inputs
         none, every = self.predictions_of(ends)
-        found = np.zeros((len(inputs), len(every)))
+        contributions = np.zeros((len(inputs), len(every)))
         for order in orders:
             rows = self._rows(max(len(order) - 1, 0))
-            for i, place in enumerate(order[:-1].tolist()):
-                rows[i:, place] = inputs[place]
+            for i, index in enumerate(order[:-1].tolist()):
+                rows[i:, index] = inputs[index]
             steps = self.predictions_of(rows)
-            found[order] += np.diff(steps, axis=0, prepend=[none], append=[every])
-        return DONE, found / len(orders)
+            contributions[order] += np.diff(steps, axis=0, prepend=[none], append=[every])
+        return DONE, contributions / len(orders)
 
 
 class RebuiltTrees(MondrianTrees[R]):
