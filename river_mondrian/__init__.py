@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from .checks import ModelFormatError
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
-    from .estimators.alarms import Alarm, Alarms
+    from .estimators.alarms import Alarms
     from .estimators.calibrated import Calibrated
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.density_readings import exact_density
     from .estimators.dual import DualOGDClassifier
+    from .estimators.incidents import Alarm
     from .estimators.merging import merge
     from .estimators.monitor import ConformalDrift, Drift, DriftMonitor
     from .estimators.nearest_neighbor import NearestNeighborDetector
@@ -68,7 +69,7 @@ __all__ = [
 
 # Modules of the public names that are not in `files.classes.HOMES`.
 _HOMES = {
-    "Alarm": "estimators.alarms",
+    "Alarm": "estimators.incidents",
     "Calibrated": "estimators.calibrated",
     "Drift": "estimators.monitor",
     "ModelFormatError": "checks",

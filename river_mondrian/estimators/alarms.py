@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from river import base, compose
@@ -22,72 +22,19 @@ from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, Course, CourseRecord, learn, look
 from ..progress import one_by_one
 from .calibrated import final_of
+from .incidents import CONFIRMED, DISMISSED, RISING, Alarm, Incident, answered, followed, running
 from .nearest_neighbor import NearestNeighborDetector
 
 # Smallest window and grace period, in samples.
 LEAST_RANKED = 100
 # Number of the latest alarms that are kept, unless the budget needs more.
 KEPT_ALARMS = 100
-# Number of samples that wait for an answer, and number of dismissed samples, at most.
-MOST_KEPT = 512
-# Values instead of the last sample of an incident that has not ended: whether the averages have
-# reached the threshold.
-RUNNING, RISING = 0, -1
-# Answers to an alarm.
-DISMISSED, CONFIRMED = "dismissed", "confirmed"
 # The features that a period adds to a sample.
 PERIODIC = ("period_sin", "period_cos")
 # Signs of the deviations that a direction permits.
 SIGNS = {"up": 1.0, "down": -1.0}
 # Largest number of features that an error names.
 MOST_NAMED = 10
-
-
-class Alarm(NamedTuple):
-    """An alarm, with the sample that raised it, the sample's score and the features that caused it.
-
-    Attributes
-    ----------
-    sample
-        Number of the sample that raised the alarm, 1 for the first learned sample.
-    began
-        Number of the first anomalous sample, estimated from the scores of the averaged samples.
-    score
-        The score of the sample, at least the threshold. The score is 1 if a value is novel or a
-        feature has lost its values.
-    novel
-        The features whose values are outside the range of all earlier values.
-    features
-        A mapping from feature to its share of the detectors' scores, the largest share first. The
-        shares add up to 1. The mapping is empty if no detector has `explain_one`. If features have
-        lost their values, the mapping has only these features.
-    expected
-        A mapping from feature to its expected value: the median of its values in the nearest stored
-        samples. Distances to these samples leave out the feature itself. A feature is absent if it
-        is a category, or if no `NearestNeighborDetector` has the feature in its own unit: alone, or
-        in a pipeline after `compose.Select`.
-    deviation
-        A mapping from feature to its mean value since `began` minus its expected value, in the
-        feature's unit. The mean covers at most `average` samples. Times are absent: the features in
-        `calendar`, and those that a `period` adds.
-
-    """
-
-    sample: int
-    began: int
-    score: float
-    novel: tuple[Any, ...]
-    features: dict[Any, float]
-    expected: dict[Any, float]
-    deviation: dict[Any, float]
-
-    def __str__(self) -> str:
-        lines = [f"alarm at sample {self.sample}, since sample {self.began}"]
-        for name, share in self.features.items():
-            lines.append(f"  {name!r}: {share:.0%} of the score")
-            if name in self.deviation:
-                lines[-1] += f", {self.deviation[name]:+.4g} from {self.expected[name]:.4g}"
-        return "\n".join(lines)
 
 
 @dataclass(eq=False, repr=False)
@@ -263,9 +210,8 @@ class Alarms(Model, base.AnomalyDetector):
         near = 2048 if self.period is None else self._window
         self._views = _views_of(self.detector, near)
         self._table = Course(len(self._views), self._measures(), self._times())
-        # The latest alarms. Each is a tuple: an `Alarm` as a plain tuple, the first and the last
-        # sample of the incident (the last one may be `RUNNING` or `RISING`), and the answer or "".
-        self._alarms: tuple[tuple[tuple[Any, ...], int, int, str], ...] = ()
+        # The latest alarms, with their incidents.
+        self._alarms: tuple[Incident, ...] = ()
 
     def _measures(self) -> tuple[int, int, float, float]:
         return self._window, self.average, self.threshold, self._tolerance
@@ -274,6 +220,11 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the names of the features whose values are never novel."""
         return (*(self.calendar or ()), *(() if self.period is None else PERIODIC))
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        # Files and pickles hold plain tuples.
+        return state | {"_alarms": tuple((tuple(one[0]), *one[1:]) for one in state["_alarms"])}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         course = self._table.course
@@ -281,17 +232,19 @@ class Alarms(Model, base.AnomalyDetector):
         stored = course.n_views, course.window, course.average, course.threshold, course.tolerance
         if parameters != (*stored, *self._table.times):
             refuse(self, "_table", stored, f"but the parameters are {parameters}")
+        stored_alarms: Any = self._alarms
         try:
+            self._alarms = tuple(Incident(Alarm(*one), *rest) for one, *rest in stored_alarms)
             is_sound = all(
-                0 < Alarm(*fields).began <= began <= fields[0] <= course.n
+                0 < alarm.began <= began <= alarm.sample <= course.n
                 and RISING <= ended <= course.n
                 and answer in ("", DISMISSED, CONFIRMED)
-                for fields, began, ended, answer in self._alarms
+                for alarm, began, ended, answer in self._alarms
             )
         except (TypeError, ValueError):
             is_sound = False
         if not is_sound:
-            refuse(self, "_alarms", self._alarms, "but each should belong to a learned sample")
+            refuse(self, "_alarms", stored_alarms, "but each should belong to a learned sample")
 
     # Learning.
 
@@ -318,8 +271,10 @@ class Alarms(Model, base.AnomalyDetector):
             table = self._scored(x)
             n = int(table.course.n)
             is_early = bool(table.course.is_silent) and self._is_barred(n + 1)
-            postponed = [table.features.index_of[name] for name in table.silent if is_early]
-            table, alarms, rows = self._followed(table, self._raised(x, table))
+            silent = table.silent if is_early else []
+            postponed = [table.features.index_of[name] for name in silent]
+            kept = max(KEPT_ALARMS, self._budget[0] if self._budget else 0)
+            table, alarms, *rows = followed(self._alarms, table, self._raised(x, table), kept)
 
             def count() -> None:
                 self._table, self._alarms = table, alarms
@@ -331,10 +286,10 @@ class Alarms(Model, base.AnomalyDetector):
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
-            for _, began, ended, answer in alarms:
+            for one in alarms:
                 # Shingles contain samples of an incident after its end.
-                if answer == CONFIRMED and (ended <= 0 or n <= ended + self._longest()):
-                    steps.append(functools.partial(self._remove, began, n + 1, ended))
+                if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
+                    steps.append(functools.partial(self._remove, one, n + 1))
             view, n_learned = self._views[0], _n_learned(self._views[0])
             is_foreign = not isinstance(final_of(view), Model) and n_learned is not None
             # From this assignment on, an interrupted call is completed, not undone.
@@ -366,45 +321,6 @@ class Alarms(Model, base.AnomalyDetector):
             time, length = float(self._table.course.n), self.period
         angle = 2.0 * math.pi * (time % length) / length
         return {**x, **dict(zip(PERIODIC, (math.sin(angle), math.cos(angle)), strict=True))}
-
-    def _followed(self, table: Course, alarm: Alarm | None) -> tuple[Course, Any, Any]:
-        """Return the state after the next sample: the table, the alarms, and samples of incidents.
-
-        The samples are pairs: `waiting` and `dismissed` of the table.
-        """
-        held, n = self._alarms, int(table.course.n)
-        # The averages of a running incident must not end it.
-        began_first = min([one[1] for one in self._running()], default=0)
-        score = table.score_without(began_first) if began_first else table.course.score
-        is_high = bool(score >= self.threshold)
-        if held and held[-1][2] <= 0:
-            is_late = n + 1 >= held[-1][0][0] + self.average
-            is_over = not is_high and (held[-1][2] == RUNNING or is_late)
-            if is_high or is_over:
-                now = n if is_over else RUNNING
-                held = tuple((*one[:2], one[2] if one[2] > 0 else now, one[3]) for one in held)
-                table = table.cut(n, held[0][1]) if is_over else table
-        began = 0
-        if alarm is not None:
-            began = max(alarm.began, 1 + max((one[2] for one in held), default=0))
-            kept = max(KEPT_ALARMS, self._budget[0] if self._budget else 0)
-            held = (*held, (tuple(alarm), began, RUNNING if is_high else RISING, ""))[-kept:]
-            table = table.cut(began - 1, held[0][1])
-        waiting, dismissed = table.waiting, table.dismissed
-        if held and held[-1][2] <= 0:
-            rows = table.numbered(began or n + 1)
-            answers = [one[3] for one in held if one[2] <= 0 and _is_separate(one)]
-            if answers[-1:] == [DISMISSED]:
-                dismissed = _joined(dismissed, rows)
-            else:
-                waiting = _joined(waiting, rows)
-        return table, held, (waiting, dismissed)
-
-    def _running(self) -> list[Any]:
-        """Return the elements of `_alarms` whose incidents have not ended."""
-        held = self._alarms
-        # All of them are at the end, since they end together.
-        return [one for one in held if one[2] <= 0] if held and held[-1][2] <= 0 else []
 
     # Answers.
 
@@ -459,32 +375,21 @@ class Alarms(Model, base.AnomalyDetector):
         with self._lock:
             self._enter()
             held, table = self._alarms, self._table
-            is_known = isinstance(alarm, tuple)
-            places = [i for i, one in enumerate(held) if is_known and Alarm(*one[0]) == alarm]
-            if not places:
+            known = [one.alarm for one in held]
+            if not isinstance(alarm, tuple) or alarm not in known:
                 raise ValueError(f"the alarm must be one of the latest alarms, got {alarm!r}")
-            (place,) = places
-            fields, began, ended, known = held[place]
-            if known == answer:
+            place = known.index(alarm)
+            if held[place].answer == answer:
                 return
-            held = (*held[:place], (fields, began, ended, answer), *held[place + 1 :])
-            last = ended if ended > 0 else int(table.course.n)
-            later = [one[0][0] for one in held[place + 1 :] if _is_separate(one)]
-            last = min([last, *(sample - 1 for sample in later)])
-            waiting, dismissed = table.waiting, table.dismissed
-            if answer == DISMISSED:
-                is_own = (waiting[:, 0] >= began) & (waiting[:, 0] <= last)
-                dismissed, waiting = _joined(dismissed, waiting[is_own]), waiting[~is_own]
-            else:
-                is_own = (dismissed[:, 0] >= began) & (dismissed[:, 0] <= last)
-                waiting, dismissed = _joined(waiting, dismissed[is_own]), dismissed[~is_own]
+            alarms, *rows = answered(held, table, place, answer)
 
             def keep() -> None:
-                self._alarms, table.waiting, table.dismissed = held, waiting, dismissed
+                self._alarms = alarms
+                table.waiting, table.dismissed = rows
 
             steps: list[Callable[[], object]] = [keep]
             if answer == CONFIRMED:
-                steps.append(functools.partial(self._remove, began, began, ended))
+                steps.append(functools.partial(self._remove, held[place], held[place].began))
             self._pending = Steps(steps)
             self._settle()
 
@@ -492,11 +397,11 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the largest number of mappings in a shingle."""
         return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
-    def _remove(self, began: int, first: int, ended: int) -> None:
+    def _remove(self, incident: Incident, first: int) -> None:
         """Remove a confirmed incident's samples from the number `first` on."""
         n = int(self._table.course.n)
-        last = ended if ended > 0 else n
-        self._table.remove(began, first, last, ended > 0)
+        last = incident.last(n)
+        self._table.remove(incident.began, first, last, not incident.runs)
         for view in self._views:
             own = final_of(view)
             if isinstance(own, NearestNeighborDetector):
@@ -547,10 +452,9 @@ class Alarms(Model, base.AnomalyDetector):
         for view in self._views:
             for name, share in _explained(view, x).items():
                 shares[name] = shares.get(name, 0.0) + share / len(self._views)
-            own = _own_detector(view)
-            if isinstance(own, NearestNeighborDetector):
-                for name, values in own._neighbors(x).items():
-                    near.setdefault(name, []).append(values)
+        for detector in self._neighbor_detectors():
+            for name, values in detector._neighbors(x).items():
+                near.setdefault(name, []).append(values)
         shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
         indices = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
         novel = tuple(names[i] for i in indices)
@@ -575,19 +479,24 @@ class Alarms(Model, base.AnomalyDetector):
                 return True
         return not names
 
-    def _is_bounded(self) -> bool:
-        return bool(self.direction or self.at_least) or len(self._table.dismissed) > 0
+    def _neighbor_detectors(self) -> list[NearestNeighborDetector]:
+        """Return the `NearestNeighborDetector`s that read the user's values."""
+        detectors = []
+        for *steps, last in map(_steps_of, self._views):
+            are_selections = all(isinstance(step, compose.Select) for step in steps)
+            if are_selections and isinstance(last, NearestNeighborDetector):
+                detectors.append(last)
+        return detectors
 
     def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
         """Return whether a new alarm's samples are near to dismissed samples."""
-        views = [_own_detector(view) for view in self._views]
-        views = [view for view in views if isinstance(view, NearestNeighborDetector)]
-        if not views or not len(table.dismissed):
+        detectors = self._neighbor_detectors()
+        if not detectors or not len(table.dismissed):
             return False
         # Earlier samples may belong to a dismissed incident that still runs.
         first = alarm.sample if alarm.novel else alarm.began
         rows, names = table.numbered(first)[:, 1:], table.features.names
-        return all(view._are_near(names, rows, table.dismissed[:, 1:]) for view in views)
+        return all(one._are_near(names, rows, table.dismissed[:, 1:]) for one in detectors)
 
     # Scores.
 
@@ -620,8 +529,8 @@ class Alarms(Model, base.AnomalyDetector):
             return 0.0
         if course.is_novel or course.is_silent:
             return 1.0
-        is_confirmed = any(one[3] == CONFIRMED for one in self._running())
-        is_resting = bool(alarms) and n < alarms[-1][0][0] + self.rest
+        is_confirmed = any(one.answer == CONFIRMED for one in running(alarms))
+        is_resting = bool(alarms) and n < alarms[-1].alarm.sample + self.rest
         if course.is_flat or is_confirmed or is_resting:
             return 0.0
         return float(course.score)
@@ -652,7 +561,7 @@ class Alarms(Model, base.AnomalyDetector):
         if self._budget is None:
             return False
         limit, n = self._budget
-        return len(self._alarms) >= limit and number - self._alarms[-limit][0][0] < n
+        return len(self._alarms) >= limit and number - self._alarms[-limit].alarm.sample < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the score that a sample would have as the next sample, within [0, 1].
@@ -678,10 +587,10 @@ class Alarms(Model, base.AnomalyDetector):
             table = self._scored(x)
             score = self._score(table.course)
             # Only bounds and dismissals need the alarm, which takes longer than the score.
-            is_refused = (
-                self._is_bounded() and score >= self.threshold and not self._raised(x, table)
-            )
-            return 0.0 if is_refused else score
+            needs_alarm = self.direction or self.at_least or len(table.dismissed)
+            if needs_alarm and score >= self.threshold and not self._raised(x, table):
+                return 0.0
+            return score
 
     # Learned state.
 
@@ -689,14 +598,14 @@ class Alarms(Model, base.AnomalyDetector):
     @locked
     def alarm(self) -> Alarm | None:
         """The alarm that the last learned sample raised, or None."""
-        is_new = bool(self._alarms) and self._alarms[-1][0][0] == self.n_samples
-        return _copied(self._alarms[-1][0]) if is_new else None
+        is_new = bool(self._alarms) and self._alarms[-1].alarm.sample == self.n_samples
+        return _copied(self._alarms[-1].alarm) if is_new else None
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
-        return [_copied(fields) for fields, *_ in self._alarms]
+        return [_copied(one.alarm) for one in self._alarms]
 
     @property
     @locked
@@ -742,21 +651,9 @@ def _check_period(period: Any) -> None:
         check_positive("seconds of period", period[1])
 
 
-def _copied(fields: tuple[Any, ...]) -> Alarm:
+def _copied(alarm: Alarm) -> Alarm:
     """Return an alarm with its own mappings."""
-    return Alarm(*map(copy.copy, fields))
-
-
-def _is_separate(one: tuple[tuple[Any, ...], int, int, str]) -> bool:
-    """Return whether answers to earlier alarms do not apply to an element of `_alarms`."""
-    fields, *_, answer = one
-    return bool(answer or Alarm(*fields).novel)
-
-
-def _joined(rows: Any, more: Any) -> Any:
-    """Return samples of both arrays by number, at most the latest `MOST_KEPT`."""
-    order = np.unique(np.concatenate([rows[:, 0], more[:, 0]]), return_index=True)[1]
-    return np.vstack([rows, more])[order][-MOST_KEPT:]
+    return Alarm._make(map(copy.copy, alarm))
 
 
 def _views_of(detector: Any, window: int) -> list[Any]:
@@ -794,25 +691,21 @@ def _n_learned(view: Any) -> int | None:
     return getattr(last, "n_samples", None) if n is None else n
 
 
-def _own_detector(view: Any) -> Any:
-    """Return the detector that reads the user's values; None if a pipeline changes them."""
-    if isinstance(view, compose.Pipeline):
-        *steps, last = view.steps.values()
-        return last if all(isinstance(step, compose.Select) for step in steps) else None
-    return view
+def _steps_of(view: Any) -> list[Any]:
+    """Return the steps of a pipeline, or the model itself if it is not a pipeline."""
+    return [*view.steps.values()] if isinstance(view, compose.Pipeline) else [view]
 
 
 def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:
     """Return each feature's share of a detector's score; empty without `explain_one`."""
-    if isinstance(view, compose.Pipeline):
-        *steps, view = view.steps.values()
-        for step in steps:
-            x = step.transform_one(x)
-    if not hasattr(view, "explain_one"):
+    *steps, last = _steps_of(view)
+    if not hasattr(last, "explain_one"):
         return {}
+    for step in steps:
+        x = step.transform_one(x)
     totals: dict[Any, float] = {}
-    shingle = getattr(view, "shingle", 1)
-    for name, part in view.explain_one(x).items():
+    shingle = getattr(last, "shingle", 1)
+    for name, part in last.explain_one(x).items():
         feature = name[0] if shingle > 1 else name
         totals[feature] = totals.get(feature, 0.0) + part
     total = math.fsum(totals.values())

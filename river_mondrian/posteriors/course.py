@@ -165,6 +165,9 @@ def _compare(course: CourseRecord) -> float:
 
 @always_inline
 def _will_be_silent(course: CourseRecord, j: int) -> bool:
+    """Return whether a feature becomes silent with the next sample."""
+    if course.inputs[j] == course.inputs[j]:
+        return False
     return course.n_absent[j] + 1 == course.average and course.shares[j] >= LEAST_SHARE
 
 
@@ -199,7 +202,7 @@ def look(course: CourseRecord, stop: int) -> int:
             course.is_novel = 1
     course.is_silent = 0
     for j in range(course.n_inputs):
-        if course.inputs[j] != course.inputs[j] and _will_be_silent(course, j):
+        if _will_be_silent(course, j):
             course.is_silent = 1
     return DONE
 
@@ -227,8 +230,7 @@ def learn(course: CourseRecord) -> int:
         course.recent[place] = value
         # While the grace period or the budget postpones the alarm of a feature, the samples without
         # a value must not reduce its share.
-        is_silent = value != value and _will_be_silent(course, j)
-        if course.n >= course.average and not is_silent:
+        if course.n >= course.average and not _will_be_silent(course, j):
             share = 1.0 if old == old else 0.0
             n_older = min(course.n + 1 - course.average, course.window)
             course.shares[j] += (share - course.shares[j]) / n_older
@@ -372,9 +374,8 @@ class Course(OwnsArrays):
     @property
     def silent(self) -> list[Hashable]:
         """The features that become silent with the next sample."""
-        is_silent = (self.n_absent + 1 == self.course.average) & (self.shares >= LEAST_SHARE)
-        places = np.flatnonzero(is_silent & np.isnan(self.inputs))
-        return [self.features.names[place] for place in places]
+        names = enumerate(self.features.names)
+        return [name for j, name in names if _will_be_silent(self.course, j)]
 
     def _latest(self, stop: int) -> NDArray[np.float64]:
         """Return the ranges of those samples up to a number that no part's range includes yet."""

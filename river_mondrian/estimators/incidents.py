@@ -1,0 +1,176 @@
+"""Incidents: the samples that belong to an alarm, and the effects of answers to alarms."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..inputs import Floats
+from ..posteriors.course import Course
+
+# Number of samples that wait for an answer, and number of dismissed samples, at most.
+MOST_KEPT = 512
+# Values instead of the last sample of an incident that has not ended: whether the averages have
+# reached the threshold.
+RUNNING, RISING = 0, -1
+# Answers to an alarm.
+DISMISSED, CONFIRMED = "dismissed", "confirmed"
+
+
+class Alarm(NamedTuple):
+    """An alarm, with the sample that raised it, the sample's score and the features that caused it.
+
+    Attributes
+    ----------
+    sample
+        Number of the sample that raised the alarm, 1 for the first learned sample.
+    began
+        Number of the first anomalous sample, estimated from the scores of the averaged samples.
+    score
+        The score of the sample, at least the threshold. The score is 1 if a value is novel or a
+        feature has lost its values.
+    novel
+        The features whose values are outside the range of all earlier values.
+    features
+        A mapping from feature to its share of the detectors' scores, the largest share first. The
+        shares add up to 1. The mapping is empty if no detector has `explain_one`. If features have
+        lost their values, the mapping has only these features.
+    expected
+        A mapping from feature to its expected value: the median of its values in the nearest stored
+        samples. Distances to these samples leave out the feature itself. A feature is absent if it
+        is a category, or if no `NearestNeighborDetector` has the feature in its own unit: alone, or
+        in a pipeline after `compose.Select`.
+    deviation
+        A mapping from feature to its mean value since `began` minus its expected value, in the
+        feature's unit. The mean covers at most `average` samples. Times are absent: the features in
+        `calendar`, and those that a `period` adds.
+
+    """
+
+    sample: int
+    began: int
+    score: float
+    novel: tuple[Any, ...]
+    features: dict[Any, float]
+    expected: dict[Any, float]
+    deviation: dict[Any, float]
+
+    def __str__(self) -> str:
+        lines = [f"alarm at sample {self.sample}, since sample {self.began}"]
+        for name, share in self.features.items():
+            lines.append(f"  {name!r}: {share:.0%} of the score")
+            if name in self.deviation:
+                lines[-1] += f", {self.deviation[name]:+.4g} from {self.expected[name]:.4g}"
+        return "\n".join(lines)
+
+
+class Incident(NamedTuple):
+    """An alarm, the first and the last sample of its incident, and the answer or an empty string.
+
+    The last sample of an incident that has not ended is `RUNNING` or `RISING`.
+    """
+
+    alarm: Alarm
+    began: int
+    ended: int
+    answer: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the incident has not ended."""
+        return self.ended <= 0
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether answers to earlier alarms do not apply to the incident."""
+        return bool(self.answer or self.alarm.novel)
+
+    def last(self, n: int) -> int:
+        """Return the last sample of the incident: `n` if the incident has not ended."""
+        return n if self.runs else self.ended
+
+
+Incidents: TypeAlias = tuple[Incident, ...]
+
+
+def running(incidents: Incidents) -> list[Incident]:
+    """Return the incidents that have not ended."""
+    # All of them are at the end, since they end together.
+    has_any = bool(incidents) and incidents[-1].runs
+    return [one for one in incidents if one.runs] if has_any else []
+
+
+def followed(
+    incidents: Incidents, table: Course, alarm: Alarm | None, kept: int
+) -> tuple[Course, Incidents, Floats, Floats]:
+    """Return the state after the next sample, which may raise an alarm; nothing is changed.
+
+    Returns
+    -------
+    The table, the latest `kept` incidents, and the samples `waiting` and `dismissed` of the table.
+
+    """
+    course, n = table.course, int(table.course.n)
+    score, unended = course.score, running(incidents)
+    if unended:
+        # The averages of a running incident must not end it.
+        score = table.score_without(min(one.began for one in unended))
+    state = RUNNING if score >= course.threshold else RISING
+    if unended:
+        # Incidents that have not ended have the same state.
+        latest = unended[-1]
+        is_late = n + 1 >= latest.alarm.sample + course.average
+        is_over = state == RISING and (latest.ended == RUNNING or is_late)
+        ended = n if is_over else state
+        incidents = tuple(one._replace(ended=one.last(ended)) for one in incidents)
+        table = table.cut(n, incidents[0].began) if is_over else table
+    first = n + 1
+    if alarm is not None:
+        first = max(alarm.began, 1 + max((one.ended for one in incidents), default=0))
+        incidents = (*incidents, Incident(alarm, first, state))[-kept:]
+        table = table.cut(first - 1, incidents[0].began)
+    waiting, dismissed = table.waiting, table.dismissed
+    unended = running(incidents)
+    if unended:
+        answers = [one.answer for one in unended if one.is_separate]
+        if answers[-1:] == [DISMISSED]:
+            dismissed = _joined(dismissed, table.numbered(first))
+        else:
+            waiting = _joined(waiting, table.numbered(first))
+    return table, incidents, waiting, dismissed
+
+
+def answered(
+    incidents: Incidents, table: Course, place: int, answer: str
+) -> tuple[Incidents, Floats, Floats]:
+    """Return the state after an answer to the alarm at a place; nothing is changed.
+
+    Returns
+    -------
+    The incidents, and the samples `waiting` and `dismissed` of the table.
+
+    """
+    incident, later = incidents[place], incidents[place + 1 :]
+    # The answer applies up to the next alarm with its own answer.
+    ends = [one.alarm.sample - 1 for one in later if one.is_separate]
+    last = min([incident.last(int(table.course.n)), *ends])
+    incidents = (*incidents[:place], incident._replace(answer=answer), *later)
+    waiting, dismissed = table.waiting, table.dismissed
+    if answer == DISMISSED:
+        waiting, dismissed = _moved(waiting, dismissed, incident.began, last)
+    else:
+        dismissed, waiting = _moved(dismissed, waiting, incident.began, last)
+    return incidents, waiting, dismissed
+
+
+def _moved(source: Floats, target: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+    """Return both arrays of samples after the samples from `first` to `last` have been moved."""
+    is_moved = (source[:, 0] >= first) & (source[:, 0] <= last)
+    return source[~is_moved], _joined(target, source[is_moved])
+
+
+def _joined(rows: Floats, more: Floats) -> Floats:
+    """Return samples of both arrays by number, at most the latest `MOST_KEPT`."""
+    order = np.unique(np.concatenate([rows[:, 0], more[:, 0]]), return_index=True)[1]
+    return np.vstack([rows, more])[order][-MOST_KEPT:]
