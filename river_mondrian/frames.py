@@ -486,6 +486,11 @@ class Block:
     def __len__(self) -> int:
         return len(self.columns)
 
+    @property
+    def ys(self) -> list[Any]:
+        """The labels, or the targets as Python's floats."""
+        return self.y if isinstance(self.y, list) else self.y.tolist()
+
     def part(self, start: int, stop: int) -> Block:
         """Return the rows from `start` to `stop`."""
         part = slice(start, stop)

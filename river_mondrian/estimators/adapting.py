@@ -12,7 +12,7 @@ from .. import arguments, checks, frames, limits
 from ..learners import drift
 from ..model import locked
 from ..progress import pieces
-from .forest import MondrianForest
+from .forest import SupervisedForest
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
@@ -40,7 +40,7 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
     return drift.DriftWatch(drift.OUTSIDE)
 
 
-class AdaptingForest(MondrianForest):
+class AdaptingForest(SupervisedForest):
     """Base class of the adaptive forests, which rebuild trees from stored samples."""
 
     window: int
@@ -104,14 +104,14 @@ class AdaptingForest(MondrianForest):
         return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.FEWEST_KEPT)
 
     @locked
-    def _learn_each(self, rows: frames.Block, progress: bool) -> None:
-        """Learn each row of a frame that has been read, as `learn_one` does."""
+    def _learn_read(self, frame: frames.Frame, y: Any, w: Any, progress: bool = False) -> None:
+        rows = frames.read_block(frame, y, w, self._READ_Y)
         # Another thread may have added a feature after the rows were read.
         self._features.agree(rows.names, rows.columns)
-        weights = rows.w.tolist()
+        ys, weights = rows.ys, rows.w.tolist()
         for piece in pieces(len(rows), progress):
             for i in range(piece.start, piece.stop):
-                self._learn_row(rows.mapping(i), rows.y[i], weights[i])
+                self._learn_row(rows.mapping(i), ys[i], weights[i])
 
     @locked
     def resample(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .. import arguments, frames, limits, model
+from .. import arguments, limits, model
 from ..inputs import check_label, check_weight
 from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
 from . import label_forest
@@ -262,39 +262,6 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             n_to_keep = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, n_to_keep))
-
-    # Many samples.
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        y
-            The labels of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if a weight is not a number or a label is not hashable.
-        ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `X` and `y` have the same pandas index in different orders. In
-            all these cases, nothing is learned.
-
-        """
-        self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         weights = self.expert_weights.items()

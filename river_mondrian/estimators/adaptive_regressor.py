@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
-
-from river import base
 
 from .. import arguments, frames, model
 from ..inputs import Floats, check_target, check_weight
@@ -19,11 +17,7 @@ from .adapting import AdaptingForest, Detector, watch_for
 
 
 @dataclass(eq=False, repr=False)
-class AdaptiveMondrianForestRegressor(
-    AdaptingForest,
-    forest.TargetExplanations,
-    base.MiniBatchRegressor,
-):
+class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     """Adaptive Mondrian forest regressor.
 
     This class is the default choice for regression with intervals: a Mondrian forest[^1] without
@@ -291,37 +285,6 @@ class AdaptiveMondrianForestRegressor(
             return point, math.inf if self._trees is None else self._trees.mean_scale()
 
     # Many samples.
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        y
-            The targets of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if a target is not a number.
-        ValueError
-            If a value or target is not finite, a column occurs twice, or lengths differ. Then
-            nothing is learned.
-
-        """
-        rows = frames.read_block(self._read_frame(X), y, w)
-        self._learn_each(replace(rows, y=rows.y.tolist()), progress)
 
     @model.locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import arguments, model
-from ..frames import Block, Frame, read_labels
+from ..frames import Block, Frame
 from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..posteriors.labels.label_trees import LabelTrees
@@ -177,8 +177,6 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             raise ValueError(f"prior_rate must be None or a finite number > 0, got {rate!r}")
         super().__post_init__()
 
-    _CHECK_Y = staticmethod(check_label)
-    _READ_Y = staticmethod(read_labels)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def _make_trees(self) -> LabelTrees:
@@ -268,39 +266,6 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             self._prepare(self._trees)
 
     # Many samples.
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Extend every tree by the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        y
-            The labels of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if a weight is not a number or a label is not hashable.
-        ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `X` and `y` have the same pandas index in different orders. In
-            all these cases, nothing is learned.
-
-        """
-        self._learn_read(self._read_frame(X), y, w, progress)
 
     def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
         # Samples of weight 0 are not learned.

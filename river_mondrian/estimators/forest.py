@@ -12,8 +12,8 @@ from river import base
 
 from ..arguments import Missing, check_index, check_missing, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
-from ..frames import Frame, read_frame
-from ..inputs import FeatureIndex, Floats, gap_of, too_large, warn_of_words
+from ..frames import Frame, read_frame, read_targets
+from ..inputs import FeatureIndex, Floats, check_target, gap_of, too_large, warn_of_words
 from ..model import locked
 from ..partitions.mondrian import reading, tree_store
 from ..progress import in_pieces
@@ -261,8 +261,47 @@ class MondrianForest(InspectableForest, base.Estimator):
         self._trees.build()
 
 
-class ExplainedForest(MondrianForest):
-    """Base class of the forests that attribute predictions to features."""
+class SupervisedForest(MondrianForest):
+    """Base class of the classifiers and regressors, which attribute predictions to features."""
+
+    # Functions that check a label or target, and that read the labels or targets of a frame's rows.
+    _CHECK_Y: ClassVar[Any]
+    _READ_Y: ClassVar[Any]
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing values.
+        y
+            The labels or targets of the rows, by position.
+        w
+            Weight of all rows, or one weight per row, from 0 to 1e30.
+        progress
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if a weight or target is not a number, or a label is not hashable.
+        ValueError
+            If a value, label, target or weight is invalid, a column occurs twice, or lengths
+            differ. The same error is raised if `X` and `y` have the same pandas index in different
+            orders. In all these cases, nothing is learned.
+
+        """
+        self._learn_read(self._read_frame(X), y, w, progress)
+
+    @abc.abstractmethod
+    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
+        """Learn the rows of a frame that has been read. The features may be new."""
 
     @property
     @locked
@@ -313,8 +352,11 @@ class ExplainedForest(MondrianForest):
         return contributions
 
 
-class TargetExplanations(ExplainedForest):
+class TargetForest(SupervisedForest, base.MiniBatchRegressor):
     """Base class of the forest regressors, with explanations of predictions and tables of nodes."""
+
+    _CHECK_Y = staticmethod(check_target)
+    _READ_Y = staticmethod(read_targets)
 
     # Attributes of nodes that are columns in the table of a tree.
     _NUMBERS: ClassVar[tuple[str, ...]]

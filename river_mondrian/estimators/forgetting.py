@@ -16,7 +16,7 @@ from ..frames import Block, Frame, read_block
 from ..inputs import check_weight
 from ..partitions.mondrian.tree_store import WARM_UP, Partitions
 from ..progress import Progress, pieces
-from .forest import MondrianForest
+from .forest import MondrianForest, SupervisedForest
 
 
 class WindowForest(MondrianForest):
@@ -54,7 +54,7 @@ class WindowForest(MondrianForest):
         return is_held
 
 
-class ForgettingForest(WindowForest):
+class ForgettingForest(WindowForest, SupervisedForest):
     """Base class of the classifiers and regressors from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
@@ -90,10 +90,6 @@ class ForgettingForest(WindowForest):
 
     # Learning rows.
 
-    # Functions that check a label or target, and that read the labels or targets of a frame's rows.
-    _CHECK_Y: ClassVar[Any]
-    _READ_Y: ClassVar[Any]
-
     def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
         """Read the rows to be learned."""
         return read_block(frame, y, w, self._READ_Y)
@@ -111,7 +107,6 @@ class ForgettingForest(WindowForest):
         return None
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
-        """Learn the rows of a frame that has been read. The features may be new."""
         rows, start = self._read_block(frame, y, w), 0
         with self._lock:
             self._settle()
@@ -247,8 +242,8 @@ class ForgettingForest(WindowForest):
 
         """
         rows = read_block(self._read_frame(X), y, w, self._READ_Y)
-        ys = rows.y if isinstance(rows.y, list) else rows.y.tolist()
-        samples = [*zip(map(rows.mapping, range(len(rows))), ys, rows.w.tolist(), strict=True)]
+        mappings = map(rows.mapping, range(len(rows)))
+        samples = [*zip(mappings, rows.ys, rows.w.tolist(), strict=True)]
         keys = []
         for i, sample in enumerate(samples):
             if self._prepared_to_forget(*sample) is None:

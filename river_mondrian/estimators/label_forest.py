@@ -13,9 +13,10 @@ import numpy as np
 from river import base
 
 from .. import checks, limits, model
-from ..inputs import FeatureIndex, too_large, warn_of_numbers
+from ..frames import read_labels
+from ..inputs import FeatureIndex, check_label, too_large, warn_of_numbers
 from ..partitions.mondrian.reading import Shades
-from .forest import ExplainedForest
+from .forest import SupervisedForest
 from .labels import ClassifiesRows
 
 
@@ -78,8 +79,11 @@ class Prepared:
         return too_large(self.features.names[i], value)
 
 
-class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
+class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     """Base class of the Mondrian forest classifiers, whose nodes have `counts` of classes."""
+
+    _CHECK_Y = staticmethod(check_label)
+    _READ_Y = staticmethod(read_labels)
 
     # `_prepared` is not saved: the first call on one sample creates it again.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})

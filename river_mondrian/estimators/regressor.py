@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from river import base
-
 from .. import frames, model
 from ..arguments import Directions, Missing, check_takes, is_distribution, is_real, lifetimes_after
 from ..inputs import Floats, check_target, check_weight
@@ -20,9 +18,7 @@ from . import forest, forgetting
 
 
 @dataclass(eq=False, repr=False)
-class MondrianForestRegressor(
-    forest.TargetExplanations, forgetting.ForgettingForest, base.MiniBatchRegressor
-):
+class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     """Mondrian forest regressor.
 
     The forest is an ensemble of Mondrian trees, whose cuts are random and ignore targets. The trees
@@ -205,8 +201,6 @@ class MondrianForestRegressor(
         super().__post_init__()
 
     _GROWS = True
-    _CHECK_Y = staticmethod(check_target)
-    _READ_Y = staticmethod(frames.read_targets)
     _N_BEFORE = 2
     _NUMBERS = ("mean", "variance")
 
@@ -346,38 +340,6 @@ class MondrianForestRegressor(
             raise ValueError('posterior="mean" predicts no distribution')
 
     # Many samples.
-
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Extend every tree by the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        y
-            The targets of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if a target is not a number.
-        ValueError
-            If a value or target is not finite, a column occurs twice, or lengths differ. Then
-            nothing is learned.
-
-        """
-        self._learn_read(self._read_frame(X), y, w, progress)
 
     def _numbers(self, rows: frames.Block, start: int, stop: int) -> Floats:
         return rows.y[start:stop].copy()
