@@ -16,7 +16,7 @@ from .. import inputs, limits
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
 from ..features.kernel_maps import IsolationFeatures
-from ..frames import Block, read_block
+from ..frames import Block, read_block, read_targets
 from ..learners.ridge.posterior import Weights
 from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, Steps, locked
@@ -60,6 +60,8 @@ class FeatureLearner(Model, base.Estimator):
     seed: int | None
     # Whether the learner mixes the lifetimes of a map, with weights that depend on the loss.
     _MIXES: ClassVar[bool] = False
+    # Function that reads the labels or targets of a frame's rows.
+    _READ_Y: ClassVar[Any] = staticmethod(read_targets)
     # Arguments of the default map.
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
@@ -303,6 +305,40 @@ class FeatureLearner(Model, base.Estimator):
             targets = self._kernel_target(block.y[done:])
             self._current.learn_rows(out[done:], targets, block.w[done:])
 
+    @locked
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order.
+
+        `learn_one` on each row has the same result.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing values.
+        y
+            The labels or targets of the rows, by position.
+        w
+            Weight of all rows, or one weight per row, from 0 to 1e30.
+        progress
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
+
+        Raises
+        ------
+        TypeError
+            If a value, target or weight is not a number, or a label is not hashable.
+        ValueError
+            If a value, label, target or weight is invalid, a column occurs twice, or lengths
+            differ. The same error is raised if `X` and `y` have the same pandas index in different
+            orders. In all these cases, nothing is learned.
+
+        """
+        rows = read_block(self._features._read_frame(X), y, w, self._READ_Y)
+        for piece in pieces(len(rows), progress):
+            self._learn_rows(rows.part(piece.start, piece.stop))
+
     # Predicting.
 
     def _blocks(
@@ -355,39 +391,5 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             self._learn(x, inputs.check_target(y), inputs.check_weight(w))
-
-    @locked
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing values.
-        y
-            The targets of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a column or the targets hold a value that is not a number.
-        ValueError
-            If a value is infinite, a target or a weight is out of range, a column occurs twice, or
-            lengths differ. Then nothing is learned.
-
-        """
-        rows = read_block(self._features._read_frame(X), y, w)
-        for piece in pieces(len(rows), progress):
-            self._learn_rows(rows.part(piece.start, piece.stop))

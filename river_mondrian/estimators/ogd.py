@@ -18,11 +18,11 @@ from river import base, optim
 from .. import limits, model
 from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
-from ..frames import Block, mapping_of, native_series, read_block, read_labels
+from ..frames import Block, mapping_of, native_series, read_labels
 from ..inputs import Floats, check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule
 from ..maps.record import CompiledMap, Sample
-from ..progress import Progress, pieces
+from ..progress import Progress
 from .feature_learner import FeatureLearner, TargetLearner
 from .labels import ClassifiesRows
 
@@ -228,8 +228,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             score = 0.0
             if self._current is not None:
                 self._score(x)
@@ -359,6 +358,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     _LOSSES: ClassVar[Any] = {"hinge": optim.losses.Hinge, "log": optim.losses.Log}
     _KIND = optim.losses.BinaryLoss
+    _READ_Y = staticmethod(read_labels)
     _IN_SNAPSHOT = (*OnlineGradientDescent._IN_SNAPSHOT, "_labels", "_positive")
     _RATE = 0.5
 
@@ -408,8 +408,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             weight = check_weight(w)
             try:
                 number = self._labels.get(y)
@@ -421,42 +420,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             else:
                 self._learn(x, float(number), weight)
 
-    @model.locked
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing values.
-        y
-            The labels of the rows, by position.
-        w
-            Weight of all rows, or one weight per row, from 0 to 1e30.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a column holds a value that is not a number, or a label is not hashable.
-        ValueError
-            If a value, label or weight is invalid, a column occurs twice, or lengths differ. The
-            same error is raised if `X` and `y` have the same pandas index in different orders. In
-            all these cases, nothing is learned.
-
-        """
-        rows = read_block(self._features._read_frame(X), y, w, read_labels)
-        for piece in pieces(len(rows), progress):
-            self._learn_labels(rows.part(piece.start, piece.stop))
-
-    def _learn_labels(self, rows: Block) -> None:
-        """Learn rows, whose labels may be new."""
+    def _learn_rows(self, rows: Block) -> None:
+        # The labels of the rows may be new.
         labels, start = rows.y, 0
         while start < len(rows):
             label = labels[start]
@@ -468,7 +433,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             known = itertools.takewhile(self._labels.__contains__, labels[start:])
             numbers = np.array([self._labels[label] for label in known], dtype=np.float64)
             stop = start + len(numbers)
-            self._learn_rows(replace(rows.part(start, stop), y=numbers))
+            super()._learn_rows(replace(rows.part(start, stop), y=numbers))
             start = stop
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
@@ -486,8 +451,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             if not self._labels:
                 return None
             if self._current is None:
@@ -537,8 +501,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             self._check_probabilities()
             scores = np.zeros((1, self._n_scores))
             if self._current is not None:
