@@ -430,6 +430,11 @@ class FeatureIndex:
             if index is not None:
                 vector[index] = value
 
+    def check_input(self, bad: int, vector: Floats) -> None:
+        """Refuse a sample whose input `bad` is too large, unless `bad` is negative."""
+        if bad >= 0:
+            raise too_large(self.names[bad], float(vector[bad]))
+
     def read_into(self, x: Mapping[Any, Any], vector: Floats, levels: bool = False) -> None:
         """Check a mapping's values, and write the values of known features to a vector."""
         if not self.read_known(x, vector):

@@ -269,6 +269,12 @@ class Model(ClonesWhole):
             self._pending.settle()
             self._pending = None
 
+    def _run_steps(self, steps: Iterable[Callable[[], object]]) -> None:
+        """Run the last steps of a change; see `Steps`."""
+        # From this assignment on, an interrupted call is completed, not undone.
+        self._pending = Steps(steps)
+        self._settle()
+
     def _leave(self) -> None:
         """End a public method that holds the lock."""
 

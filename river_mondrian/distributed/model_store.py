@@ -116,14 +116,11 @@ class ModelStore:
         content, is_changed = self._packed.get(key, (None, False))
         model = self._read(key) if content is None else pickle.loads(zlib.decompress(content))
         if model is not None:
-            self._add(key, model, is_changed)
+            self.put(key, model, is_changed)
         return model
 
-    def put(self, key: Hashable, model: Any) -> None:
-        """Add the model of a new key."""
-        self._add(key, model, True)
-
-    def _add(self, key: Hashable, model: Any, is_changed: bool) -> None:
+    def put(self, key: Hashable, model: Any, is_changed: bool = True) -> None:
+        """Add the model of a key; `is_changed` says whether the model has to be saved."""
         ready = _Ready(model, is_changed)
         packed = self._packed.get(key)
         self._ready[key] = ready

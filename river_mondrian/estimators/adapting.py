@@ -11,6 +11,7 @@ from river import base
 from .. import arguments, checks, frames, limits
 from ..learners import drift
 from ..model import locked
+from ..partitions.mondrian.tree_store import Partitions
 from ..progress import pieces
 from .forest import SupervisedForest
 
@@ -64,6 +65,11 @@ class AdaptingForest(SupervisedForest):
         if watch_for(detector).record.detector == drift.OUTSIDE:
             fed: Any = self.drift_detector.clone()  # type: ignore[union-attr]
             self._fed = fed, 0, fed
+
+    def _parts(self) -> tuple[Partitions, drift.DriftWatch]:
+        """Return the arguments of the trees, and the detection of drifts."""
+        # The additional tree is the spare tree, in whose place the next tree is built.
+        return self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         fed = state.get("_fed", ())

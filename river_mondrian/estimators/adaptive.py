@@ -10,7 +10,7 @@ from .. import arguments, limits, model
 from ..inputs import check_label, check_weight
 from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
 from . import label_forest
-from .adapting import AdaptingForest, Detector, watch_for
+from .adapting import AdaptingForest, Detector
 
 
 @dataclass(eq=False, repr=False)
@@ -165,11 +165,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # The additional tree is the spare tree, in whose place the next tree is built.
-        partitions, watch = (
-            self._partitions(self.n_estimators + 1),
-            watch_for(self.drift_detector),
-        )
+        partitions, watch = self._parts()
         sizes = self._n_readable, self.n_candidates, self.window, self.max_bytes
         return AdaptiveTrees(partitions, *sizes, self.autoregressive, watch)
 

@@ -13,7 +13,7 @@ from ..posteriors.adaptive_targets.adaptive_target_reader import TargetsView
 from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees
 from ..predictive import unknown
 from . import forest
-from .adapting import AdaptingForest, Detector, watch_for
+from .adapting import AdaptingForest, Detector
 
 
 @dataclass(eq=False, repr=False)
@@ -166,11 +166,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # The additional tree is the spare tree, in whose place the next tree is built.
-        partitions, watch = (
-            self._partitions(self.n_estimators + 1),
-            watch_for(self.drift_detector),
-        )
+        partitions, watch = self._parts()
         sizes = self.n_candidates, self.window, self.max_bytes
         kinds = self.loss == "squared", self.autoregressive
         return AdaptiveTargetTrees(partitions, *sizes, *kinds, watch)

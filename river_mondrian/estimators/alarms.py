@@ -16,9 +16,8 @@ from river import base, compose
 from ..arguments import check_integer, check_positive, told
 from ..checks import refuse
 from ..frames import read_frame, rows_of
-from ..inputs import as_dict, check_value, too_large
-from ..limits import DONE
-from ..model import Model, Steps, locked
+from ..inputs import as_dict, check_value
+from ..model import Model, locked
 from ..posteriors.course import LEAST_CHANCE, Course, CourseRecord, learn, look
 from ..progress import one_by_one
 from .calibrated import final_of
@@ -292,10 +291,8 @@ class Alarms(Model, base.AnomalyDetector):
                     steps.append(functools.partial(self._remove, one, n + 1))
             view, n_learned = self._views[0], _n_learned(self._views[0])
             is_foreign = not isinstance(final_of(view), Model) and n_learned is not None
-            # From this assignment on, an interrupted call is completed, not undone.
-            self._pending = Steps(steps)
             try:
-                self._settle()
+                self._run_steps(steps)
             except Exception:
                 # Each later call would learn the sample first, and the detector would refuse again.
                 if is_foreign and _n_learned(view) == n_learned:
@@ -390,8 +387,7 @@ class Alarms(Model, base.AnomalyDetector):
             steps: list[Callable[[], object]] = [keep]
             if answer == CONFIRMED:
                 steps.append(functools.partial(self._remove, held[place], held[place].began))
-            self._pending = Steps(steps)
-            self._settle()
+            self._run_steps(steps)
 
     def _longest(self) -> int:
         """Return the largest number of mappings in a shingle."""
@@ -517,9 +513,7 @@ class Alarms(Model, base.AnomalyDetector):
                 name = type(final_of(view)).__name__
                 raise ValueError(f"scores of {name} must be from 0 to 1, got {score!r}")
             table.given[i] = score
-        bad = look(table.course, int(table.course.n))
-        if bad != DONE:
-            raise too_large(table.features.names[bad], table.inputs[bad])
+        table.features.check_input(look(table.course, int(table.course.n)), table.inputs)
         return table
 
     def _score(self, course: CourseRecord) -> float:

@@ -206,12 +206,6 @@ class Calibrated(_Wrapper):
             self._warned.add(text)
             warn_user(text)
 
-    def _change(self, change: Change) -> None:
-        """Make a change; if it is interrupted, the next call completes it."""
-        self._pending = Steps([change])
-        change()
-        self._pending = None
-
     def _predicted(
         self, x: Mapping[Any, Any], id: Any, call: str | None = None, point: Any = None
     ) -> Any:
@@ -223,7 +217,7 @@ class Calibrated(_Wrapper):
         if id is not None:
             key = plain_key(id, "id")
             predicted = self._predict(x, point)
-            self._change(waiting.to_add_id(key, predicted, self.max_pending))
+            self._run_steps([waiting.to_add_id(key, predicted, self.max_pending)])
             return predicted
         try:
             key = key_of(x)
@@ -237,7 +231,7 @@ class Calibrated(_Wrapper):
         predicted = waiting.latest(key, self._n_learned)
         if predicted is None:
             predicted = self._predict(x, point)
-        self._change(waiting.to_add(key, predicted, call, self.max_pending))
+        self._run_steps([waiting.to_add(key, predicted, call, self.max_pending)])
         return predicted
 
     def _claimed(self, x: Mapping[Any, Any], id: Any) -> tuple[Any, Change]:

@@ -19,7 +19,7 @@ from ..features.kernel_maps import IsolationFeatures
 from ..frames import Block, read_block, read_targets
 from ..learners.ridge.posterior import Weights
 from ..maps.record import Array, CompiledMap, Pool, Sample
-from ..model import Model, Snapshot, Steps, locked
+from ..model import Model, Snapshot, locked
 from ..progress import Progress, pieces
 
 # Number of stored samples that a call replays for a new map.
@@ -169,9 +169,7 @@ class FeatureLearner(Model, base.Estimator):
         self._pending = Snapshot(self._changing(is_new))
         target, stored = find_target(), self._stores
         steps = features._observe(values)
-        # From this assignment on, an interrupted call is completed, not undone.
-        self._pending = Steps([*steps, *self._plan(values, target, weight, stored)])
-        self._settle()
+        self._run_steps([*steps, *self._plan(values, target, weight, stored)])
 
     @property
     def _stores(self) -> bool:
@@ -291,8 +289,7 @@ class FeatureLearner(Model, base.Estimator):
         if self._features._grows:
             # In an interrupted call, a growing map may have learned more rows than the weights. If
             # the map does not grow, a kernel learns each row completely.
-            self._pending = Steps([learn])
-            self._settle()
+            self._run_steps([learn])
         else:
             learn()
 

@@ -13,7 +13,7 @@ from river import base
 from ..arguments import Missing, check_index, check_missing, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame, read_targets
-from ..inputs import FeatureIndex, Floats, check_target, gap_of, too_large, warn_of_words
+from ..inputs import FeatureIndex, Floats, check_target, gap_of, warn_of_words
 from ..model import locked
 from ..partitions.mondrian import reading, tree_store
 from ..progress import in_pieces
@@ -213,15 +213,11 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     def _check_input(self, trees: Any, bad: int) -> None:
         """Refuse a sample whose input `bad` is too large, unless `bad` is negative."""
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+        self._features.check_input(bad, trees.vector)
 
     def _write(self, x: Mapping[Any, Any], trees: Any) -> None:
         """Write a sample to the trees' vector, for a prediction."""
         self._features.read_into(x, trees.vector, self._takes_levels)
-
-    def _too_large(self, i: int, value: float) -> ValueError:
-        return too_large(self._features.names[i], float(value))
 
     def _arrange(self, names: list[Hashable], columns: Floats) -> Floats:
         """Return a frame's columns in the order of the trees' inputs."""
@@ -267,6 +263,8 @@ class SupervisedForest(MondrianForest):
     # Functions that check a label or target, and that read the labels or targets of a frame's rows.
     _CHECK_Y: ClassVar[Any]
     _READ_Y: ClassVar[Any]
+    # Learns the rows of a frame that has been read. The features may be new.
+    _learn_read: Callable[[Frame, Any, Any, bool], None]
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
@@ -298,10 +296,6 @@ class SupervisedForest(MondrianForest):
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)
-
-    @abc.abstractmethod
-    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
-        """Learn the rows of a frame that has been read. The features may be new."""
 
     @property
     @locked
@@ -347,8 +341,7 @@ class SupervisedForest(MondrianForest):
         inputs = np.full(trees.n_inputs, np.nan)
         self._features.write(self._read(x), inputs)
         bad, contributions = self._explainer.explain(inputs)
-        if bad >= 0:
-            raise self._too_large(bad, inputs[bad])
+        self._features.check_input(bad, inputs)
         return contributions
 
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from river import base
 
 from .. import arguments, checks
+from ..frames import Frame, native_series
 from ..inputs import FeatureIndex, Floats, as_dict, check_level
 from ..model import Model, locked
 from ..partitions.mondrian import reading
+from ..progress import pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -316,11 +318,69 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
     # Name of the raw score in pictures.
     _SCORE: ClassVar[str]
+    # Reads a frame, whose columns must have the types of their features.
+    _read_frame: Callable[[Any], Frame]
+    # Learn rows, and return the scores of rows, shape (rows,).
+    _learn_rows: Callable[[list[Hashable], Floats], None]
+    _score_rows: Callable[[list[Hashable], Floats, bool], Floats]
 
     @property
     @abc.abstractmethod
     def recent_scores(self) -> list[float]:
         """The raw scores of the latest samples, oldest first."""
+
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing values.
+        progress
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `learn_one`, or if a column occurs twice. Then nothing has been learned.
+
+        """
+        _, names, columns = self._read_frame(X)
+        for piece in pieces(len(columns), progress):
+            self._learn_rows(names, columns[piece])
+
+    @locked
+    def score_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Return `score_one` of each row of a frame.
+
+        With a `shingle` above 1, the first row is scored as the mapping after the last learned
+        mapping.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing values.
+        progress
+            Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
+            as text. The result does not depend on `progress`.
+
+        Returns
+        -------
+        The scores: a series of the same library as `X`, or an array if `X` is an array. A pandas
+        series has the index of `X`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `score_one`, or if a column occurs twice.
+
+        """
+        frame, names, columns = self._read_frame(X)
+        return native_series(self._score_rows(names, columns, progress), name="score", like=frame)
 
     @property
     def _n_mappings(self) -> int:

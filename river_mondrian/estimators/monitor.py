@@ -14,12 +14,11 @@ from river import base
 from ..arguments import check_integer, told
 from ..checks import refuse
 from ..frames import mapping_of, read_frame, read_labels
-from ..inputs import check_label, check_target, check_value, too_large
+from ..inputs import check_label, check_target, check_value
 from ..learners import conformal
 from ..learners.conformal import CHANGES, LABEL, NO_WORK, TARGET, UNKNOWN_Y
 from ..learners.references import MonitorTable
-from ..limits import DONE
-from ..model import Model, Steps, locked
+from ..model import Model, locked
 from ..progress import one_by_one
 from ..values import quiet
 
@@ -242,8 +241,7 @@ class DriftMonitor(Model, base.Estimator):
             if kind == LABEL:
                 number, later = (d.get(y, len(d)) for d in (table.labels, table.next_labels))
             bad = conformal.learn(table.record, kind, number, later, n_new)
-            if bad != DONE:
-                raise too_large(table.features.names[bad], table.vector[bad])
+            table.features.check_input(bad, table.vector)
             self._table = table
             if table.record.due != NO_WORK:
                 self._enter()
@@ -399,9 +397,7 @@ class ConformalDrift(Model, base.DriftDetector):
                 if monitor.n_samples == n:
                     monitor.learn_one({"value": value})
 
-            # From this assignment on, an interrupted call is completed, not undone.
-            self._pending = Steps([learn, lambda: self._values.__setitem__(n % KEPT_VALUES, value)])
-            self._settle()
+            self._run_steps([learn, lambda: self._values.__setitem__(n % KEPT_VALUES, value)])
 
     @property
     @locked

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..arguments import Missing, check_ranges, n_threads_of
-from ..frames import mapping_of, native_series, read_frame
-from ..inputs import too_large, warn_of_words
-from ..limits import DONE
+from ..frames import Frame, mapping_of, read_frame
+from ..inputs import Floats, warn_of_words
 from ..model import locked
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
@@ -171,9 +170,7 @@ class NearestNeighborDetector(ScoringDetector):
         with self._lock:
             table = self._table or self._known()
             if table.features.read_known(x, table.vector):
-                bad = table.learn()
-                if bad != DONE:
-                    raise too_large(table.features.names[bad], table.vector[bad])
+                table.features.check_input(table.learn(), table.vector)
                 return
             values = table.features.read(x, levels=True)
             new = table.features.new_of(values)
@@ -191,35 +188,12 @@ class NearestNeighborDetector(ScoringDetector):
 
     _learn_row = learn_one
 
-    def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `learn_one`, or if a column occurs twice. Then nothing has been learned.
-
-        """
-        _, names, columns = self._read_frame(X)
-        for piece in pieces(len(columns), progress):
-            self._learn_rows(names, columns[piece])
-
-    def _read_frame(self, X: Any) -> Any:
+    def _read_frame(self, X: Any) -> Frame:
         with self._lock:
             return read_frame(X, self._known().features)
 
     @locked
-    def _learn_rows(self, names: list[Hashable], columns: Any) -> None:
+    def _learn_rows(self, names: list[Hashable], columns: Floats) -> None:
         """Learn rows with a feature's first value one by one, and the other rows in blocks."""
         start, firsts = 0, self._known().features.first_rows(names, columns).values()
         for end in sorted({*firsts, len(columns)}):
@@ -279,9 +253,7 @@ class NearestNeighborDetector(ScoringDetector):
         """Return the raw score of a sample, and the rank of this score."""
         table = self._table or self._known()
         table.features.read_into(x, table.vector, levels=True)
-        bad = table.score()
-        if bad != DONE:
-            raise too_large(table.features.names[bad], table.vector[bad])
+        table.features.check_input(table.score(), table.vector)
         return float(table.out[RAW]), float(table.out[RANK])
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
@@ -330,34 +302,7 @@ class NearestNeighborDetector(ScoringDetector):
         with self._lock:
             return self._readings(x)[0]
 
-    @locked
-    def score_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Return `score_one` of each row of a frame.
-
-        With a `shingle` above 1, the first row is scored as the mapping after the last learned
-        mapping.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing values.
-        progress
-            Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`.
-
-        Returns
-        -------
-        The scores: a series of the same library as `X`, or an array if `X` is an array. A pandas
-        series has the index of `X`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `score_one`, or if a column occurs twice.
-
-        """
-        frame, names, columns = self._read_frame(X)
+    def _score_rows(self, names: list[Hashable], columns: Floats, progress: bool) -> Floats:
         scores, table = np.zeros(len(columns)), self._known()
         if len(columns):
             rows = table.features.arrange(names, columns, len(table.features))
@@ -368,7 +313,7 @@ class NearestNeighborDetector(ScoringDetector):
                 # piece.
                 block = every[piece.start : piece.stop + self.shingle - 1]
                 scores[piece] = table.score_rows(block, n_jobs)[:, RANK]
-        return native_series(scores, name="score", like=frame)
+        return scores
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:

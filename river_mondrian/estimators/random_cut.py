@@ -10,13 +10,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from .. import arguments, checks
-from ..frames import Frame, mapping_of, native_series, read_frame
+from ..frames import Frame, mapping_of, read_frame
 from ..inputs import FeatureIndex, Floats, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
 from ..partitions.mondrian.tree_store import WARM_UP
 from ..posteriors import displacement
-from ..progress import in_pieces, pieces
+from ..progress import in_pieces
 from . import forgetting, inspection
 
 # The raw scores that `raw_scores_one` returns, and their places in the kernels' output.
@@ -253,36 +253,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """Learn the sample in `trees.vector`."""
         self._check_input(trees, trees.learn())
 
-    def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
-            NaN are missing values.
-        progress
-            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
-            learned completely or not at all.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or does not have its feature's type.
-        ValueError
-            If a value is infinite or too large for single precision, or a column occurs twice. Then
-            nothing has been learned.
-
-        """
-        _, names, columns = self._read_frame(X)
-        for part in pieces(len(columns), progress):
-            for row in columns[part]:
-                # The lock is taken for each row, so that other threads can call between rows.
-                self._learn_row(mapping_of(names, row))
+    def _learn_rows(self, names: list[Hashable], columns: Floats) -> None:
+        for row in columns:
+            # The lock is taken for each row, so that other threads can call between rows.
+            self._learn_row(mapping_of(names, row))
 
     @locked
     def forget_one(self, x: Mapping[Any, Any]) -> None:
@@ -401,34 +375,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         with self._lock:
             return float(self._readings(x)[displacement.RANK])
 
-    @locked
-    def score_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Return `score_one` of each row of a frame.
-
-        With a `shingle` above 1, the first row is scored as the mapping after the last learned
-        mapping.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are missing values.
-        progress
-            Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`.
-
-        Returns
-        -------
-        The scores: a series of the same library as `X`, or an array if `X` is an array. A pandas
-        series has the index of `X`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `score_one`, or if a column occurs twice.
-
-        """
-        frame, names, columns = self._read_frame(X)
+    def _score_rows(self, names: list[Hashable], columns: Floats, progress: bool) -> Floats:
         scores, trees = np.zeros(len(columns)), self._trees
         n_short = 0
         if self.shingle > 1:
@@ -437,7 +384,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             rows = self._arrange(names, columns)
             readings = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
             scores[n_short:] = readings[:, displacement.RANK]
-        return native_series(scores, name="score", like=frame)
+        return scores
 
     def _joined_rows(
         self, names: list[Hashable], columns: Floats

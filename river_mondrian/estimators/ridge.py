@@ -16,7 +16,7 @@ from .. import arguments, checks, frames, inputs, limits
 from ..features import base, kinds
 from ..learners.ridge.posterior import Posterior
 from ..maps.record import CompiledMap
-from ..model import Steps, locked
+from ..model import locked
 from ..predictive import PredictiveDistribution, unknown
 from ..progress import pieces
 from .feature_learner import REPLAY, TargetLearner
@@ -262,8 +262,7 @@ class RidgeRegressor(TargetLearner):
             stop = min(self._position + REPLAY, n_stored)
             end = self._after_replay(self._next, stop, n_stored)
             replay = partial(self._replay, self._next, self._position, stop, self._next.n_learned)
-            self._pending = Steps([replay, *(partial(setattr, self, *kv) for kv in end.items())])
-            self._settle()
+            self._run_steps([replay, *(partial(setattr, self, *kv) for kv in end.items())])
 
     def _stored_in_window(self) -> NDArray[np.int64]:
         """Return the positions of the window's samples among the samples stored to build the map.
@@ -306,9 +305,7 @@ class RidgeRegressor(TargetLearner):
             steps.append(partial(setattr, self, "_weights", array("d", weights.tolist())))
         if posterior is not None:
             steps.append(partial(posterior.forget, k, posterior.n_samples))
-        # From this assignment on, an interrupted call is completed, not undone.
-        self._pending = Steps(steps)
-        self._settle()
+        self._run_steps(steps)
 
     # Learned state.
 
