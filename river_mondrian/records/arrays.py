@@ -180,21 +180,22 @@ class Array(Span, Generic[R]):
 
     record: type[R]
 
+    def __init__(self, record: type[R], base: int, length: int, owner: object = None) -> None:
+        """Create an array of `length` records from an address on."""
+        super().__init__(base, 0, length, owner)
+        self.record = record
+
     @classmethod
     def over(cls, record: type[Q], array: NDArray[Any]) -> Array[Q]:
         """Return the array of the records in the memory of a contiguous NumPy array."""
         if not array.flags.c_contiguous or array.nbytes % record.SIZE:
             raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
-        records = Array[Q](address_of(array), 0, array.nbytes // record.SIZE, array)
-        records.record = record
-        return records
+        return Array(record, address_of(array), array.nbytes // record.SIZE, array)
 
     @classmethod
     def of_kind(cls, kind: Any, address: int, length: int) -> Array[Any]:
         """Return the array of `length` records at an address; `kind` is `Array[Kind]`."""
-        array = cls(address, 0, length)
-        array.record = get_args(kind)[0]
-        return array
+        return cls(get_args(kind)[0], address, length)
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Array[Any]:
@@ -210,9 +211,7 @@ class Array(Span, Generic[R]):
         """Return the array of the `length` records from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"records {start} to {start + length} of {self.length}")
-        array = Array[R](self.address + self.record.SIZE * start, 0, length, self.owner)
-        array.record = self.record
-        return array
+        return Array(self.record, self.address + self.record.SIZE * start, length, self.owner)
 
     def cast(self, record: Record) -> R:
         """Return a record of this array from its address."""

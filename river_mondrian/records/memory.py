@@ -146,10 +146,7 @@ class Memory(Generic[R]):
     @property
     def array(self) -> Array[R]:
         """The records as an array, to which a field of another record can refer."""
-        start = self.records[0] if self.records else 0
-        array: Array[R] = Array(start, 0, len(self.records), self)
-        array.record = self.kind
-        return array
+        return Array(self.kind, self.records[0] if self.records else 0, len(self.records), self)
 
     def word(self, name: str) -> memoryview:
         """Return a view of an int64 field of the first record, for a field that each call reads.

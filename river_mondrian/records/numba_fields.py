@@ -2,6 +2,7 @@
 
 import functools
 import operator
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, get_args
 
@@ -13,7 +14,6 @@ from numba.extending import (
     lower_builtin,
     lower_getattr_generic,
     lower_setattr_generic,
-    type_callable,
 )
 
 from . import numba_types, pipelines
@@ -27,6 +27,7 @@ from .numba_types import (
     load_address,
     make_span,
     numba_type,
+    typed,
 )
 from .private import (
     AbstractTemplate,
@@ -61,6 +62,19 @@ def method_dispatcher(function: Any) -> Any:
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 
 
+def _template(lowered: tuple[str, ...], typer: Callable[..., tuple[Any, ...]]) -> Any:
+    """Return numba's template of a method: `typer` returns the types of result and arguments."""
+
+    class Template(AbstractTemplate):
+        key = lowered
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            result, *taken = typer(self.this, *args)
+            return signature(result, *taken, recvr=self.this)
+
+    return Template
+
+
 @functools.cache
 def _method(typ: RecordType, name: str) -> Any:
     """Return the type of a method of a record, compiled for the type on which it is called."""
@@ -89,12 +103,6 @@ def _entry(typ: RecordType, field: Field) -> Any:
     result = numba_type(returned)
     lowered = ("entry", typ.name, field.name)
 
-    class Entry(AbstractTemplate):
-        key = lowered
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            return signature(result, *taken, recvr=typ)
-
     @lower_builtin(lowered, types.VarArg(types.Any))
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = load_address(builder, builder.add(args[0], BITS(field.offset)))
@@ -103,7 +111,7 @@ def _entry(typ: RecordType, field: Field) -> Any:
         function = builder.inttoptr(address, pointer)
         return call_function(context, builder, function, result, taken, args[1:])
 
-    return BoundFunction(Entry, typ)
+    return BoundFunction(_template(lowered, lambda this, *args: (result, *taken)), typ)
 
 
 @infer_getattr
@@ -164,33 +172,18 @@ def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
 # Rows of tables.
 
 
-class _Row(AbstractTemplate):
-    key = ("table", "row")
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(RecordType(self.this.row), types.int64, recvr=self.this)
+def _cast_type(this: Any, address: Any) -> Any:
+    row: Any = this.row if isinstance(this, RecordType) else this.record
+    return RecordType(row), address
 
 
-class _NoRow(AbstractTemplate):
-    key = ("table", "none")
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(RecordType(self.this.row), recvr=self.this)
-
-
-class Cast(AbstractTemplate):
-    """The type of the method `cast`, which returns a row or an element from its address."""
-
-    key = ("table", "cast")
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        """Return the signature of the method."""
-        this = self.this
-        row: Any = this.row if isinstance(this, RecordType) else this.record
-        return signature(RecordType(row), args[0], recvr=this)
-
-
-_TABLE_METHODS = {"row": _Row, "none": _NoRow, "cast": Cast}
+# The method `cast` returns a row or an element from its address.
+_CAST = _template(("table", "cast"), _cast_type)
+_TABLE_METHODS = {
+    "row": _template(("table", "row"), lambda table, j: (RecordType(table.row), types.int64)),
+    "none": _template(("table", "none"), lambda table: (RecordType(table.row),)),
+    "cast": _CAST,
+}
 
 
 @lower_builtin(("table", "cast"), types.Any, RecordType)
@@ -247,12 +240,9 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _make_callable(cls: type[Record]) -> None:
     """Enable kernels to create a record at an address, or at a word of another record."""
 
-    @type_callable(cls)
-    def typed(context: Any) -> Any:
-        def typer(base: Any, word: Any = None) -> Any:
-            return _taken(RecordType(cls), base, *([] if word is None else [word]))
-
-        return typer
+    @typed(cls)
+    def typer(base: Any, word: Any = None) -> Any:
+        return _taken(RecordType(cls), base, *([] if word is None else [word]))
 
     lower_builtin(cls, types.Any)(_behind)
     lower_builtin(cls, types.Any, types.Any)(_behind)
@@ -262,12 +252,9 @@ observe(_make_callable)
 
 
 def _make_words_callable(cls: type[Words[Any]]) -> None:
-    @type_callable(cls)
-    def typed(context: Any) -> Any:
-        def typer(base: Any, word: Any, length: Any) -> Any:
-            return _taken(SpanType(cls), base, word, length)
-
-        return typer
+    @typed(cls)
+    def typer(base: Any, word: Any, length: Any) -> Any:
+        return _taken(SpanType(cls), base, word, length)
 
     @lower_builtin(cls, types.Any, types.Any, types.Any)
     def make(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -281,27 +268,21 @@ for _words in (Int32s, Int64s, Float32s, Float64s):
 # Elements and parts of arrays.
 
 
-@type_callable(operator.getitem)
-def _typed_element(context: Any) -> Any:
-    def typer(array: Any, index: Any) -> Any:
-        if not (isinstance(array, SpanType) and isinstance(index, types.Integer)):
-            return None
-        if array.record is not None:
-            return signature(RecordType(array.record), array, types.int64)
-        assert array.words is not None
-        return signature(WIDE[array.words.WORD.name], array, types.int64)
-
-    return typer
-
-
-@type_callable(operator.setitem)
-def _typed_change(context: Any) -> Any:
-    def typer(array: Any, index: Any, value: Any) -> Any:
-        if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
-            return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
+@typed(operator.getitem)
+def _typed_element(array: Any, index: Any) -> Any:
+    if not (isinstance(array, SpanType) and isinstance(index, types.Integer)):
         return None
+    if array.record is not None:
+        return signature(RecordType(array.record), array, types.int64)
+    assert array.words is not None
+    return signature(WIDE[array.words.WORD.name], array, types.int64)
 
-    return typer
+
+@typed(operator.setitem)
+def _typed_change(array: Any, index: Any, value: Any) -> Any:
+    if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
+        return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
+    return None
 
 
 def _element(builder: Any, typ: Any, value: Any, i: Any) -> Any:
@@ -328,11 +309,7 @@ def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return NOTHING
 
 
-class _Part(AbstractTemplate):
-    key = ("span", "part")
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(self.this, types.int64, types.int64, recvr=self.this)
+_PART = _template(("span", "part"), lambda span, start, n: (span, types.int64, types.int64))
 
 
 @infer_getattr
@@ -341,8 +318,8 @@ class _SpanAttributes(AttributeTemplate):
 
     def generic_resolve(self, typ: SpanType, attr: str) -> Any:
         if attr == "cast" and typ.record is not None:
-            return BoundFunction(Cast, typ)
-        return BoundFunction(_Part, typ) if attr == "part" else None
+            return BoundFunction(_CAST, typ)
+        return BoundFunction(_PART, typ) if attr == "part" else None
 
 
 @lower_builtin(("span", "part"), SpanType, types.int64, types.int64)

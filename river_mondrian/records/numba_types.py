@@ -253,9 +253,23 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
     return value
 
 
-@type_callable(bool)
-def _truth(context: Any) -> Any:
-    return lambda value: types.boolean if isinstance(value, RecordType | SpanType) else None
+def typed(function: Any) -> Callable[[F], F]:
+    """Return a decorator that registers the types of calls of `function`.
+
+    The decorated function gets the types of the arguments, and returns the type or the signature of
+    the call, or None if other types are meant.
+    """
+
+    def register(typer: F) -> F:
+        type_callable(function)(lambda context: typer)
+        return typer
+
+    return register
+
+
+@typed(bool)
+def _truth(value: Any) -> Any:
+    return types.boolean if isinstance(value, RecordType | SpanType) else None
 
 
 # A record is true if its address is not 0.
@@ -272,13 +286,10 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _compare(function: Any, operation: str) -> None:
     """Enable kernels to compare the addresses of two records."""
 
-    @type_callable(function)
-    def typed(context: Any) -> Any:
-        def typer(a: Any, b: Any) -> Any:
-            are_records = isinstance(a, RecordType) and isinstance(b, RecordType)
-            return types.boolean if are_records else None
-
-        return typer
+    @typed(function)
+    def typer(a: Any, b: Any) -> Any:
+        are_records = isinstance(a, RecordType) and isinstance(b, RecordType)
+        return types.boolean if are_records else None
 
     @lower_builtin(function, RecordType, RecordType)
     def compare(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -301,7 +312,7 @@ def coded(function: Any, typer: Callable[..., Any]) -> Any:
     parameters = inspect.signature(function)
 
     @type_callable(function)
-    def typed(context: Any) -> Any:
+    def in_context(context: Any) -> Any:
         def of_call(*args: Any, **kwargs: Any) -> Any:
             return typer(context, *parameters.bind(*args, **kwargs).args)
 
@@ -390,9 +401,7 @@ def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
 
     def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
-        array = Array[R](address, 0, length, buffer)
-        array.record = record
-        return array
+        return Array(record, address, length, buffer)
 
     _reserve(reserved, SpanType(None, record), length)
     return reserved
@@ -406,9 +415,7 @@ def new_array(record: type[R], length: int) -> Array[R]:
     """Allocate an array of `length` records, which `release` must free."""
     address, buffer = _python_memory(record.SIZE * length)
     _ALLOCATED[address] = buffer
-    array = Array[R](address, 0, length)
-    array.record = record
-    return array
+    return Array(record, address, length)
 
 
 def new_int64s(length: int) -> Int64s:
