@@ -218,24 +218,18 @@ def _declared(declared: Bounds | Ref | None) -> dict[str, Any]:
     return {"ref" if isinstance(declared, Ref) else "bounds": declared}
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field of a record: its position and its type."""
+@dataclass(frozen=True, kw_only=True)
+class Field(Option):
+    """A field of a record: its options, its position and its type."""
 
     name: str
     offset: int
     size: int
-    role: Role
     # A Word, a class of arrays, or a class of records. If `embedded`, the array or record is part
     # of this record. Otherwise this record holds the address of the array or record, and the length
     # of an array.
     kind: Any
     embedded: bool = False
-    length: int = 0
-    is_entry: bool = False
-    bounds: Bounds | None = None
-    ref: Ref | None = None
-    shape: tuple[int | str, ...] = ()
 
     @property
     def word(self) -> int:
@@ -336,23 +330,25 @@ def _is_record_within(field: Field) -> bool:
 
 
 def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
+    known: dict[str, Any] = {**vars(option), "name": name, "offset": offset, "kind": hint}
     if get_origin(hint) is Annotated:
-        word, role = get_args(hint)[1], option.role
-        return Field(name, offset, word.size, role, word, bounds=option.bounds, ref=option.ref)
+        word = get_args(hint)[1]
+        return Field(**known | {"kind": word}, size=word.size)
     if option.is_entry:
-        return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
+        return Field(**known, size=ADDRESS_BYTES)
     base = get_origin(hint) or hint
     # A class with the method `of_kind` is a class of arrays.
     if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
         size = option.length * base.element_size(hint)  # type: ignore[attr-defined]
-        return Field(name, offset, size, option.role, hint, True, option.length)
-    if issubclass(base, Record) and base.EMBEDDED:
-        return Field(name, offset, base.SIZE, option.role, hint, embedded=True)
-    role = Role.DERIVED if option.role is Role.STATE and issubclass(base, Record) else option.role
-    size = ADDRESS_BYTES if issubclass(base, Record) else 2 * ADDRESS_BYTES
-    return Field(name, offset, size, role, hint, bounds=option.bounds, shape=option.shape)
+        return Field(**known, size=size, embedded=True)
+    if not issubclass(base, Record):
+        return Field(**known, size=2 * ADDRESS_BYTES)
+    if base.EMBEDDED:
+        return Field(**known, size=base.SIZE, embedded=True)
+    role = Role.DERIVED if option.role is Role.STATE else option.role
+    return Field(**known | {"role": role}, size=ADDRESS_BYTES)
 
 
 def number_of(record: Record, what: int | str) -> int:
