@@ -233,30 +233,24 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             Other arguments of the prototype's `learn_one`, such as a weight.
 
         """
-        key, rest = self.key_of(x), self._without_key(x)
-        with self._lock:
-            model = self._store.get(key)
-            if model is None:
-                # No model is stored if the sample cannot be learned.
-                new = self.model.clone()
-                new.learn_one(rest, *target, **options)
-                self._store.put(key, new)
-                return
-            model.learn_one(rest, *target, **options)
-            self._store.changed(key)
+        self._call("learn_one", True, x, *target, **options)
 
     def _ask(self, name: str, x: Mapping[Any, Any], *args: Any, **options: Any) -> Any:
-        key, rest = self.key_of(x), self._without_key(x)
+        return self._call(name, self._stores, x, *args, **options)
+
+    def _call(self, name: str, changes: bool, x: Any, /, *args: Any, **rest: Any) -> Any:
+        """Call a method of the model of a sample's key; `changes` says whether it learns."""
+        key, sample = self.key_of(x), self._without_key(x)
         with self._lock:
-            model = self._store.get(key)
-            if not self._stores:
-                asked = self._blank if model is None else model
-                return getattr(asked, name)(rest, *args, **options)
-            asked = self.model.clone() if model is None else model
-            answer = getattr(asked, name)(rest, *args, **options)
-            if model is None:
-                self._store.put(key, asked)
-            else:
+            known = self._store.get(key)
+            model = known
+            if known is None:
+                model = self.model.clone() if changes else self._blank
+            answer = getattr(model, name)(sample, *args, **rest)
+            # No model is stored if the call fails.
+            if changes and known is None:
+                self._store.put(key, model)
+            elif changes:
                 self._store.changed(key)
             return answer
 
