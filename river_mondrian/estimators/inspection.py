@@ -306,11 +306,9 @@ class InspectableForest(Model, abc.ABC):
 
         """
         arguments.check_index("tree", tree, self._n_readable)
-        return (
-            []
-            if self._trees is None
-            else self._trees.reader.directions_of(tree, self.feature_names)
-        )
+        if self._trees is None:
+            return []
+        return self._trees.reader.directions_of(tree, self.feature_names)
 
 
 class ScoringDetector(Model, base.AnomalyDetector):

@@ -193,16 +193,13 @@ class RidgeRegressor(TargetLearner):
 
         """
         self._check_holds()
-        values, target, weight = (
-            self._features._read_values(x),
-            inputs.check_target(y),
-            inputs.check_weight(w),
-        )
+        values = self._features._read_values(x)
+        target, weight = inputs.check_target(y), inputs.check_weight(w)
         self._catch_up()
         positions = self._positions_of(values, target, weight)
         if not positions:
-            sample = f"{dict(x)!r} with y = {y!r}, weight {weight!r}"
-            raise KeyError(f"no stored sample equals {sample}")
+            text = f"no stored sample equals {dict(x)!r} with y = {y!r}, weight {weight!r}"
+            raise KeyError(text)
         self._take_out(positions[0])
 
     @locked
@@ -252,8 +249,7 @@ class RidgeRegressor(TargetLearner):
     def _check_holds(self) -> None:
         """Refuse to remove samples if there is no window."""
         if self.window is None:
-            why = "samples are stored only with window="
-            raise ValueError(f"{why}, got window=None")
+            raise ValueError("samples are stored only with window=, got window=None")
 
     def _catch_up(self) -> None:
         """Update the weights of a new map until the weights have learned all stored samples."""
