@@ -285,8 +285,4 @@ def _without(
     report.table(["stream", "n", "with", "without", "change, %"], rows)
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "classifier": classifier,
-    "regressor": regressor,
-    "detector": detector,
-}
+PARTS = (classifier, regressor, detector)

@@ -1,7 +1,4 @@
-"""Time of batches and of single samples, with one and with two threads.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Time of batches and of single samples, with one and with two threads."""
 
 from __future__ import annotations
 
@@ -108,4 +105,4 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     report.table([*headers, "predict_one", "predict_many", "two threads"], table)
 
 
-PARTS = {"forests": forests}
+PARTS = (forests,)

@@ -1,7 +1,4 @@
-"""Calibrated intervals and sets of classes, compared with models and other methods.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Calibrated intervals and sets of classes, compared with models and other methods."""
 
 from __future__ import annotations
 
@@ -486,10 +483,4 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "intervals": intervals,
-    "held_out": held_out,
-    "late": late,
-    "sets": sets,
-    "cost": cost,
-}
+PARTS = (intervals, held_out, late, sets, cost)

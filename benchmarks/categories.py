@@ -1,7 +1,4 @@
-"""Accuracy on streams with categories, compared with encodings and River's models.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Accuracy on streams with categories, compared with encodings and River's models."""
 
 from __future__ import annotations
 
@@ -290,4 +287,4 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *TARGET_MODELS], rows)
 
 
-PARTS = {"classes": classes, "targets": targets}
+PARTS = (classes, targets)

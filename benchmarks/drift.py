@@ -1,12 +1,9 @@
-"""The drift monitor: false alarms, detected drifts, names of features, and cost.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""The drift monitor: false alarms, detected drifts, names of features, and cost."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -354,11 +351,4 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("stream", "features", "labels", "learn, us", "reference, ms", "KiB"), rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "false_alarms": false_alarms,
-    "detection": detection,
-    "targets": targets,
-    "elec2": elec2,
-    "protocol": protocol,
-    "cost": cost,
-}
+PARTS = (false_alarms, detection, targets, elec2, protocol, cost)

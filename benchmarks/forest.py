@@ -1,8 +1,6 @@
 """The exact classifier: the paper's Figure 3 and Table 1, missing values, speed and memory.
 
 The paper is Lakshminarayanan, Roy and Teh (2014).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
@@ -377,11 +375,4 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "speed": speed,
-    "memory": memory,
-    "latency": latency,
-    "figure3": figure3,
-    "table1": table1,
-    "missing": missing,
-}
+PARTS = (speed, memory, latency, figure3, table1, missing)

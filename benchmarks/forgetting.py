@@ -1,7 +1,4 @@
-"""The cost of windows, and windows and wrappers on streams with drift.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""The cost of windows, and windows and wrappers on streams with drift."""
 
 from __future__ import annotations
 
@@ -211,8 +208,4 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "speed": speed,
-    "ridge": ridge,
-    "wrappers": wrappers,
-}
+PARTS = (speed, ridge, wrappers)

@@ -1,8 +1,6 @@
 """The Mondrian kernel: error against the Laplace kernel, speed, and choice of the lifetime.
 
 Figures are those of Balog et al. (2016).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
@@ -211,4 +209,4 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     report.table([*headers, "ratio", "ratio, late", "time"], table)
 
 
-PARTS = {"figure5": figure5, "speed": speed, "auto": auto}
+PARTS = (figure5, speed, auto)

@@ -1,7 +1,4 @@
-"""Time and memory of models with many features or classes, and of first calls.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Time and memory of models with many features or classes, and of first calls."""
 
 from __future__ import annotations
 
@@ -235,8 +232,4 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "calls": calls,
-    "classes": classes,
-    "width": width,
-}
+PARTS = (calls, classes, width)

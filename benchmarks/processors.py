@@ -171,7 +171,7 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
-PARTS: dict[str, Callable[..., None]] = {"digests": digests}
+PARTS = (digests,)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Errors, distributions and speed of the exact regressor, compared with other libraries.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Errors, distributions and speed of the exact regressor, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -223,8 +220,4 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("data", "samples", "features", "bytes per sample and tree"), memory)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "streams": streams,
-    "holdout": holdout,
-    "speed": speed,
-}
+PARTS = (streams, holdout, speed)

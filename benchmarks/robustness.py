@@ -1,7 +1,4 @@
-"""Accuracy with wrong values, with changes of units, and if a stream starts in a corner.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Accuracy with wrong values, with changes of units, and if a stream starts in a corner."""
 
 from __future__ import annotations
 
@@ -327,8 +324,4 @@ def changes(data: DataFolder, report: Report, quick: bool) -> None:
         report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "outliers": outliers,
-    "corner": corner,
-    "changes": changes,
-}
+PARTS = (outliers, corner, changes)

@@ -1,15 +1,12 @@
 """STIT processes: kernels, partitions and forests of cut directions, and density forests.
 
 Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -367,12 +364,4 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "figure1": figure1,
-    "figure2": figure2,
-    "figure3": figure3,
-    "convergence": convergence,
-    "consistency": consistency,
-    "forests": forests,
-    "likelihood": likelihood,
-}
+PARTS = (figure1, figure2, figure3, convergence, consistency, forests, likelihood)

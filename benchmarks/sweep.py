@@ -1,7 +1,4 @@
-"""Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016)."""
 
 from __future__ import annotations
 
@@ -407,11 +404,4 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         axes.legend()
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "accuracy": accuracy,
-    "figure6": figure6,
-    "figure7": figure7,
-    "figure8": figure8,
-    "figure9": figure9,
-    "figure10": figure10,
-}
+PARTS = (accuracy, figure6, figure7, figure8, figure9, figure10)

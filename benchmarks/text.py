@@ -1,7 +1,4 @@
-"""Accuracy, time and memory on text, compared with other libraries.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
+"""Accuracy, time and memory on text, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -295,8 +292,4 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "forests": forests,
-    "words": words,
-    "classes": classes,
-}
+PARTS = (forests, words, classes)

@@ -538,3 +538,6 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
         "score at or above the default threshold of `Alarms`."
     )
     report.table(["value", "detector", "score", "alarm"], rows)
+
+
+PARTS = (nab, metrics, answers, drift, equal)

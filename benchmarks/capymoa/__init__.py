@@ -148,4 +148,4 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     _compare(report, streams, AdaptiveMondrianForestRegressor, peers, True, seeds)
 
 
-PARTS: dict[str, Callable[..., None]] = {"classes": classes, "targets": targets}
+PARTS = (classes, targets)

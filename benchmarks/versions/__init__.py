@@ -8,4 +8,4 @@ repeats.
 
 from .comparing import digests, speed
 
-PARTS = {"digests": digests, "speed": speed}
+PARTS = (digests, speed)
