@@ -5,6 +5,6 @@ Without a data folder, the set is scikit-learn's digits.
 """
 
 from .accuracy import figure5, one_pass, online, table5, table7, table8
-from .speed import crossover, dual, figure4, speed
+from .speed import dual, figure4, speed
 
-PARTS = (online, figure4, figure5, dual, table5, table7, table8, one_pass, speed, crossover)
+PARTS = (online, figure4, figure5, dual, table5, table7, table8, one_pass, speed)

@@ -1,4 +1,4 @@
-"""Time of maps, predictions and updates: the paper's Figure 4, the dual, ikpykit and a GPU."""
+"""Time of maps, predictions and updates: the paper's Figure 4, the dual, and ikpykit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
-from river_mondrian.partitions.voronoi import cuda
 
 from ..data import DataFolder, stream
 from ..report import Report, progress
@@ -196,46 +195,3 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s. `to_csr` is {middle:.1f} times as fast "
         f"({least:.1f} - {most:.1f})."
     )
-
-
-def crossover(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d.
-
-    Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t =
-    {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are medians
-    of {repeats} runs in milliseconds per batch, including copies to and from the GPU. The
-    paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on a CPU (Table
-    6 of Ting et al. 2021).
-    """
-    if importlib.util.find_spec("cupy") is None:
-        print("crossover: skipped, because it needs CuPy and a GPU", flush=True)
-        return
-    xp = cuda.device_namespace("cuda")
-    batches = (1, 64) if quick else (1, 16, 256, 4096, 10_000)
-    grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
-    repeats = 1 if quick else 3
-    name = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
-    rows = []
-    for psi, d in grid:
-        progress(f"crossover: psi = {psi}, d = {d}")
-        rng = np.random.default_rng(0)
-        pool = max(1024, 8 * psi)
-        features = built(
-            IsolationFeatures(T, psi, pool_size=pool, seed=1), rng.normal(size=(pool, d))
-        )
-        compiled = features._ready()
-        X = rng.normal(size=(max(batches), d))
-        compiled.transform_on(X[:1], xp)
-        for n in batches:
-            calls = {
-                "processor": partial(compiled.transform_rows, X[:n]),
-                "device": partial(compiled.transform_on, X[:n], xp),
-            }
-            runs = repeated(repeats, partial(_calls_of, calls))
-            times = [1e3 * median(runs, peer, "all") for peer in ("processor", "device")]
-            faster = "device" if times[1] < times[0] else "processor"
-            rows.append(
-                (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
-            )
-    report.about(crossover, name=name, repeats=repeats)
-    report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)
