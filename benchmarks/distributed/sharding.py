@@ -18,21 +18,20 @@ from ..data import DataFolder
 from ..report import Report, progress
 
 N_TREES, BLOCK, WARM_UP = 100, 1000, 256
-SIZES = (1, 10, 100, 1000, 10_000)
 Block = tuple[pd.DataFrame, list[Any]]
 
 
 @contextmanager
-def local_ray(n_cpus: int = 4) -> Iterator[Any]:
-    """Run Ray on this machine; `n_cpus` may exceed the number of processors."""
+def local_ray() -> Iterator[None]:
+    """Run Ray on this machine; the number of CPUs may exceed the number of processors."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
         raise SystemExit("this needs Ray: pip install river-mondrian[ray]") from None
-    ray.init(num_cpus=n_cpus, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        yield ray
+        yield
     finally:
         ray.shutdown()
 
@@ -86,7 +85,7 @@ def _rate(model: Any, blocks: list[Block]) -> float:
 
 
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare rates of two workers, one process and threads; measure the cost of a call.
+    """Compare rates of two workers, one process and threads.
 
     Rows per second of two workers, one process and two threads. There are {N_TREES} trees, and
     blocks of {BLOCK:,} rows after the first {WARM_UP} rows. Rates are by the wall clock, the
@@ -94,7 +93,7 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, repeats = (4000, 1) if quick else (15_000, 3)
     rows = []
-    with local_ray() as ray:
+    with local_ray():
         for name in ("letter", "covtype", "ImageSegments"):
             samples = None if name == "ImageSegments" and rows else load(data, name, n)
             if samples is None:
@@ -110,41 +109,3 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([name, *(f"{rate:.0f}" for rate in best.values())])
         report.about(sharding)
         report.table(["stream", *PEERS], rows)
-        _call_cost(report, ray, quick)
-
-
-class _Nothing:
-    """A worker that ignores its blocks."""
-
-    def learn(self, number: int, block: Any) -> int:
-        return number
-
-
-def _call_cost(report: Report, ray: Any, quick: bool) -> None:
-    """Report the time of calls without learning, by the size of the block.
-
-    The next table has the median time of a call without learning. The call reads a frame of 16
-    columns, puts it into the object store, and calls two workers that ignore it.
-    """
-    from river_mondrian.distributed.shard import Known
-
-    known, rng, rows = Known.of(MondrianForestClassifier(2, seed=1)), np.random.default_rng(1), []
-    actor = ray.remote(_Nothing).options(num_cpus=0)
-    workers = [actor.remote() for _ in range(2)]
-    ray.get([worker.learn.remote(0, None) for worker in workers])
-    for size in SIZES[::2] if quick else SIZES:
-        (block, *_) = blocks_of(rng.normal(size=(size, 16)), rng.integers(26, size=size), size)
-        times = []
-        for number in range(20 if quick else 100):
-            started, used = time.perf_counter(), time.process_time()
-            ref = ray.put(known.read_block(*block, 1.0))
-            calls = [worker.learn.remote(number, ref) for worker in workers]
-            here = time.process_time() - used
-            ray.get(calls)
-            times.append((here, time.perf_counter() - started))
-        here, whole = np.median(times, axis=0)
-        rows.append([f"{size:,}", f"{1e3 * here:.2f}", f"{1e3 * whole:.2f}"])
-        rows[-1].append(f"{1e6 * whole / size:.1f}")
-    report.about(_call_cost)
-    headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
-    report.table(headers, rows)
