@@ -1,7 +1,6 @@
-"""Forests in several processes by Ray, many models by key, and the example service."""
+"""Forests in several processes by Ray, and many models by key."""
 
 from .keys import keys
-from .service import service
 from .sharding import sharding
 
-PARTS = (sharding, keys, service)
+PARTS = (sharding, keys)
