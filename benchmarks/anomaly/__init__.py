@@ -1,6 +1,6 @@
 """Accuracy, time and memory of anomaly detectors."""
 
-from .costs import cost, cuts, memory
+from .costs import cost, memory
 from .ranking import adbench, ranking
 
-PARTS = (ranking, adbench, cost, cuts, memory)
+PARTS = (ranking, adbench, cost, memory)

@@ -18,18 +18,12 @@ from river_mondrian import Alarms, DensityForest, NearestNeighborDetector, Rando
 
 from ..data import DataFolder, Stream, stream
 from ..report import Report, progress
-from .detectors import CutForest, rrcf
 
 N_TREES = 10
 
 
 def _forest(**arguments: Any) -> Callable[[], Any]:
     return lambda: DensityForest(N_TREES, seed=1, **arguments)
-
-
-def _half_spaces(n_trees: int = N_TREES, window: int = 250) -> Any:
-    trees = anomaly.HalfSpaceTrees(n_trees=n_trees, window_size=window, seed=1)
-    return preprocessing.MinMaxScaler() | trees
 
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -39,7 +33,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "lifetime None": _forest(lifetime=None),
     "default, window 1,000": _forest(window=1000),
     "default, max_nodes 10,000": _forest(max_nodes=10_000),
-    "MinMaxScaler, HalfSpaceTrees": _half_spaces,
+    "MinMaxScaler, HalfSpaceTrees": lambda: (
+        preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(N_TREES, seed=1)
+    ),
     "RandomCutForest": lambda: RandomCutForest(seed=1),
     "NearestNeighborDetector": lambda: NearestNeighborDetector(seed=1),
     "`Alarms` with one NearestNeighborDetector": lambda: Alarms(NearestNeighborDetector(seed=1)),
@@ -91,53 +87,6 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", size])
     report.about(cost, n=n)
     report.table(["features", "model", "learn, us", "score, us", "bytes"], rows)
-
-
-# By name: a function from the number of trees and the window to a detector, and the number of timed
-# samples per round.
-CUTS: dict[str, tuple[Callable[[int, int], Any], int]] = {
-    "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), 300),
-    "RandomCutForest that holds all": (
-        lambda n, window: RandomCutForest(n, window, max_samples=window, seed=1),
-        300,
-    ),
-    "HalfSpaceTrees": (_half_spaces, 300),
-}
-if rrcf is not None:
-    CUTS["rrcf"] = lambda n, window: CutForest(n, window, 1), 10
-
-
-def cuts(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to score and learn a sample in a full window.
-
-    The trees of RandomCutForest store at most {held} samples of the window by default. In rows
-    with `holds all`, the trees store all samples of the window. Normal samples are scored and
-    then learned in a full window. Times are processor times, medians of {rounds} rounds in
-    which the detectors take turns. A round has 300 samples (10 for `rrcf`). The last column has
-    the median, smallest and largest ratio to RandomCutForest over the rounds.
-    """
-    rounds, rows = 2 if quick else 5, []
-    sizes = ((50, 1024, 10), (40, 256, 10), (100, 256, 10), (50, 1024, 2))
-    for n_trees, window, d in sizes[-1:] if quick else sizes:
-        progress(f"cuts: {n_trees} trees, window {window}, {d} features")
-        n = window + 10 + rounds * 300
-        samples = stream(np.random.default_rng(1).normal(size=(n, d)), np.zeros(n))
-        calls = {}
-        for name, (make, _) in CUTS.items():
-            model = make(n_trees, window)
-            calls[name] = [model.score_one, model.learn_one]
-            _us(calls[name], samples[: window + 10])
-        times = np.empty((len(CUTS), rounds))
-        for i in range(rounds):
-            start = window + 10 + i * 300
-            for k, (name, (_, timed)) in enumerate(CUTS.items()):
-                times[k, i] = _us(calls[name], samples[start : start + timed])
-        for name, own, ratios in zip(CUTS, times, times / times[0], strict=True):
-            ratio = f"{np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})"
-            size = [str(n_trees), f"{window:,}", str(d)]
-            rows.append([*size, name, f"{np.median(own):,.0f}", ratio])
-    report.about(cuts, held=RandomCutForest().max_samples, rounds=rounds)
-    report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)
 
 
 # Number of rows per call, and models by name, with a description. Small models make the run fast.
