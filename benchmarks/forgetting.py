@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +13,8 @@ from river.drift import binary
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
-    IsolationFeatures,
     MondrianForestClassifier,
     MondrianForestRegressor,
-    RandomFourierFeatures,
-    RidgeRegressor,
 )
 
 from .data import DataFolder, Stream, stream
@@ -77,63 +73,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 rows.append((name, kind, n_trees, window, *figures))
     report.about(speed)
     headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
-    report.table(headers, rows)
-
-
-def ridge(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time to learn by ridge regression in a full window, and errors after removals.
-
-    Time to learn by ridge regression in a full window, compared with a model that has no
-    window. Times are CPU times of learn_one in microseconds, the fastest means of runs in which
-    both models take turns. The column `longest` has the longest call in milliseconds (minimum
-    over runs). The column `refit` has the time to remove a sample with a large weight, after
-    which the model learns all samples of the window again. The error is the largest difference
-    between a prediction and the prediction of a model refitted to the window, in predicted
-    standard deviations.
-    """
-    n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
-    maps: dict[str, Any] = {
-        "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
-        "isolation, 20 of 8 cells": lambda: IsolationFeatures(20, 8, pool_size=256, seed=1),
-        "Fourier, 100": lambda: RandomFourierFeatures(100, seed=1),
-        "Fourier, 500": lambda: RandomFourierFeatures(500, seed=1),
-    }
-    for name, make in maps.items():
-        for window in (300, 1000):
-            progress(f"ridge: {name}, window {window}")
-            # After this many samples, the isolation features are final and the window is full.
-            n_before = 1500
-            samples = _uniform(n_before + n_timed)
-            fastest: dict[int | None, float] = {}
-            longest = math.inf
-            for _ in range(repeats):
-                models = {own: RidgeRegressor(make(), window=own) for own in (None, window)}
-                for own, model in models.items():
-                    calls = call_seconds(model.learn_one, samples)[n_before:]
-                    fastest[own] = min(calls.mean(), fastest.get(own, math.inf))
-                longest = min(longest, calls.max())
-            model = models[window]
-            again = RidgeRegressor(model._features)
-            for x, y in samples[-window:]:
-                again.learn_one(x, y)
-            error = max(
-                abs(model.predict_one(x) - again.predict_one(x))
-                / again.predict_one(x, with_dist=True).var ** 0.5
-                for x, _ in samples[:200]
-            )
-            model.forget_one(*samples[-1])
-            # Subtracting such a large weight would leave only rounding errors, so the model is
-            # refitted.
-            model.learn_one(*samples[0], 1e20)
-            refit = 1e3 * call_seconds(model.forget_one, [(*samples[0], 1e20)])[0]
-            plain, own_time = (1e6 * fastest[own] for own in (None, window))
-            ratio = own_time / plain
-            figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
-            figures += [f"{refit:.0f}", f"{error:.1e}"]
-            rows.append((name, model.n_columns, window, *figures))
-    report.about(ridge)
-    times_of = ("no window", "window", "ratio", "longest", "refit, ms")
-    headers = ("map", "columns", "window", *times_of, "error")
     report.table(headers, rows)
 
 
@@ -208,4 +147,4 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-PARTS = (speed, ridge, wrappers)
+PARTS = (speed, wrappers)
