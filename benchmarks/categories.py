@@ -11,15 +11,11 @@ import numpy as np
 from river import ensemble, forest, tree
 from river.datasets import synth
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
 from .data import DataFolder, take
 from .report import Report, progress
-from .scores import class_scores, deviations
+from .scores import class_scores
 
 PREFIX = 5000
 
@@ -235,56 +231,4 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *MODELS], rows)
 
 
-# River's Mv, and bike rentals by hour with three categories.
-def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
-    found: dict[str, Samples] = {"Mv": take(synth.Mv(seed=1), n)}
-    arrays = data.load("bike_hour")
-    if arrays is not None:
-        names = [str(name) for name in arrays["features"]]
-        rows = [
-            (dict(zip(names, row, strict=True)), y)
-            for row, y in zip(arrays["X"][:n].tolist(), arrays["y"][:n].tolist(), strict=True)
-        ]
-        found["bike_hour"] = with_levels(rows, {"season", "weathersit", "weekday"})
-    return found
-
-
-class EncodedTargets(Encoded):
-    """A regressor that gets levels in a one-hot or ordinal encoding."""
-
-    def predict_one(self, x: dict[str, Any]) -> float:
-        return float(self.model.predict_one(self._encode(x)))
-
-
-TARGET_MODELS: dict[str, Callable[[int], Any]] = {
-    "levels": lambda seed: MondrianForestRegressor(seed=seed),
-    "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
-    "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
-    # By default, River's trees have linear models in leaves, which accept no strings.
-    "ARF": lambda seed: forest.ARFRegressor(leaf_prediction="mean", seed=seed),
-    "HT": lambda seed: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
-    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed),
-}
-
-
-def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare absolute errors with River's models on streams with categories.
-
-    Progressive mean absolute error on streams with categories, on at most the first {PREFIX}
-    samples. Errors are means of 3 seeds. The first three columns have the exact regressor with
-    strings, one-hot and ordinal features. The other columns have River's models, which get
-    strings and predict means in leaves.
-    """
-    rows = []
-    for name, samples in _targets(data, 1000 if quick else PREFIX).items():
-        found = []
-        for model, make in TARGET_MODELS.items():
-            progress(f"{name}: {model}")
-            seeds = (1,) if quick else (1, 2, 3)
-            found.append(float(np.mean([deviations(make(k), samples) for k in seeds])))
-        rows.append([name, *(f"{error:.4g}" for error in found)])
-    report.about(targets)
-    report.table(["stream", *TARGET_MODELS], rows)
-
-
-PARTS = (classes, targets)
+PARTS = (classes,)
