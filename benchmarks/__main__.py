@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from contextlib import suppress
 from pathlib import Path
 
-from .data import DataFolder
+from .data import DataFolder, MissingSet
 from .report import Report, Suite
 
 # Modules with the parts of a suite. The last name is the name of the suite.
@@ -63,7 +64,10 @@ def main() -> None:
         options = {"base": arguments.base, "repeats": arguments.repeats}
     failed = False
     for part in arguments.only:
-        with Report(suite, part, data.sets, arguments.out, arguments.quick) as report:
+        with (
+            Report(suite, part, data.sets, arguments.out, arguments.quick) as report,
+            suppress(MissingSet),
+        ):
             failed |= suite.parts[part](data, report, arguments.quick, **options) is False
     if failed:
         raise SystemExit(1)

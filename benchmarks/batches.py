@@ -15,7 +15,7 @@ from river_mondrian import (
 )
 
 from .adaptive.streams import load
-from .data import DataFolder, Stream, min_max_stream
+from .data import DataFolder, Stream, available, min_max_stream
 from .report import Report, progress
 from .timing import no_gc
 
@@ -86,10 +86,8 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, n_asked, repeats = (1000, 500, 1) if quick else (14_800, 4000, 7)
     table = []
-    for name in ("letter", "elec2", "covtype"):
-        samples = load(data, name, n + n_asked)
-        if samples is None:
-            continue
+    names = ("letter", "elec2", "covtype")
+    for name, samples in available(lambda name: load(data, name, n + n_asked), names):
         samples = [(dict(enumerate(x.values())), y) for x, y in samples]
         targets = [(x, float(x[0])) for x, _ in min_max_stream(samples)]
         for forest, (make, learns) in FORESTS.items():

@@ -25,7 +25,7 @@ from .adaptive.streams import FILES, MADE
 from .adaptive.streams import load as load_classes
 from .adaptive_regressor.models import LINEAR, MODELS
 from .adaptive_regressor.streams import SOURCES, load
-from .data import Array, DataFolder, Stream, stream
+from .data import Array, DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import TURN, median, progressive, repeated
 
@@ -245,10 +245,9 @@ def _compare(
 
 
 def _streams(data: DataFolder, quick: bool, most: int) -> Iterator[tuple[str, Stream, int]]:
-    for name in ("TrumpApproval", "ahead") if quick else SOURCES:
-        samples = load(data, name, 400 if quick else most)
-        if samples is not None:
-            yield name, samples, SOURCES[name].delay
+    names, n = (("TrumpApproval", "ahead"), 400) if quick else (SOURCES, most)
+    for name, samples in available(lambda name: load(data, name, n), names):
+        yield name, samples, SOURCES[name].delay
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
@@ -260,8 +259,6 @@ def intervals(data: DataFolder, report: Report, quick: bool) -> None:
 def held_out(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the coverage of intervals on NAB's series, which were held out."""
     arrays = data.load("nab")
-    if arrays is None:
-        return
     ends, found = arrays["start"].tolist(), []
     for name, a, b in zip(arrays["names"].tolist(), ends, ends[1:], strict=False):
         values = arrays["value"][a:b][: 3000 + N_LAGS]
@@ -316,7 +313,7 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
     report.about(late)
     report.table(["stream", *map(str, LATE)], rows)
-    samples = load(DataFolder(data.folder), "ahead", 400 if quick else None) or []
+    samples = load(DataFolder(data.folder), "ahead", 400 if quick else None)
     delay, linear = SOURCES["ahead"].delay, MODELS[LINEAR]
     forest = AdaptiveMondrianForestRegressor(seed=1)
     errors = {
@@ -393,10 +390,8 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n_most, seeds, delays = (400, 1, (0, 10)) if quick else (5000, 3, (0, 10, 100))
     rows, means = [], {}
-    for name in ("Phishing", "ImageSegments") if quick else (*MADE, *FILES):
-        samples = load_classes(data, name, n_most)
-        if samples is None:
-            continue
+    names = ("Phishing", "ImageSegments") if quick else (*MADE, *FILES)
+    for name, samples in available(lambda name: load_classes(data, name, n_most), names):
         labels, n, first = [y for _, y in samples], len(samples), len(samples) // 10
         least = COVERAGE - _allowed(COVERAGE, n - first, 0.01, 2.5)
         for asked in delays:

@@ -13,7 +13,7 @@ from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
-from .data import DataFolder, take
+from .data import DataFolder, available, take
 from .report import Report, progress
 from .scores import class_scores
 
@@ -105,13 +105,12 @@ MADE: dict[str, Callable[[int], Samples]] = {
 }
 
 
-def load(data: DataFolder, name: str, n: int) -> Samples | None:
-    """Return the first samples of a stream, or None if its file is missing."""
+def load(data: DataFolder, name: str, n: int) -> Samples:
+    """Return the first samples of a stream."""
+    data.check_selected(name)
     if name in MADE:
         return MADE[name](n)
     arrays = data.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if name == "a9a":
         return from_one_hot(X, y, A9A, n)
@@ -215,10 +214,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
-    for name in [name for name in STREAMS if not data.sets or name in data.sets]:
-        samples = load(data, name, n)
-        if samples is None:
-            continue
+    for name, samples in available(lambda name: load(data, name, n), STREAMS):
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
             # SRP is the slowest model.

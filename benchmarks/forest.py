@@ -21,7 +21,7 @@ from river import stats as river_stats
 
 from river_mondrian import MondrianForestClassifier
 
-from .data import Array, DataFolder, Stream, min_max, pair, stream
+from .data import Array, DataFolder, Stream, available, frame_of, min_max, pair, stream
 from .report import Report, progress
 from .scores import class_scores
 from .timing import (
@@ -57,10 +57,6 @@ def make_ours(seed: int, n_estimators: int = 10, **kwargs: Any) -> MondrianFores
     return MondrianForestClassifier(n_estimators=n_estimators, seed=seed, **kwargs)
 
 
-def frame_of(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-
-
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the time to learn and predict a sample with River's AMFClassifier.
 
@@ -77,11 +73,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
-    for name in ("letter", "covtype", "Bananas", "elec2"):
-        samples = pair(data, name, n)
-        if samples is None:
-            continue
-        raw, scaled = samples
+    sets = ("letter", "covtype", "Bananas", "elec2")
+    for name, (raw, scaled) in available(lambda name: pair(data, name, n), sets):
         progress(f"speed: {name}, learn and predict")
         runs = repeated(repeats, partial(_calls, scaled), 2 * TURN, time.process_time)
         progress(f"speed: {name}, end to end")
@@ -126,10 +119,9 @@ def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the bytes of the model per sample and tree."""
     rows = []
-    for name, n, trees in (("letter", 15000, 100), ("covtype", 50000, 10)):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    sizes = {"letter": (15_000, 100), "covtype": (50_000, 10)}
+    for name, arrays in available(data.load, sizes):
+        n, trees = sizes[name]
         n = n // 10 if quick else n
         progress(f"memory: {name}")
         model = make_ours(1, trees)
@@ -148,15 +140,15 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     labels.
     """
     MondrianForestClassifier.warmup()
-    letter, n = data.load("letter"), 10_000 if quick else 100_000
+    n = 10_000 if quick else 100_000
     rng = np.random.default_rng(1)
     y = np.zeros(n + 1000, dtype=int)
     y[n:] = rng.integers(1, 26, 1000)
-    streams = {"one class": stream(rng.random((n + 1000, 16)), y)}
-    if letter is not None:
+    one_class, streams, rows = stream(rng.random((n + 1000, 16)), y), {}, []
+    for name, letter in available(data.load, ["letter"]):
         X, y = (np.concatenate([letter[f"{k}_train"], letter[f"{k}_test"]]) for k in "Xy")
-        streams = {"letter": stream(X, y, 3000 if quick else None)} | streams
-    rows = []
+        streams[name] = stream(X, y, 3000 if quick else None)
+    streams["one class"] = one_class
     for name, samples in streams.items():
         progress(f"latency: {name}")
         times = 1e3 * call_seconds(make_ours(1, 100).learn_one, samples)
@@ -181,8 +173,6 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
     from StatImputer with stats.Mean() before the Mondrian forest.
     """
     letter = data.load("letter")
-    if letter is None:
-        return
     n, seeds = (1000, 1) if quick else (10_000, 3)
     whole = stream(letter["X_train"], letter["y_train"], n)
     names, rows = list(whole[0][0]), []
@@ -210,12 +200,10 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("absent", "accuracy", of_mean, "difference", "log loss", of_mean), rows)
 
 
-def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array] | None:
+def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array]:
     """Return X_train, y_train, X_test, y_test, scaled by the training range."""
     source, columns, paper_rows, _ = PAPER_SETS[name]
     arrays = data.load(source)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if paper_rows:
         rows = arrays["idx_train1400"]
@@ -250,10 +238,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     MondrianForestClassifier.warmup()
     seeds = range(1 if quick else 5)
     curves: dict[str, dict[str, Array]] = {}
-    for name in PAPER_SETS:
-        arrays = _paper_set(data, name)
-        if arrays is None:
-            continue
+    for name, arrays in available(partial(_paper_set, data), PAPER_SETS):
         found: dict[str, list[Array]] = {}
         for seed in seeds:
             progress(f"figure3: {name}, seed {seed}, {OURS}")
@@ -352,11 +337,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
     expected = {"letter": (23.2, 1.8), "satimage": (17.4, 1.6), "dna, paper's rows": (12.0, 0.3)}
     trees = 10 if quick else 100
     rows = []
-    for name, (mean, deviation) in expected.items():
-        arrays = _paper_set(data, name)
-        if arrays is None:
-            continue
-        X, y = arrays[:2]
+    for name, (X, y, *_) in available(partial(_paper_set, data), expected):
         if name == "satimage":
             X, y = X[:3104], y[:3104]
         progress(f"table1: {name}")
@@ -370,7 +351,8 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
             depths.append(float(np.average(leaves["depth"], weights=leaves["n_samples"])))
         found = statistics.mean(depths)
         depth = f"{found:.1f} +- {statistics.stdev(depths):.1f}"
-        rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, f"{mean} +- {deviation}"))
+        paper = "{} +- {}".format(*expected[name])
+        rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, paper))
     report.about(table1, trees=trees)
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)
 

@@ -17,7 +17,7 @@ from river_mondrian import (
     MondrianForestRegressor,
 )
 
-from .data import DataFolder, Stream, stream
+from .data import DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
@@ -50,9 +50,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     for window in (1024, 5000):
         n = window + 3 * n_timed
         streams = {"uniform, 10 features": _uniform(n), "2 binary features": _binary(n)}
-        arrays = data.load("letter")
-        if arrays is not None:
-            streams["letter"] = stream(arrays["X_train"], arrays["y_train"], n)
+        for name, arrays in available(data.load, ["letter"]):
+            streams[name] = stream(arrays["X_train"], arrays["y_train"], n)
         for name, samples in streams.items():
             for kind, n_trees in (("classifier", 10), ("classifier", 100), ("regressor", 10)):
                 progress(f"speed: {name}, {kind}, window {window}")

@@ -17,7 +17,7 @@ from river_mondrian import (
     MondrianForestRegressor,
 )
 
-from .data import DataFolder, Stream, stream, take
+from .data import DataFolder, Stream, available, stream, take
 from .report import Report, progress
 from .timing import call_seconds
 
@@ -66,11 +66,9 @@ def _numbers(samples: Stream) -> Stream:
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
-def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
+def _shuffled(data: DataFolder, name: str, n: int) -> Stream:
     """Return `n` shuffled samples of a set, so that training and test samples are similar."""
     arrays = data.load(name)
-    if arrays is None:
-        return None
     order = np.random.default_rng(0).permutation(len(arrays["y_train"]))[:n]
     return stream(arrays["X_train"][order], arrays["y_train"][order])
 
@@ -88,9 +86,9 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "RandomRBF", take(rbf, n), None
     for name, made in (("Phishing", datasets.Phishing), ("ImageSegments", datasets.ImageSegments)):
         yield name, take(made(), n), None
-    for name in ("letter", "satimage", "elec2", "covtype"):
-        if (samples := _shuffled(data, name, n)) is not None:
-            yield name, samples, None
+    names = ("letter", "satimage", "elec2", "covtype")
+    for name, samples in available(lambda name: _shuffled(data, name, n), names):
+        yield name, samples, None
 
 
 def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
@@ -98,9 +96,9 @@ def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
     yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
     yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None
-    for name in ("kin8nm", "california", "cpu", "bike_hour"):
-        if (samples := _shuffled(data, name, n)) is not None:
-            yield name, samples, None
+    names = ("kin8nm", "california", "cpu", "bike_hour")
+    for name, samples in available(lambda name: _shuffled(data, name, n), names):
+        yield name, samples, None
 
 
 def _row(name: str, kind: str, model: Any, samples: Stream, relevant: Any, loss: Loss) -> list[Any]:
@@ -153,10 +151,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     samples. Times are medians of 5 calls of feature_importances and of 20 calls of explain_one.
     """
     n, rows = 5000 if quick else 100_000, []
-    for name in ("covtype", "letter"):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, ("covtype", "letter")):
         samples = stream(arrays["X_train"], arrays["y_train"], n)
         for kind, make in (CLASSIFIERS | REGRESSORS).items():
             progress(f"speed: {name}, {kind}")

@@ -22,7 +22,7 @@ from river_mondrian import (
     RandomFourierFeatures,
 )
 
-from .data import DataFolder, Stream, min_max, stream
+from .data import DataFolder, Stream, available, min_max, stream
 from .report import Report, progress
 from .timing import BLOCK, median, no_gc, ratio, repeated
 
@@ -102,8 +102,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     medians of {repeats} runs in one process.
     """
     arrays = data.load("letter")
-    if arrays is None:
-        return
     n, repeats = (1000, 1) if quick else (ROWS, 3)
     (X,) = min_max(arrays["X_train"])
     numbers = arrays["y_train"].astype(float)
@@ -169,10 +167,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     """
     m, seeds = (20, 1) if quick else (50, 3)
     table = []
-    for name in AUTO_SETS:
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, AUTO_SETS):
         X, y = arrays["X_train"].astype(float), arrays["y_train"]
         if name != "cpu":
             (X,) = min_max(X)

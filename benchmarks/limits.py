@@ -23,7 +23,7 @@ from river_mondrian import (
 )
 from river_mondrian.__main__ import estimators
 
-from .data import Array, DataFolder, Stream, stream
+from .data import Array, DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
@@ -80,8 +80,7 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"width: {what}, {name}")
         rows.append(_width_row(what, name, model, samples))
 
-    mnist, letter = data.load("mnist"), data.load("letter")
-    if mnist is not None:
+    for _, mnist in available(data.load, ["mnist"]):
         order = np.random.default_rng(0).permutation(len(mnist["X_train"]))
         X, y = mnist["X_train"][order], mnist["y_train"][order]
         n, n_many = (1000, 1000) if quick else (5000, 7300)
@@ -92,7 +91,7 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
         add("784 pixels", MondrianForestClassifier(10, seed=1), few)
         for name, make in {} if quick else RIVERS.items():
             add("784 pixels", make(), few, name)
-    if letter is not None:
+    for _, letter in available(data.load, ["letter"]):
         samples = stream(letter["X_train"], letter["y_train"], 3000 if quick else None)
         add("letter, 16", MondrianForestClassifier(10, seed=1), samples)
     n = 5000 if quick else 100_000

@@ -18,7 +18,7 @@ from river_mondrian import MondrianForestRegressor
 
 from .adaptive_regressor.models import LINEAR, MODELS, Model, Prediction, law, point, scaled
 from .adaptive_regressor.scores import LEVELS, mean_of, number, run
-from .data import Array, DataFolder, Stream, min_max, min_max_stream, stream, take
+from .data import Array, DataFolder, Stream, available, min_max, min_max_stream, stream, take
 from .report import Report, progress
 from .timing import TURN, WARM_START, in_turns, median, ratio, repeated, test_then_learn
 
@@ -34,10 +34,8 @@ def load_streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream]]:
     flow = take(datasets.WaterFlow(), most)
     coded = [({"hour": x["Time"].hour, "weekday": x["Time"].weekday()}, y) for x, y in flow]
     yield "WaterFlow", coded
-    for name in ("cpu", "california", "bike_hour", "kin8nm"):
-        arrays = data.load(name)
-        if arrays is not None:
-            yield name, stream(arrays["X_train"], arrays["y_train"].astype(float), most)
+    for name, arrays in available(data.load, ("cpu", "california", "bike_hour", "kin8nm")):
+        yield name, stream(arrays["X_train"], arrays["y_train"].astype(float), most)
     yield "Friedman", take(synth.Friedman(seed=42), most)
 
 
@@ -122,10 +120,7 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
     """
     trees, most = (10, 1000) if quick else (100, 20_000)
     rows = []
-    for name in ("kin8nm", "california"):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, ("kin8nm", "california")):
         order = np.random.default_rng(0).permutation(len(arrays["y_train"]))
         X, y = arrays["X_train"][order].astype(float), arrays["y_train"][order].astype(float)
         half = min(len(y) // 2, most // 2)

@@ -16,7 +16,7 @@ from river_mondrian import (
 )
 
 from .adaptive.streams import FILES, MADE, WIDE, load
-from .data import Array, DataFolder, Stream, min_max_stream, stream
+from .data import Array, DataFolder, Stream, available, min_max_stream, stream
 from .regressor import load_streams
 from .report import Report, progress
 from .scores import deviations, misses
@@ -62,10 +62,9 @@ LARGE = {False: 0.003, True: 2.0}
 
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
     """Yield the name and the samples of each stream, and whether it has targets."""
-    for name in ("Bananas",) if quick else (*MADE, *FILES):
-        samples = load(data, name, n)
-        if samples is not None:
-            yield name, samples, False
+    names = ("Bananas",) if quick else (*MADE, *FILES)
+    for name, samples in available(lambda name: load(data, name, n), names):
+        yield name, samples, False
     for name, samples in load_streams(data, False):
         if not quick or name == "Friedman":
             yield name, samples[: START + 100 if quick else n], True
@@ -187,10 +186,9 @@ def corner(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, seeds = (600, 1) if quick else (20_000, 5)
     rows: list[list[Any]] = []
-    for name, is_real in (IN_CORNER | {"bike_hour, in file order": True}).items():
-        arrays = data.load(name.partition(",")[0])
-        if arrays is None:
-            continue
+    kinds = IN_CORNER | {"bike_hour, in file order": True}
+    for name, arrays in available(lambda name: data.load(name.partition(",")[0]), kinds):
+        is_real = kinds[name]
         for model, make in MODELS[is_real].items():
             found = []
             for seed in range(seeds):

@@ -23,7 +23,7 @@ from river_mondrian import (
     exact_density,
 )
 
-from .data import Array, DataFolder, min_max, stream
+from .data import Array, DataFolder, available, frame_of, min_max, stream
 from .report import Report, progress
 from .scores import deviations, misses
 
@@ -167,12 +167,10 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
         "rotated checkerboard": _checkerboard(n)
     }
-    for name in ("letter", "satimage", "kin8nm"):
-        arrays = data.load(name)
-        if arrays is not None:
-            order = np.random.default_rng(0).permutation(len(arrays["X_train"]))[:n]
-            (X,) = min_max(arrays["X_train"][order])
-            sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
+    for name, arrays in available(data.load, ("letter", "satimage", "kin8nm")):
+        order = np.random.default_rng(0).permutation(len(arrays["X_train"]))[:n]
+        (X,) = min_max(arrays["X_train"][order])
+        sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
     table = []
     for name, (X, y, given) in sets.items():
         d, is_real, samples = X.shape[1], y.dtype.kind == "f", stream(X, y)
@@ -199,13 +197,9 @@ REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 PRIOR = 0.05
 
 
-def _frame(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-
-
 def _learned(X: Array, **arguments: Any) -> DensityForest:
     forest = DensityForest(**arguments)
-    forest.learn_many(_frame(X))
+    forest.learn_many(frame_of(X))
     return forest
 
 
@@ -236,7 +230,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
         found = {"infinite forest": exact_density(X, grid, lifetime)}
         for name in ("forest", "laplace", "kernel"):
             forest = _learned(X, n_estimators=trees, lifetime=lifetime, method=name, seed=1)
-            found[name] = forest.density_many(_frame(grid)).to_numpy()
+            found[name] = forest.density_many(frame_of(grid)).to_numpy()
         found["Laplace kernel"] = _laplace(X, grid, lifetime)
         curves[n] = found
         for name, curve in found.items():
@@ -294,8 +288,8 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
             forest = DensityForest(50, None, seed=seed)
             for i, (start, stop) in enumerate(itertools.pairwise((0, *sizes))):
                 progress(f"consistency, d = {d}, n = {stop}")
-                forest.learn_many(_frame(_sample_known(rng, stop - start, d)))
-                found = forest.density_many(_frame(grid)).to_numpy()
+                forest.learn_many(frame_of(_sample_known(rng, stop - start, d)))
+                found = forest.density_many(frame_of(grid)).to_numpy()
                 errors[seed, i] = np.abs(found - truth).sum() * cell
         means = np.median(errors, axis=0)
         slope = np.polyfit(np.log(sizes), np.log(means), 1)[0]
@@ -316,10 +310,8 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n = 1500 if quick else 6000
     rows = []
-    for name, d in REAL.items():
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, REAL):
+        d = REAL[name]
         rng = np.random.default_rng(0)
         X = arrays["X_train"].astype(float)[:, :d]
         X = X[rng.permutation(len(X))[:n]]
@@ -346,14 +338,14 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
                     train[:half], n_estimators=50, lifetime=lifetime, method=estimator, seed=1
                 )
                 held = train[half:]
-                found[lifetime] = mean_log(forest.density_many(_frame(held)).to_numpy(), held)
+                found[lifetime] = mean_log(forest.density_many(frame_of(held)).to_numpy(), held)
             best = max(found, key=found.__getitem__)
             forest = _learned(train, n_estimators=100, lifetime=best, method=estimator, seed=1)
-            value = mean_log(forest.density_many(_frame(test)).to_numpy(), test)
+            value = mean_log(forest.density_many(frame_of(test)).to_numpy(), test)
             cells.append(f"{value:.3f} ({best:.1f})")
         for lifetime in (None, "auto"):
             forest = _learned(train, n_estimators=100, lifetime=lifetime, seed=1)
-            densities = forest.density_many(_frame(test)).to_numpy()
+            densities = forest.density_many(frame_of(test)).to_numpy()
             cells.append(f"{mean_log(densities, test):.3f}")
         kde = mean_log(np.exp(search.best_estimator_.score_samples(test)), test)
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")

@@ -18,7 +18,7 @@ from river_mondrian import (
     OGDClassifier,
 )
 
-from .data import Array, DataFolder, Stream
+from .data import Array, DataFolder, Stream, available
 from .report import Report, progress
 from .scores import class_scores
 
@@ -77,11 +77,11 @@ def _of_classes(found: TextSet, classes: Array) -> TextSet:
 def _sets(data: DataFolder) -> dict[str, TextSet]:
     """Return the sets by name; settings were selected on the first two."""
     found = {}
-    reuters, docstrings = data.load("reuters_acq"), data.load("docstrings")
-    if reuters is not None:
-        found["reuters_acq"] = _read(reuters)
-    if docstrings is not None:
-        counts = _read(docstrings)
+    for name, arrays in available(data.load, ("reuters_acq", "docstrings")):
+        counts = _read(arrays)
+        if name == "reuters_acq":
+            found[name] = counts
+            continue
         # The idf of a half is from its own training documents.
         classes = np.unique(counts.train.y)
         found["packages, 1st half"] = _weighted(_of_classes(counts, classes[::2]))
@@ -218,12 +218,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
-def _bags(data: DataFolder, n_words: int, n: int) -> Stream | None:
+def _bags(data: DataFolder, n_words: int, n: int) -> Stream:
     """Return the first Reuters texts as mappings of the most frequent words to numbers."""
-    arrays = data.load("reuters_acq")
-    if arrays is None:
-        return None
-    X, y = _read(arrays).train
+    X, y = _read(data.load("reuters_acq")).train
     frequencies = np.asarray((X > 0).sum(axis=0)).ravel()
     X = X[:, np.sort(np.argsort(-frequencies, kind="stable")[:n_words])].tocsr()
     return list(zip(_mappings(X[:n]), y[:n].tolist(), strict=True))
@@ -238,8 +235,6 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     `unknown` in its name, it is a missing value.
     """
     samples = _bags(data, 2000, 1000 if quick else 7770)
-    if samples is None:
-        return
     present = np.mean([len(x) for x, _ in samples])
     share = np.mean([y for _, y in samples])
     report.about(forests, n=len(samples), present=present, share=share)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from ..data import DataFolder, Stream, stream, take
+from ..data import DataFolder, Stream, available, stream, take
 
 PREFIX = 5000
 # Streams with many features, on which slow peers do not run.
@@ -69,12 +69,11 @@ FILES = {
 }
 
 
-def load(data: DataFolder, name: str, n: int) -> Stream | None:
+def load(data: DataFolder, name: str, n: int) -> Stream:
     if name in MADE:
-        return MADE[name](n) if not data.sets or name in data.sets else None
+        data.check_selected(name)
+        return MADE[name](n)
     arrays = data.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if "X_test" in arrays and len(X) < n:
         X, y = np.vstack([X, arrays["X_test"]]), np.concatenate([y, arrays["y_test"]])
@@ -82,3 +81,8 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
         order = np.random.default_rng(0).permutation(len(X))
         X, y = X[order], y[order]
     return stream(X, y, n)
+
+
+def load_all(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
+    """Yield the names and the first n samples of all streams."""
+    return available(lambda name: load(data, name, n), (*MADE, *FILES))

@@ -13,7 +13,7 @@ from river.datasets import synth
 from river_mondrian import AdaptiveMondrianForestRegressor
 
 from ..costs import report_long_run, report_speed
-from ..data import DataFolder
+from ..data import DataFolder, available
 from ..report import Report, progress
 from ..timing import in_turns
 from .models import ADAPTIVE, AUTOREGRESSIVE, LAST_VALUE, MODELS, RIVALS, SLOW, SQUARED, WITH_LAW
@@ -40,10 +40,9 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     """
     results: Results = {}
     lengths: dict[str, int] = {}
-    for name in ("TrumpApproval", "Friedman", "counts") if quick else SOURCES:
-        samples = load(data, name, 300 if quick else None)
-        if samples is None:
-            continue
+    names = ("TrumpApproval", "Friedman", "counts") if quick else SOURCES
+    n = 300 if quick else None
+    for name, samples in available(lambda name: load(data, name, n), names):
         progress(name)
         size = len(samples[0][0]), len(samples)
         peers = {
@@ -141,7 +140,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (300, 1) if quick else (3000, 5)
     models = {model: MODELS[model].make for model in (ADAPTIVE, "exact", "ARF")}
     models["AMF"] = lambda seed: forest.AMFRegressor(seed=seed)
-    found = {name: load(data, name, n) for name in ("Friedman", "cpu")}
+    found = available(lambda name: load(data, name, n), ("Friedman", "cpu"))
     report_speed(report, models, "predict_one", found, repeats)
 
 

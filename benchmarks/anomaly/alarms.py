@@ -117,8 +117,6 @@ def _files(found: dict[str, Array], quick: bool) -> Files:
 def nab(data: DataFolder, report: Report, quick: bool) -> None:
     """Score alarms, detectors alone and published detectors on the Numenta benchmark."""
     found = data.load("nab")
-    if found is None:
-        return
     names, parts, series, halves = _files(found, quick)
     chosen = halves["all"]
     ends = np.column_stack([found["window_start"], found["window_end"]])
@@ -403,8 +401,6 @@ def _answer_incidents(report: Report, n_series: int) -> None:
 def _answer_files(data: DataFolder, report: Report, quick: bool) -> None:
     """Report scores on the Numenta benchmark with answers, and files with missed windows."""
     found = data.load("nab")
-    if found is None:
-        return
     files = _files(found, quick)
     seeds, rows = range(1 if quick else SEEDS), []
     # For each window, the number of seeds that find it without answers.

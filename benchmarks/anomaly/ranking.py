@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from ..data import Array, DataFolder, Stream, stream
+from ..data import Array, DataFolder, Stream, available, stream
 from ..report import Report, progress
 from .detectors import FITTED_EVERY, OURS, PEERS, WindowedForest, rrcf
 from .pictures import draw_dots
-from .streams import STREAMS, UNSEEN
+from .streams import STREAMS, UNSEEN, Labelled
 
 # Scores of the first samples are excluded, because HalfSpaceTrees do not compute them.
 WARM_UP = 250
@@ -54,10 +54,12 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         scores_of(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     areas: dict[str, dict[str, float]] = {}
-    for name, make_stream in STREAMS.items():
-        found = None if data.sets and name not in data.sets else make_stream(data, n)
-        if found is None:
-            continue
+
+    def load(name: str) -> Labelled:
+        data.check_selected(name)
+        return STREAMS[name](data, n)
+
+    for name, found in available(load, STREAMS):
         labels, areas[name] = np.array([y for _, y in found.samples]), {}
         width, best = len(found.samples[0][0]), {}
         for who, make in (OURS | {k: peer.make for k, peer in PEERS.items()}).items():
@@ -111,8 +113,6 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     `skip_anomalies=True`.
     """
     found = data.load("adbench")
-    if found is None:
-        return
     names = [str(name) for name in found["names"]][: 2 if quick else None]
     everybody = [*OURS, *ONLINE, "isolation forest, windowed"]
     results = np.zeros((len(names), len(everybody), 2))

@@ -14,7 +14,7 @@ import pandas as pd
 from river_mondrian import MondrianForestClassifier
 
 from ..adaptive.streams import load
-from ..data import DataFolder
+from ..data import DataFolder, available
 from ..report import Report, progress
 
 N_TREES, BLOCK, WARM_UP = 100, 1000, 256
@@ -94,10 +94,8 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (4000, 1) if quick else (15_000, 3)
     rows = []
     with local_ray():
-        for name in ("letter", "covtype", "ImageSegments"):
-            samples = None if name == "ImageSegments" and rows else load(data, name, n)
-            if samples is None:
-                continue
+        streams = dict(available(lambda name: load(data, name, n), ("letter", "covtype")))
+        for name, samples in (streams or {"ImageSegments": load(data, "ImageSegments", n)}).items():
             X, y = np.array([list(x.values()) for x, _ in samples]), [y for _, y in samples]
             (start,) = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)
             blocks = blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK)

@@ -11,7 +11,7 @@ import numpy as np
 from river import optim
 from scipy import sparse
 
-from ..data import Array, DataFolder
+from ..data import Array, DataFolder, available, frame_of
 from ..report import Report, progress
 from .models import (
     IK_A,
@@ -30,7 +30,7 @@ from .models import (
     isolation_map,
     make_model,
 )
-from .sets import ROWS, WHOLE, Set, digits_set, frame_of, load_set, two_class_sets
+from .sets import ROWS, WHOLE, Set, digits_set, load_set, two_class_sets
 
 BLOCK = 1000  # Number of rows in the paper's blocks of a stream.
 # Accuracies in the paper, in the order of PEERS.
@@ -184,10 +184,9 @@ def one_pass(data: DataFolder, report: Report, quick: bool) -> None:
         for each in two_class_sets(data, quick, WHOLE)
         if each.name in TWO_CLASSES
     ]
-    for name, psi in list(ALL_CLASSES.items())[: 1 if quick else None]:
-        each = None if data.folder is None else load_set(data, name)
-        if each is not None:
-            asked.append((each.part(2000, 500) if quick else each, psi))
+    names = list(ALL_CLASSES)[: 1 if quick else None]
+    for name, each in available(partial(load_set, data), names):
+        asked.append((each.part(2000, 500) if quick else each, ALL_CLASSES[name]))
     for each, psi in asked or [(digits_set(), 256)]:
         n_classes = len(np.unique(each.y))
         for peer in (IK_A, IK_I):

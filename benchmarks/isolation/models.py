@@ -17,8 +17,7 @@ from river_mondrian import (
     RandomFourierFeatures,
 )
 
-from ..data import Array, stream
-from .sets import frame_of
+from ..data import Array, frame_of, stream
 
 OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
 IK_A, IK_I = "IK_a-OGD", "IK_i-OGD"

@@ -15,11 +15,11 @@ import pandas as pd
 
 from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
 
-from ..data import DataFolder, stream
+from ..data import DataFolder, frame_of, stream
 from ..report import Report, progress
 from ..timing import median, no_gc, ratio, repeated
 from .models import IK_A, IK_I, METHODS, OGD, RATE, T, built, isolation_map
-from .sets import ROWS, frame_of, gaussian_blobs, two_class_sets
+from .sets import ROWS, gaussian_blobs, two_class_sets
 
 
 def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
