@@ -1,8 +1,7 @@
-"""Time of maps, predictions and updates: the paper's Figure 4, the dual, and ikpykit."""
+"""Time of maps, predictions and updates: the paper's Figure 4, and the dual."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,9 @@ from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
 
 from ..data import DataFolder, frame_of, stream
 from ..report import Report, progress
-from ..timing import median, no_gc, ratio, repeated
-from .models import IK_A, IK_I, METHODS, OGD, RATE, T, built, isolation_map
-from .sets import ROWS, gaussian_blobs, two_class_sets
+from ..timing import median, no_gc, repeated
+from .models import IK_I, OGD, RATE, T, built, isolation_map
+from .sets import gaussian_blobs
 
 
 def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
@@ -139,59 +138,3 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
             axes.plot(np.arange(1, 21) * size, times, label=name)
         axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
         axes.legend()
-
-
-def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the rows per second of IK-OGD, and compare the map with ikpykit's transform.
-
-    Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per
-    partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time includes
-    building each map and learning the stored samples again. Rates are medians of {repeats} runs
-    by processor time.
-    """
-    n, repeats = (300, 1) if quick else (20_000, 3)
-    rows = []
-    for each in two_class_sets(data, quick, {"a9a": ROWS["a9a"]}):
-        frame, labels = frame_of(each.X), pd.Series(each.y)
-        samples = stream(each.X, each.y, n)
-        for peer in (IK_I, IK_A):
-            progress(f"speed: {each.name}, {peer}")
-            features = isolation_map(METHODS[peer], 64, min(1024, len(each.X)))
-
-            def many(features: Any = features, frame: Any = frame, labels: Any = labels) -> None:
-                OGDClassifier(features, loss="hinge", learning_rate=RATE).learn_many(frame, labels)
-
-            def one(features: Any = features, samples: Any = samples) -> None:
-                model = OGDClassifier(features, loss="hinge", learning_rate=RATE)
-                for x, y in samples:
-                    model.learn_one(x, y)
-
-            calls = {"learn_many": many, "learn_one": one}
-            many(features, frame[:64], labels[:64])
-            runs = repeated(repeats, partial(_calls_of, calls), clock=time.process_time)
-            for call, count in (("learn_many", len(frame)), ("learn_one", len(samples))):
-                rate = count / median(runs, call, "all")
-                rows.append((each.name, peer, call, count, f"{rate:.0f}"))
-    report.about(speed, repeats=repeats)
-    report.table(("data", "model", "call", "rows", "rows/s"), rows)
-    if importlib.util.find_spec("ikpykit") is None:
-        report.note("ikpykit is not installed.")
-        return
-    from ikpykit.kernel import IsoKernel
-
-    n = 500 if quick else 4000
-    X, _ = gaussian_blobs(n, 54)
-    theirs = IsoKernel(method="anne", n_estimators=T, max_samples=256, random_state=1).fit(X)
-    ours = built(IsolationFeatures(T, 256, pool_size=n, seed=1), X)
-    frame = frame_of(X)
-    ours.to_csr(frame[:1])
-    maps = {"ours": partial(ours.to_csr, frame), "ikpykit": partial(theirs.transform, X)}
-    runs = repeated(repeats, partial(_calls_of, maps))
-    middle, least, most = ratio(runs, "ikpykit", "ours", "all")
-    report.note(
-        f"`to_csr` is compared with ikpykit's transform on {n} rows of 54 features, with psi = "
-        f"256, t = {T}, and a pool of all rows. The rates are "
-        f"{n / median(runs, 'ours', 'all'):.0f} rows/s and "
-        f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s. `to_csr` is {middle:.1f} times as fast "
-        f"({least:.1f} - {most:.1f})."
-    )
