@@ -1,6 +1,6 @@
 """Accuracy, time and memory of anomaly detectors."""
 
-from .costs import cost, memory
+from .costs import cost
 from .ranking import adbench, ranking
 
-PARTS = (ranking, adbench, cost, memory)
+PARTS = (ranking, adbench, cost)
