@@ -53,15 +53,10 @@ def main() -> None:
         command.add_argument("--only", nargs="+", choices=parts, metavar="PART", default=parts)
         if name == "versions":
             command.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
-            command.add_argument(
-                "--repeats", type=int, default=9, help="number of repeats of each timing (9)"
-            )
     arguments = parser.parse_args()
     suite = known[arguments.suite]
     data = DataFolder(arguments.data, arguments.sets)
-    options = {}
-    if suite.name == "versions":
-        options = {"base": arguments.base, "repeats": arguments.repeats}
+    options = {"base": arguments.base} if suite.name == "versions" else {}
     failed = False
     for part in arguments.only:
         with (
