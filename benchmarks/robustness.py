@@ -1,4 +1,4 @@
-"""Accuracy with wrong values, with changes of units, and if a stream starts in a corner."""
+"""Accuracy with wrong values, and with changes of units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from river_mondrian import (
 )
 
 from .adaptive.streams import FILES, MADE, WIDE, load
-from .data import Array, DataFolder, Stream, available, min_max_stream, stream
+from .data import Array, DataFolder, Stream, available
 from .regressor import load_streams
 from .report import Report, progress
 from .scores import deviations, misses
@@ -141,76 +141,6 @@ def outliers(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-# Streams that start in a corner.
-
-SORTED = 2000  # Number of first samples that are sorted.
-IN_CORNER = {"letter": False, "satimage": False, "a9a": False, "covtype": False}
-IN_CORNER |= {"california": True, "cpu": True, "kin8nm": True}
-
-
-def _entropy(values: Array) -> float:
-    _, counts = np.unique(values, return_counts=True)
-    p = counts / counts.sum()
-    return float(-(p * np.log(p)).sum())
-
-
-def _sorted_start(arrays: dict[str, Array], n: int, seed: int) -> tuple[Array, Array]:
-    """Return n random rows: the smallest values of a feature, ascending, then the rest.
-
-    The values of `seed` other features have a larger entropy than the values of this feature.
-    """
-    parts = [part for part in ("train", "test") if f"X_{part}" in arrays]
-    X, y = (np.concatenate([arrays[f"{what}_{part}"] for part in parts]) for what in "Xy")
-    drawn = np.random.default_rng(seed).permutation(len(X))[:n]
-    X, y = X[drawn].astype(float), y[drawn]
-    entropies = [-_entropy(column) for column in X.T]
-    feature = np.argsort(entropies, kind="stable")[seed % X.shape[1]]
-    first = np.argsort(X[:, feature], kind="stable")[: min(SORTED, len(X) // 3)]
-    rest = np.setdiff1d(np.arange(len(X)), first)
-    order = np.concatenate([first, np.random.default_rng(seed).permutation(rest)])
-    return X[order], y[order]
-
-
-def corner(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare models on sets that start sorted by a feature, and on bike_hour in file order.
-
-    Streams that start in a corner, compared with models with given ranges. The first {SORTED}
-    samples (at most a third) have the smallest values of one feature in ascending order. The
-    other samples are in random order. There are at most {n} random rows, 10 trees (20 in the
-    adaptive classifier) and {seeds} seeds. Each seed uses another feature for sorting, starting
-    with the feature whose values have the largest entropy. The table has the accuracy or the
-    mean absolute error over the last half. For the column `given`, inputs are scaled by the
-    range of the full stream, and the model has scale=False. The excess is the increase of the
-    error rate, or of the absolute error in percent, over the column `given`. The last column
-    has the largest excess of a seed.
-    """
-    n, seeds = (600, 1) if quick else (20_000, 5)
-    rows: list[list[Any]] = []
-    kinds = IN_CORNER | {"bike_hour, in file order": True}
-    for name, arrays in available(lambda name: data.load(name.partition(",")[0]), kinds):
-        is_real = kinds[name]
-        for model, make in MODELS[is_real].items():
-            found = []
-            for seed in range(seeds):
-                progress(f"{name}, {model}, seed {seed}")
-                if "," in name:
-                    X, y = arrays["X"][:n], arrays["y"][:n]
-                else:
-                    X, y = _sorted_start(arrays, n, seed)
-                samples = stream(X, y.astype(float) if is_real else y)
-                learned = losses_of(make(seed=seed), samples, is_real)
-                given = make(seed=seed, scale=False)
-                known = losses_of(given, min_max_stream(samples), is_real)
-                found.append([losses[len(losses) // 2 :].mean() for losses in (learned, known)])
-            learned, given = np.mean(found, axis=0).tolist()
-            worst = max(excess(a, b, is_real) for a, b in found)
-            row = [name, len(samples), model, *(scored(v, is_real) for v in (learned, given))]
-            both = (excess(learned, given, is_real), worst)
-            rows.append([*row, *(written(v, is_real) for v in both)])
-    report.about(corner, n=n, seeds=seeds)
-    report.table(["stream", "n", "model", "learned", "given", "excess", "worst"], rows)
-
-
 # Streams whose features change.
 
 FEATURES = ("first", "second", "third", "fourth", "fifth")
@@ -322,4 +252,4 @@ def changes(data: DataFolder, report: Report, quick: bool) -> None:
         report.table(headers, rows)
 
 
-PARTS = (outliers, corner, changes)
+PARTS = (outliers, changes)
