@@ -29,9 +29,8 @@ from .timing import (
     TURN,
     WARM_START,
     call_seconds,
-    median,
+    compared,
     no_gc,
-    ratio,
     repeated,
     test_then_learn,
 )
@@ -68,7 +67,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     every {TURN} blocks. The rows `end to end` have the time of progressive_val_score
     (accuracy), for the Mondrian forest on the raw stream and for MinMaxScaler | AMFClassifier.
     All times include the rebuilds of the warm-up, except in the rows `learn, later`, which
-    exclude the first {WARM_START} samples.
+    exclude the first {warm_start} samples.
     """
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
@@ -79,18 +78,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         runs = repeated(repeats, partial(_calls, scaled), 2 * TURN, time.process_time)
         progress(f"speed: {name}, end to end")
         whole = repeated(repeats, partial(_end_to_end, raw), TURN, time.process_time)
-        for call, count in (
-            ("learn", n),
-            ("learn, later", n - min(WARM_START, n)),
-            ("predict", n),
-            ("end to end", n),
-        ):
+        for call in ("learn", "learn, later", "predict", "end to end"):
             of = whole if call == "end to end" else runs
-            middle, least, most = ratio(of, AMF, OURS, call)
-            us = [1e6 * median(of, peer, call) / count for peer in (OURS, AMF)]
+            count, us, (middle, least, most) = compared(of, (OURS, AMF), call, n)
             texts = f"{us[0]:.1f}", f"{us[1]:.0f}", f"{middle:.1f}", f"{least:.1f} - {most:.1f}"
             rows.append((name, call, count, *texts))
-    report.about(speed, n=n, repeats=repeats)
+    report.about(speed, n=n, repeats=repeats, warm_start=WARM_START)
     headers = ("Mondrian, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", "n", *headers), rows)
 

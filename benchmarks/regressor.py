@@ -20,7 +20,7 @@ from .adaptive_regressor.models import LINEAR, MODELS, Model, Prediction, law, p
 from .adaptive_regressor.scores import LEVELS, mean_of, number, run
 from .data import Array, DataFolder, Stream, available, min_max, min_max_stream, stream, take
 from .report import Report, progress
-from .timing import TURN, WARM_START, in_turns, median, ratio, repeated, test_then_learn
+from .timing import TURN, WARM_START, compared, in_turns, repeated, test_then_learn
 
 MOST = 8192  # Largest number of samples of a stream.
 GAUSSIAN, NORMAL, MEAN = "Mondrian, gaussian", "Mondrian, normal tails", "Mondrian, mean"
@@ -181,11 +181,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one process.
     All models get the same min-max scaled stream, in blocks of 100 samples that are predicted
     and then learned. The ratio is AMF's time relative to the Gaussian posterior, which includes
-    updates of hyperparameters. The rows `learn, later` exclude the first {WARM_START} samples.
+    updates of hyperparameters. The rows `learn, later` exclude the first {warm_start} samples.
     """
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)
-    rows, memory = [], []
+    rows, memory, timed = [], [], (GAUSSIAN, MEAN, "AMF, raw")
     for name, samples in load_streams(data, False):
         if name not in ("cpu", "TrumpApproval"):
             continue
@@ -193,14 +193,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"speed: {name}")
 
         def calls(seed: int, part: Stream = part) -> dict[str, Iterator[str]]:
-            makes = {k: PEERS[k].make for k in (GAUSSIAN, MEAN, "AMF, raw")}
-            return {k: test_then_learn(m(seed), part, "predict_one") for k, m in makes.items()}
+            models = {k: PEERS[k].make(seed) for k in timed}
+            return {k: test_then_learn(m, part, "predict_one") for k, m in models.items()}
 
         runs = repeated(repeats, calls, 2 * TURN, time.process_time)
         for call in ("learn", "learn, later", "predict"):
-            middle, least, most = ratio(runs, "AMF, raw", GAUSSIAN, call)
-            count = len(part) - (min(WARM_START, len(part)) if call == "learn, later" else 0)
-            us = [median(runs, k, call) / count * 1e6 for k in (GAUSSIAN, MEAN, "AMF, raw")]
+            _, us, (middle, least, most) = compared(runs, timed, call, len(part))
             texts = f"{us[0]:.1f}", f"{us[1]:.1f}", f"{us[2]:.0f}"
             rows.append((name, call, *texts, f"{middle:.0f}", f"{least:.0f} - {most:.0f}"))
         model = MondrianForestRegressor(10, seed=1)
@@ -208,7 +206,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             model.learn_one(x, y)
         per = model._raw_memory_usage / len(samples) / model.n_estimators
         memory.append((name, len(samples), len(samples[0][0]), f"{per:.0f}"))
-    report.about(speed, n=n, repeats=repeats)
+    report.about(speed, n=n, repeats=repeats, warm_start=WARM_START)
     headers = ("gaussian, us", "mean, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", *headers), rows)
     report.note("The next table has the memory of the Gaussian model after all samples.")

@@ -139,5 +139,18 @@ def ratio(runs: list[Seconds], slow: str, fast: str, phase: str) -> tuple[float,
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
+def compared(
+    runs: list[Seconds], peers: Sequence[str], call: str, n: int
+) -> tuple[int, list[float], tuple[float, float, float]]:
+    """Compare times of a call over n samples.
+
+    Returns the number of timed samples, the microseconds per sample of each peer, and the ratio of
+    the times of the last peer and the first peer: median, smallest and largest.
+    """
+    count = n - min(WARM_START, n) if call == "learn, later" else n
+    us = [1e6 * median(runs, peer, call) / count for peer in peers]
+    return count, us, ratio(runs, peers[-1], peers[0], call)
+
+
 def _spent(phases: Mapping[str, float], phase: str) -> float:
     return sum(s for name, s in phases.items() if phase == "both" or name.startswith(phase))
