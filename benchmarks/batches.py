@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    MondrianForestClassifier,
-)
+import river_mondrian as rm
 
 from .adaptive.streams import load
 from .data import DataFolder, Stream, available, min_max_stream
@@ -21,14 +17,14 @@ from .timing import no_gc
 
 # By name: a function from a number of threads to a forest, and whether two threads learn.
 FORESTS: dict[str, tuple[Callable[[int], Any], bool]] = {
-    "exact, 10 trees": (lambda jobs: MondrianForestClassifier(10, n_jobs=jobs, seed=1), True),
-    "exact, 100 trees": (lambda jobs: MondrianForestClassifier(100, n_jobs=jobs, seed=1), True),
+    "exact, 10 trees": (lambda jobs: rm.MondrianForestClassifier(10, n_jobs=jobs, seed=1), True),
+    "exact, 100 trees": (lambda jobs: rm.MondrianForestClassifier(100, n_jobs=jobs, seed=1), True),
     "adaptive, 20 trees": (
-        lambda jobs: AdaptiveMondrianForestClassifier(20, n_jobs=jobs, seed=1),
+        lambda jobs: rm.AdaptiveMondrianForestClassifier(20, n_jobs=jobs, seed=1),
         False,
     ),
     "adaptive regressor, 10 trees": (
-        lambda jobs: AdaptiveMondrianForestRegressor(n_jobs=jobs, seed=1),
+        lambda jobs: rm.AdaptiveMondrianForestRegressor(n_jobs=jobs, seed=1),
         False,
     ),
 }

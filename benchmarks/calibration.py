@@ -14,12 +14,7 @@ import numpy as np
 from river import base, conf, linear_model, preprocessing
 from river.datasets import synth
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    Calibrated,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
 from .adaptive.streams import FILES, MADE
 from .adaptive.streams import load as load_classes
@@ -100,8 +95,8 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, A
     n = len(samples)
     names = (OURS, BEFORE, *((*CONFORMAL, *JACKKNIVES) if others else ()))
     found = {name: np.full((2, len(LEVELS), n), np.nan) for name in names}
-    model = AdaptiveMondrianForestRegressor(seed=seed)
-    calibrated = Calibrated(model)
+    model = rm.AdaptiveMondrianForestRegressor(seed=seed)
+    calibrated = rm.Calibrated(model)
     conformal = {name: [Conformal(q, gamma) for q in LEVELS] for name, gamma in CONFORMAL.items()}
     echo = EchoRegressor()
     knives = {
@@ -304,8 +299,8 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         for asked in LATE:
             progress(f"{name}, {asked} late, errors")
             delay = max(min(asked, len(samples) // 10), own_delay)
-            alone = AdaptiveMondrianForestRegressor(seed=1)
-            whole = _error(Calibrated(alone.clone()), ask, samples, delay)
+            alone = rm.AdaptiveMondrianForestRegressor(seed=1)
+            whole = _error(rm.Calibrated(alone.clone()), ask, samples, delay)
             ratios.append(whole / _error(alone, ask, samples, delay))
         rows.append([name, *(f"{ratio:.3f}" for ratio in ratios)])
         logs.append(np.log(ratios))
@@ -315,10 +310,10 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *map(str, LATE)], rows)
     samples = load(DataFolder(data.folder), "ahead", 400 if quick else None)
     delay, linear = SOURCES["ahead"].delay, MODELS[LINEAR]
-    forest = AdaptiveMondrianForestRegressor(seed=1)
+    forest = rm.AdaptiveMondrianForestRegressor(seed=1)
     errors = {
         "alone": _error(forest.clone(), ask, samples, delay),
-        "calibrated": _error(Calibrated(forest), ask, samples, delay),
+        "calibrated": _error(rm.Calibrated(forest), ask, samples, delay),
         LINEAR: _error(linear.make(1), lambda m, x: linear.predict(m, x)[0], samples, delay),
     }
     report.note(
@@ -336,8 +331,8 @@ METHODS = (OURS, EXACT, BY_CLASS, *CONFORMAL)
 def _follow_sets(samples: Stream, delay: int, seed: int) -> Array:
     """Return whether sets contain the label, and their sizes, shape (methods, samples, 2)."""
     echo = EchoClassifier()
-    calibrated = Calibrated(AdaptiveMondrianForestClassifier(seed=seed))
-    by_class = Calibrated(echo, by_class=True)
+    calibrated = rm.Calibrated(rm.AdaptiveMondrianForestClassifier(seed=seed))
+    by_class = rm.Calibrated(echo, by_class=True)
     conformal = [Conformal(COVERAGE, gamma) for gamma in CONFORMAL.values()]
     found = np.empty((len(METHODS), len(samples), 2))
     waiting: deque[Any] = deque()
@@ -426,9 +421,9 @@ COSTLY: dict[str, Callable[[], Any]] = {
     "River's linear regression": (
         lambda: preprocessing.StandardScaler() | linear_model.LinearRegression()
     ),
-    "exact regressor": lambda: MondrianForestRegressor(seed=1),
-    "adaptive regressor": lambda: AdaptiveMondrianForestRegressor(seed=1),
-    "adaptive classifier": lambda: AdaptiveMondrianForestClassifier(seed=1),
+    "exact regressor": lambda: rm.MondrianForestRegressor(seed=1),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(seed=1),
+    "adaptive classifier": lambda: rm.AdaptiveMondrianForestClassifier(seed=1),
 }
 
 
@@ -457,15 +452,15 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         ) -> dict[str, Iterator[str]]:
             return {
                 "alone": progressive(make(), own, point),
-                "sets": progressive(Calibrated(make()), own, sets),
-                "both": progressive(Calibrated(make()), own, point, sets),
+                "sets": progressive(rm.Calibrated(make()), own, sets),
+                "both": progressive(rm.Calibrated(make()), own, point, sets),
             }
 
         for steps in peers(0).values():  # Compile kernels before timing.
             list(steps)
         runs = repeated(repeats, peers, TURN, time.process_time)
         us = [1e6 * median(runs, peer, "both") / n for peer in ("alone", "sets", "both")]
-        model = Calibrated(make())
+        model = rm.Calibrated(make())
         list(progressive(model, own[:100], sets))
         tracemalloc.start()
         for x, _ in synth.Friedman(seed=2).take(1000):

@@ -21,19 +21,10 @@ from river import stats as river_stats
 
 from river_mondrian import MondrianForestClassifier
 
+from . import timing
 from .data import Array, DataFolder, Stream, available, frame_of, min_max, pair, stream
 from .report import Report, progress
 from .scores import class_scores
-from .timing import (
-    BLOCK,
-    TURN,
-    WARM_START,
-    call_seconds,
-    compared,
-    no_gc,
-    repeated,
-    test_then_learn,
-)
 
 OURS, AMF = "MondrianForest", "AMF"
 WARM_UP = 256  # In the warm-up, the forest is rebuilt when the number of samples doubles.
@@ -63,11 +54,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} repeats
     in one process, and the last column has the smallest and the largest ratio. The rows `learn`
     and `predict` have the times of learn_one and predict_proba_one on the same min-max scaled
-    stream. Blocks of {BLOCK} samples are predicted and then learned. The two forests alternate
-    every {TURN} blocks. The rows `end to end` have the time of progressive_val_score
-    (accuracy), for the Mondrian forest on the raw stream and for MinMaxScaler | AMFClassifier.
-    All times include the rebuilds of the warm-up, except in the rows `learn, later`, which
-    exclude the first {warm_start} samples.
+    stream. Blocks of {timing.BLOCK} samples are predicted and then learned. The two forests
+    alternate every {timing.TURN} blocks. The rows `end to end` have the time of
+    progressive_val_score (accuracy), for the Mondrian forest on the raw stream and for
+    MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up, except in the
+    rows `learn, later`, which exclude the first {timing.WARM_START} samples.
     """
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
@@ -75,15 +66,15 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     sets = ("letter", "covtype", "Bananas", "elec2")
     for name, (raw, scaled) in available(lambda name: pair(data, name, n), sets):
         progress(f"speed: {name}, learn and predict")
-        runs = repeated(repeats, partial(_calls, scaled), 2 * TURN, time.process_time)
+        runs = timing.repeated(repeats, partial(_calls, scaled), 2 * timing.TURN, time.process_time)
         progress(f"speed: {name}, end to end")
-        whole = repeated(repeats, partial(_end_to_end, raw), TURN, time.process_time)
+        whole = timing.repeated(repeats, partial(_end_to_end, raw), timing.TURN, time.process_time)
         for call in ("learn", "learn, later", "predict", "end to end"):
             of = whole if call == "end to end" else runs
-            count, us, (middle, least, most) = compared(of, (OURS, AMF), call, n)
+            count, us, (middle, least, most) = timing.compared(of, (OURS, AMF), call, n)
             texts = f"{us[0]:.1f}", f"{us[1]:.0f}", f"{middle:.1f}", f"{least:.1f} - {most:.1f}"
             rows.append((name, call, count, *texts))
-    report.about(speed, n=n, repeats=repeats, warm_start=WARM_START)
+    report.about(speed, n=n, repeats=repeats)
     headers = ("Mondrian, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", "n", *headers), rows)
 
@@ -94,7 +85,7 @@ def _amf(seed: int) -> Any:
 
 def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
     makes = {OURS: make_ours, AMF: _amf}
-    return {name: test_then_learn(make(seed), samples) for name, make in makes.items()}
+    return {name: timing.test_then_learn(make(seed), samples) for name, make in makes.items()}
 
 
 def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
@@ -102,7 +93,7 @@ def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 
     def steps(model: Any) -> Iterator[str]:
         metric = metrics.Accuracy()
-        for _ in evaluate.iter_progressive_val_score(samples, model, metric, step=BLOCK):
+        for _ in evaluate.iter_progressive_val_score(samples, model, metric, step=timing.BLOCK):
             yield "end to end"
 
     scaled = preprocessing.MinMaxScaler() | _amf(seed)
@@ -144,7 +135,7 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     streams["one class"] = one_class
     for name, samples in streams.items():
         progress(f"latency: {name}")
-        times = 1e3 * call_seconds(make_ours(1, 100).learn_one, samples)
+        times = 1e3 * timing.call_seconds(make_ours(1, 100).learn_one, samples)
         parts = {"warm-up": times[:WARM_UP], "after it": times[WARM_UP:]}
         if name == "one class":
             parts |= {"after it": times[WARM_UP:n], "other classes after it": times[n:]}
@@ -275,7 +266,7 @@ def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> A
     curve = []
     for i in range(100):
         rows = slice(edges[i], edges[i + 1])
-        with no_gc():
+        with timing.no_gc():
             start = time.perf_counter()
             model.learn_many(frame.iloc[rows], labels.iloc[rows])
             spent += time.perf_counter() - start
@@ -294,7 +285,7 @@ def _batch_curve(
     for fraction in FRACTIONS:
         n = round(fraction * len(X))
         model = make()
-        with no_gc():
+        with timing.no_gc():
             start = time.perf_counter()
             model.fit(X[:n], y[:n])
             last = time.perf_counter() - start

@@ -11,19 +11,15 @@ from river import ensemble
 from river.datasets import synth
 from river.drift import binary
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
 from .data import DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
 KINDS: dict[str, Any] = {
-    "classifier": MondrianForestClassifier,
-    "regressor": MondrianForestRegressor,
+    "classifier": rm.MondrianForestClassifier,
+    "regressor": rm.MondrianForestRegressor,
 }
 
 
@@ -77,19 +73,19 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 def _retrained(detector: Any, **own: Any) -> Callable[[int], Any]:
     return lambda seed: river_drift.DriftRetrainingClassifier(
-        MondrianForestClassifier(10, seed=seed), drift_detector=detector(), **own
+        rm.MondrianForestClassifier(10, seed=seed), drift_detector=detector(), **own
     )
 
 
 def _bagged(wrapper: Any) -> Callable[[int], Any]:
-    return lambda seed: wrapper(MondrianForestClassifier(3, seed=seed), n_models=5, seed=seed)
+    return lambda seed: wrapper(rm.MondrianForestClassifier(3, seed=seed), n_models=5, seed=seed)
 
 
 # Functions from a seed to a model, by name.
 WRAPPERS: dict[str, Callable[[int], Any]] = {
-    "none": lambda seed: MondrianForestClassifier(10, seed=seed),
-    "none, `window=1000`": lambda seed: MondrianForestClassifier(10, seed=seed, window=1000),
-    "none, the adaptive forest": lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+    "none": lambda seed: rm.MondrianForestClassifier(10, seed=seed),
+    "none, `window=1000`": lambda seed: rm.MondrianForestClassifier(10, seed=seed, window=1000),
+    "none, the adaptive forest": lambda seed: rm.AdaptiveMondrianForestClassifier(10, seed=seed),
     "`DriftRetrainingClassifier`, `DDM()`": _retrained(binary.DDM),
     "`DriftRetrainingClassifier`, `HDDMA()`": _retrained(binary.HDDMA),
     "`DriftRetrainingClassifier`, `HDDMW()`": _retrained(binary.HDDMW),

@@ -11,11 +11,7 @@ from river import datasets
 from river.datasets import synth
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
 from .data import DataFolder, Stream, available, stream, take
 from .report import Report, progress
@@ -25,12 +21,12 @@ FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
 
 CLASSIFIERS = {
-    "exact": lambda seed: MondrianForestClassifier(10, seed=seed),
-    "adaptive": lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+    "exact": lambda seed: rm.MondrianForestClassifier(10, seed=seed),
+    "adaptive": lambda seed: rm.AdaptiveMondrianForestClassifier(10, seed=seed),
 }
 REGRESSORS = {
-    "gaussian": lambda seed: MondrianForestRegressor(10, seed=seed),
-    "mean": lambda seed: MondrianForestRegressor(10, posterior="mean", seed=seed),
+    "gaussian": lambda seed: rm.MondrianForestRegressor(10, seed=seed),
+    "mean": lambda seed: rm.MondrianForestRegressor(10, posterior="mean", seed=seed),
 }
 
 

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 from river import forest
 
-import river_mondrian
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 from river_mondrian.__main__ import estimators
 
 from .data import Array, DataFolder, Stream, available, stream
@@ -86,22 +81,22 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
         n, n_many = (1000, 1000) if quick else (5000, 7300)
         for side, n_learned, trees in ((28, n, 10), (28, n, 100), (16, n, 10), (16, n_many, 100)):
             samples = stream(_pixels(X, side), y, n_learned + N_PREDICTED)
-            add(f"{side * side} pixels", MondrianForestClassifier(trees, seed=1), samples)
+            add(f"{side * side} pixels", rm.MondrianForestClassifier(trees, seed=1), samples)
         few = stream(X, y, N_OF_PEERS + N_PREDICTED)
-        add("784 pixels", MondrianForestClassifier(10, seed=1), few)
+        add("784 pixels", rm.MondrianForestClassifier(10, seed=1), few)
         for name, make in {} if quick else RIVERS.items():
             add("784 pixels", make(), few, name)
     for _, letter in available(data.load, ["letter"]):
         samples = stream(letter["X_train"], letter["y_train"], 3000 if quick else None)
-        add("letter, 16", MondrianForestClassifier(10, seed=1), samples)
+        add("letter, 16", rm.MondrianForestClassifier(10, seed=1), samples)
     n = 5000 if quick else 100_000
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n + N_PREDICTED, 21))
     y = X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.1 * rng.standard_normal(len(X))
-    add("normal, 21", MondrianForestRegressor(10, seed=1), stream(X, y), "regressor")
+    add("normal, 21", rm.MondrianForestRegressor(10, seed=1), stream(X, y), "regressor")
     X = rng.standard_normal(((1000 if quick else 5000) + N_PREDICTED, 784))
     samples = stream(X, rng.integers(10, size=len(X)))
-    add("normal, 784", MondrianForestClassifier(10, seed=1), samples)
+    add("normal, 784", rm.MondrianForestClassifier(10, seed=1), samples)
     report.about(width)
     headers = ["features", "samples", "forest", "trees", "learn_one", "predict_one"]
     report.table([*headers, "longest", "bytes", "MB"], rows)
@@ -118,8 +113,8 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, d, spread = 2000 if quick else 10_000, 16, 0.2
     ours: dict[str, Callable[[], Any]] = {
-        "exact": lambda: MondrianForestClassifier(10, seed=1),
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
+        "exact": lambda: rm.MondrianForestClassifier(10, seed=1),
+        "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(10, seed=1),
     }
     rows = []
     for n_classes in (26, 100, 1000):
@@ -149,7 +144,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 
 # First calls.
 
-PACKAGE = Path(river_mondrian.__file__).parent
+PACKAGE = Path(rm.__file__).parent
 # Each program prints its processor time since the start, and the number of compiled functions.
 IMPORTS = """
 import json, time

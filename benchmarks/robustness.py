@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from river import forest, preprocessing
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
 from .adaptive.streams import FILES, MADE, WIDE, load
 from .data import Array, DataFolder, Stream, available
@@ -23,10 +19,10 @@ from .scores import deviations, misses
 
 # Constructors with the argument `seed` and other arguments; the key is whether targets are numbers.
 MODELS: dict[bool, dict[str, Callable[..., Any]]] = {
-    False: {"exact": MondrianForestClassifier, "adaptive": AdaptiveMondrianForestClassifier},
+    False: {"exact": rm.MondrianForestClassifier, "adaptive": rm.AdaptiveMondrianForestClassifier},
     True: {
-        "gaussian": MondrianForestRegressor,
-        "mean": lambda **kwargs: MondrianForestRegressor(posterior="mean", **kwargs),
+        "gaussian": rm.MondrianForestRegressor,
+        "mean": lambda **kwargs: rm.MondrianForestRegressor(posterior="mean", **kwargs),
     },
 }
 

@@ -15,13 +15,7 @@ from scipy import stats
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity
 
-from river_mondrian import (
-    DensityForest,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    exact_density,
-)
+import river_mondrian as rm
 
 from .data import Array, DataFolder, available, frame_of, min_max, stream
 from .report import Report, progress
@@ -65,7 +59,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
     table: list[list[Any]] = [[m] for m in sizes]
     slopes: list[Any] = ["slope"]
     for kind, directions in kinds.items():
-        limit = MondrianFeatures(lifetime=3.0, directions=directions)
+        limit = rm.MondrianFeatures(lifetime=3.0, directions=directions)
         zero = {"a": 0.0, "b": 0.0}
         exact = np.array([limit.limit_kernel({"a": a, "b": b}, zero) for a, b in gaps.tolist()])
         middle = []
@@ -73,7 +67,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{kind}, M = {m}")
             errors = []
             for seed in range(seeds):
-                features = MondrianFeatures(m, 3.0, directions, seed)
+                features = rm.MondrianFeatures(m, 3.0, directions, seed)
                 features.learn_many(frame)
                 errors.append(np.abs(features.gram(frame).ravel() - exact).max())
             middle.append(float(np.median(errors)))
@@ -107,7 +101,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     with report.drawing(2, 4, (15, 7.6), sharex=True, sharey=True) as axes:
         for column, (kind, (directions, lifetime)) in zip(axes.T, kinds.items(), strict=True):
             progress(kind)
-            features = MondrianFeatures(n, lifetime, directions, seed=1)
+            features = rm.MondrianFeatures(n, lifetime, directions, seed=1)
             features.learn_many(origin)
             features.learn_many(grid)
             found = features.gram(grid, origin)
@@ -130,7 +124,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     which a time is three times as large as in the package.
     """
     line = np.linspace(-0.5, 0.5, 20 if quick else 60)
-    features = MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
+    features = rm.MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
     features.learn_many(pd.DataFrame(list(itertools.product(line, line)), columns=["a", "b"]))
     times = sorted(node.time for node in features.nodes(0) if not node.is_leaf)
     report.about(figure3, n_cuts=len(times))
@@ -174,7 +168,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     table = []
     for name, (X, y, given) in sets.items():
         d, is_real, samples = X.shape[1], y.dtype.kind == "f", stream(X, y)
-        make: Any = MondrianForestRegressor if is_real else MondrianForestClassifier
+        make: Any = rm.MondrianForestRegressor if is_real else rm.MondrianForestClassifier
         kinds: dict[str, Any] = {"axes": None, "given": given, "random, d": d, "random, 4 d": 4 * d}
         for kind, directions in kinds.items():
             progress(f"{name}, {kind}")
@@ -197,8 +191,8 @@ REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 PRIOR = 0.05
 
 
-def _learned(X: Array, **arguments: Any) -> DensityForest:
-    forest = DensityForest(**arguments)
+def _learned(X: Array, **arguments: Any) -> rm.DensityForest:
+    forest = rm.DensityForest(**arguments)
     forest.learn_many(frame_of(X))
     return forest
 
@@ -227,7 +221,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
     for n in (10, 1000):
         X = np.random.default_rng(n).normal(size=(n, 1))
         samples[n], lifetime = X, n ** (1.0 / 3.0)
-        found = {"infinite forest": exact_density(X, grid, lifetime)}
+        found = {"infinite forest": rm.exact_density(X, grid, lifetime)}
         for name in ("forest", "laplace", "kernel"):
             forest = _learned(X, n_estimators=trees, lifetime=lifetime, method=name, seed=1)
             found[name] = forest.density_many(frame_of(grid)).to_numpy()
@@ -285,7 +279,7 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         errors = np.empty((seeds, len(sizes)))
         for seed in range(seeds):
             rng = np.random.default_rng(seed)
-            forest = DensityForest(50, None, seed=seed)
+            forest = rm.DensityForest(50, None, seed=seed)
             for i, (start, stop) in enumerate(itertools.pairwise((0, *sizes))):
                 progress(f"consistency, d = {d}, n = {stop}")
                 forest.learn_many(frame_of(_sample_known(rng, stop - start, d)))

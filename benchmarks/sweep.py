@@ -12,13 +12,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.spatial import distance
 
-from river_mondrian import (
-    IsolationFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RidgeRegressor,
-    lifetime_path,
-)
+import river_mondrian as rm
 from river_mondrian.learners.lifetimes.path import LifetimePath
 
 from .data import Array, DataFolder, frame_of
@@ -44,7 +38,7 @@ def _percent(found: Array, y: Array) -> float:
 
 def _mondrian(rows: Array, n: int, M: int, lifetime: float, seed: int) -> sparse.csr_matrix:
     """Map rows by Mondrian partitions of the first n rows."""
-    path = lifetime_path(
+    path = rm.lifetime_path(
         rows[:n], np.zeros(n), lifetime, n_partitions=M, learners=["forest"], seed=seed
     )
     cells = np.tile(np.arange(M), (len(rows), 1))
@@ -61,10 +55,10 @@ def _mapped(kind: str, rows: Array, n: int, M: int, lifetime: float, seed: int) 
         return _mondrian(rows, n, M, lifetime, seed)
     frame = frame_of(rows)
     if kind == BINNING:
-        features: Any = RandomBinningFeatures(M, lifetime=lifetime, seed=seed)
+        features: Any = rm.RandomBinningFeatures(M, lifetime=lifetime, seed=seed)
         features.learn_many(frame)
         return features.to_csr(frame)
-    features = RandomFourierFeatures(M + M % 2, "laplace", lifetime=lifetime, seed=seed)
+    features = rm.RandomFourierFeatures(M + M % 2, "laplace", lifetime=lifetime, seed=seed)
     features.learn_many(frame)
     return features.to_csr(frame).toarray()
 
@@ -105,7 +99,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
     y = 100.0 + np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
-    features = IsolationFeatures(20, 16, pool_size=1000, seed=1)
+    features = rm.IsolationFeatures(20, 16, pool_size=1000, seed=1)
     frame = frame_of(X)
     features.learn_many(frame[:1000])
     Phi = features.to_csr(frame).toarray()
@@ -116,7 +110,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         penalty = math.sqrt(l2) * np.eye(C)
         stacked, targets = np.vstack([Phi, penalty]), np.r_[y, np.zeros(C)]
         expected = Phi @ linalg.lstsq(stacked, targets)[0]
-        model = RidgeRegressor(features, l2, fit_intercept=False)
+        model = rm.RidgeRegressor(features, l2, fit_intercept=False)
         began = time.perf_counter()
         model.learn_many(frame, y)
         seconds = time.perf_counter() - began
@@ -217,7 +211,7 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
             m: int, last: float, X: Array = X, y: Array = y, seed: int = seed
         ) -> LifetimePath:
             given = {"l2": noise, "learners": ["ridge"], "cuts_per_step": 20, "seed": seed}
-            return lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
+            return rm.lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
 
         path = sweep(M, 10.0 * truth)
         drawn = drawn or path
@@ -273,11 +267,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
     X, y, X_val, y_val = _cpu(data, quick)
     M, last, steps, every = (10, 2e-6, 28, 10) if quick else (350, 1e-6, 28, 160)
     n, mean, rows = len(X), y.mean(), np.concatenate([X, X_val])
-    lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
+    rm.lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
     curves: dict[str, tuple[list[float], list[float]]] = {}
     progress("figure8: the sweep")
     given = {"l2": DELTA2, "learners": ["sgd"], "cuts_per_step": every, "seed": 1}
-    path = lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
+    path = rm.lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
     factor = 100.0 * math.sqrt(len(y_val)) / float(np.linalg.norm(y_val))
     ours = (factor * path.errors["sgd"]["validation"]).tolist()
     curves["Mondrian, one sweep"] = (path.seconds.tolist(), ours)
@@ -318,7 +312,9 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
     X, y, X_test, y_test = _cpu(data, quick)
     M, last = (10, 1e-6) if quick else (50, 2e-6)
     progress("the sweep")
-    path = lifetime_path(X, y, last, None, None, X_test, y_test, n_partitions=M, l2=DELTA2, seed=1)
+    path = rm.lifetime_path(
+        X, y, last, None, None, X_test, y_test, n_partitions=M, l2=DELTA2, seed=1
+    )
     return path, y_test
 
 

@@ -11,12 +11,7 @@ import numpy as np
 from river import linear_model, naive_bayes, optim, preprocessing
 from scipy import sparse
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    IsolationFeatures,
-    MondrianForestClassifier,
-    OGDClassifier,
-)
+import river_mondrian as rm
 
 from .data import Array, DataFolder, Stream, available
 from .report import Report, progress
@@ -99,13 +94,13 @@ def _mappings(X: sparse.csr_matrix) -> list[dict[Any, float]]:
     return [dict(zip(words[a:b], values[a:b], strict=True)) for a, b in rows]
 
 
-def _default(**params: Any) -> OGDClassifier:
-    return OGDClassifier(seed=SEED, **params)
+def _default(**params: Any) -> rm.OGDClassifier:
+    return rm.OGDClassifier(seed=SEED, **params)
 
 
-def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> OGDClassifier:
-    features = IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
-    return OGDClassifier(features, linear=linear)
+def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> rm.OGDClassifier:
+    features = rm.IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
+    return rm.OGDClassifier(features, linear=linear)
 
 
 OURS: dict[str, Callable[[], Any]] = {
@@ -240,9 +235,9 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     report.about(forests, n=len(samples), present=present, share=share)
     rows = []
     for name, make in {
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
-        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
-        "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
+        "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
+        "adaptive, unknown": lambda: rm.AdaptiveMondrianForestClassifier(10, seed=1),
+        "exact": lambda: rm.MondrianForestClassifier(missing="zero", seed=1),
         "multinomial naive Bayes": naive_bayes.MultinomialNB,
         "complement naive Bayes": naive_bayes.ComplementNB,
         "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
@@ -266,8 +261,8 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)
         for name, make in (
-            ("exact", MondrianForestClassifier),
-            ("adaptive", AdaptiveMondrianForestClassifier),
+            ("exact", rm.MondrianForestClassifier),
+            ("adaptive", rm.AdaptiveMondrianForestClassifier),
         ):
             progress(f"words: {n_words}, {name}")
             model = make(n_estimators=10, missing="zero", seed=1)
