@@ -1,7 +1,5 @@
 """Command line of the benchmarks."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from contextlib import suppress

@@ -5,8 +5,6 @@ fewer experts learn from these predictions. The drifts and the regressor's trees
 those of the full mixture.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

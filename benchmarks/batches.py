@@ -1,7 +1,5 @@
 """Time of batches and of single samples, with one and with two threads."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

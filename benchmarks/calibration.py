@@ -1,7 +1,5 @@
 """Calibrated intervals and sets of classes, compared with models and other methods."""
 
-from __future__ import annotations
-
 import bisect
 import math
 import time

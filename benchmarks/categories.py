@@ -1,7 +1,5 @@
 """Accuracy on streams with categories, compared with encodings and River's models."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable

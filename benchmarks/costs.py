@@ -1,7 +1,5 @@
 """Time of forests compared with River's forests, and costs of a model over a long stream."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Data sets of the benchmarks, as arrays and as streams of (mapping, label)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

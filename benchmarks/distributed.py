@@ -1,7 +1,5 @@
 """Forests in several processes by Ray, and many models by key."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource

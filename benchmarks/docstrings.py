@@ -8,8 +8,6 @@ site-packages. The packages are not imported. Documents that occur in several pa
 copied dependencies, are left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -1,7 +1,5 @@
 """The drift monitor: false alarms, detected drifts, names of features, and cost."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from typing import Any

@@ -3,8 +3,6 @@
 The paper is Lakshminarayanan, Roy and Teh (2014).
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

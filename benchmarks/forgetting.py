@@ -1,7 +1,5 @@
 """The cost of windows, and windows and wrappers on streams with drift."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

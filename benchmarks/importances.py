@@ -1,7 +1,5 @@
 """Feature importances, compared with permutation importances, and their cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 Figures are those of Balog et al. (2016).
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator

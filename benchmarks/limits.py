@@ -1,7 +1,5 @@
 """Time and memory of models with many features or classes, and of first calls."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Dependence of the results of all estimators on the processor."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Errors, distributions and speed of the exact regressor, compared with other libraries."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

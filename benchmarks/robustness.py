@@ -1,7 +1,5 @@
 """Accuracy with wrong values, and with changes of units."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

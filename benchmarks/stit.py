@@ -3,8 +3,6 @@
 Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016)."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -1,7 +1,5 @@
 """Accuracy, time and memory on text, compared with other libraries."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Timing of models in turns, so that load of the machine affects all models."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

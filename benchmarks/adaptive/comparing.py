@@ -1,7 +1,5 @@
 """Scores, time and memory of the adaptive forest and of River's classifiers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Streams of classes, from River and from files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

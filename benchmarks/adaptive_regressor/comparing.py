@@ -1,7 +1,5 @@
 """Errors, densities, coverage, time and memory of the adaptive regressor and of its peers."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Regressors of the comparisons, and functions that return their predictions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@ The other streams, and the held-out streams among them (`KEPT`), were fixed befo
 written. A `Generator` takes the data folder and returns all samples of a stream.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Alarms on the Numenta benchmark, generated metrics, drifting streams and constant values."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple

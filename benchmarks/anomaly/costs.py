@@ -1,7 +1,5 @@
 """Time per sample of detectors and alarms, and memory of density forests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of the comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ..data import Array

@@ -1,7 +1,5 @@
 """Prequential ranking of anomalies: each sample is scored and then learned."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -4,8 +4,6 @@ The streams were fixed before any selection. The streams of `UNSEEN` were not us
 lifetimes were final. The number of samples in trees was selected on all streams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Set `CAPYMOA_PYTHON` to an interpreter with CapyMOA (`pip install capymoa`; it needs Java).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Accuracy of linear models on cells: the paper's figures and tables, and full sets."""
 
-from __future__ import annotations
-
 import math
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """Models of the isolation kernel's benchmarks, and the selection of psi."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any

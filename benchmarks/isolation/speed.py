@@ -1,7 +1,5 @@
 """Time of maps, predictions and updates: the paper's Figure 4, and the dual."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Comparison of the predictions and of the speed of two versions, in two processes."""
 
-from __future__ import annotations
-
 import pickle
 import statistics
 import subprocess

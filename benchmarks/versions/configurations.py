@@ -1,7 +1,5 @@
 """Models and streams whose predictions are compared between versions."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math

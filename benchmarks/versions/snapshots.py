@@ -5,8 +5,6 @@ numba's cache never contains code of other sources, and a second run compiles no
 tree may be edited during a comparison.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Synthetic streams with fixed seeds, which are equal in every process."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
