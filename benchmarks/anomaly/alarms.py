@@ -13,7 +13,6 @@ from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from .minutes import DAY, DAYS, KINDS, SEED, metric, usual
 from .nab import PROFILES, Places, at, best, places
-from .pictures import draw_series
 from .ranking import scores_of
 
 SEEDS = 3
@@ -142,6 +141,31 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
     shown, model = files.names.index(SHOWN), ALARMS["Alarms, default"](0)
     raised = np.flatnonzero(scores_of(model, files.samples(shown)) >= model.threshold)
     draw_series(report, files.times[shown], files.values[shown], files.windows[shown], raised)
+
+
+def draw_series(report: Report, times: Array, values: Array, windows: Array, raised: Array) -> None:
+    """Draw a series, the windows of anomalies, and the alarms.
+
+    Parameters
+    ----------
+    report
+        The report to which the picture is added.
+    times, values
+        Times of the values in seconds, and the values.
+    windows
+        First and last time of each window, shape (n, 2).
+    raised
+        The indices of the rows with an alarm.
+
+    """
+    with report.drawing(size=(10, 3.2), name="series") as ax:
+        days = (times - times[0]) / 86400.0
+        ax.plot(days, values, color="0.5", linewidth=0.6)
+        for first, last in (windows - times[0]) / 86400.0:
+            ax.axvspan(first, last, color="C1", alpha=0.35)
+        ax.plot(days[raised], values[raised], "v", color="C3", label="alarm")
+        ax.set_xlabel("day")
+        ax.legend()
 
 
 def _totals(

@@ -1,6 +1,7 @@
 """Prequential ranking of anomalies: each sample is scored and then learned."""
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from ..data import Array, DataFolder, Stream, available, stream
 from ..report import Report, progress
 from .detectors import FITTED_EVERY, OURS, PEERS, WindowedForest, rrcf
-from .pictures import draw_dots
 from .streams import STREAMS, UNSEEN, Labelled
 
 # Scores of the first samples are excluded, because HalfSpaceTrees do not compute them.
@@ -97,6 +97,45 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         f"detectors were selected without these streams: {', '.join(UNSEEN)}. The number of "
         "samples in trees was selected on all streams."
     )
+
+
+def draw_dots(
+    report: Report, values: Mapping[str, Mapping[str, float]], ours: Sequence[str], what: str
+) -> None:
+    """Draw a row of dots for each stream, with a dot for each detector.
+
+    Parameters
+    ----------
+    report
+        The report to which the picture is added.
+    values
+        The measure by stream and by detector.
+    ours
+        The detectors with a colour; all others are grey.
+    what
+        The label of the horizontal axis.
+    """
+    if not values:
+        return
+    names = list(values)[::-1]
+    with report.drawing(size=(8, 1.2 + 0.34 * len(names))) as ax:
+        others = list(
+            dict.fromkeys(who for each in values.values() for who in each if who not in ours)
+        )
+        for i, who in enumerate(others):
+            at = [k for k, name in enumerate(names) if who in values[name]]
+            found = [values[names[k]][who] for k in at]
+            ax.plot(found, at, "osD^vPX*<>"[i % 10], color="0.6", markersize=5, label=who)
+        for i, who in enumerate(ours):
+            found = [values[name][who] for name in names]
+            ax.plot(
+                found, range(len(names)), "o", color=f"C{i}", markersize=8, alpha=0.8, label=who
+            )
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(-0.6, len(names) - 0.4)
+        ax.grid(alpha=0.3)
+        ax.set_xlabel(what)
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
 
 
 def adbench(data: DataFolder, report: Report, quick: bool) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 
-from ..adaptive.streams import CHOSEN_ON
+from ..adaptive.streams import CHOSEN_ON, FILES, MADE
 from ..adaptive.streams import load as load_classes
 from ..adaptive_regressor.streams import STUDIED
 from ..adaptive_regressor.streams import load as load_targets
@@ -28,9 +28,7 @@ from ..report import Report, progress
 from .worker import CLASSIFIERS, REGRESSORS
 
 WORKER = Path(__file__).with_name("worker.py")
-CLASSES = ("Agrawal", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "RandomRBF")
-CLASSES += ("RBFDrift", "Bananas", "Phishing", "ImageSegments", "elec2", "covtype", "letter")
-CLASSES += ("satimage",)
+CLASSES = tuple(name for name in (*MADE, *FILES) if name not in ("dna", "a9a", "mnist"))
 TARGETS = (*STUDIED, "elevation", "noise levels", "price", "recurring")
 SEEDS = 3
 
