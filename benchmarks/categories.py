@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,6 @@ A9A_NAMES = "age workclass fnlwgt education education_num marital_status occupat
 A9A_NAMES += "race sex capital_gain capital_loss hours country"
 A9A_STARTS = (0, 5, 13, 18, 34, 39, 46, 60, 66, 71, 73, 75, 77, 82)
 A9A = dict(zip(A9A_NAMES.split(), A9A_STARTS, strict=True)) | {"": 123}
-
-
-def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
-    """Return samples in which the values of some features are strings."""
-    return [
-        ({name: f"{name} {v}" if name in names else v for name, v in x.items()}, y)
-        for x, y in samples
-    ]
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
@@ -85,8 +77,11 @@ AGRAWAL = {"elevel", "car", "zipcode"}
 
 
 def _agrawal(function: int, seed: int, n: int) -> Samples:
-    made = synth.Agrawal(classification_function=function, seed=seed)
-    return with_levels(take(made, n), AGRAWAL)
+    """Return samples of Agrawal in which the values of categories are strings."""
+    return [
+        ({name: f"{name} {v}" if name in AGRAWAL else v for name, v in x.items()}, y)
+        for x, y in take(synth.Agrawal(classification_function=function, seed=seed), n)
+    ]
 
 
 MADE: dict[str, Callable[[int], Samples]] = {

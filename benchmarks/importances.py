@@ -13,9 +13,9 @@ import river_mondrian as rm
 
 from .data import DataFolder, Stream, available, stream, take
 from .report import Report, progress
+from .scores import FLOOR
 from .timing import call_seconds
 
-FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
 
 CLASSIFIERS = {

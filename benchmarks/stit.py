@@ -25,18 +25,8 @@ THREE = [{"a": 1.0}, {"b": 1.0}, {"a": ROOT_HALF, "b": ROOT_HALF}]
 FIGURE3_LIFETIME = 9.0 / len(THREE)
 
 
-def _names(d: int) -> list[str]:
-    return [f"x{j}" for j in range(d)]
-
-
 def _mapping(row: Array) -> dict[Any, float]:
-    return dict(zip(_names(len(row)), row.tolist(), strict=True))
-
-
-def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
-    """Return directions with normal coefficients, weighted as for the isotropic kernel."""
-    rows = np.random.default_rng(seed).standard_normal((n, d))
-    return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
+    return {f"x{j}": value for j, value in enumerate(row.tolist())}
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
@@ -83,9 +73,9 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     bottom row has the limit kernels.
     """
     n, ticks = (100, 21) if quick else (2000, 61)
-    gaussian = [
-        dict(zip("ab", row.values(), strict=True)) for row in _gaussian_directions(10, 2, 3)
-    ]
+    # Normal directions, weighted as for the isotropic kernel.
+    rows = np.random.default_rng(3).standard_normal((10, 2)) * math.sqrt(math.pi / 2.0) / 10
+    gaussian = [dict(zip("ab", row, strict=True)) for row in rows.tolist()]
     kinds: dict[str, tuple[Any, float]] = {
         "axes: Laplace": (None, 1.0),
         "isotropic: exponential": (40, 1.0),

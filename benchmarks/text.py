@@ -92,19 +92,15 @@ def _mappings(X: sparse.csr_matrix) -> list[dict[Any, float]]:
     return [dict(zip(words[a:b], values[a:b], strict=True)) for a, b in rows]
 
 
-def _default(**params: Any) -> rm.OGDClassifier:
-    return rm.OGDClassifier(seed=SEED, **params)
-
-
 def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> rm.OGDClassifier:
     features = rm.IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
     return rm.OGDClassifier(features, linear=linear)
 
 
 OURS: dict[str, Callable[[], Any]] = {
-    "OGDClassifier()": _default,
+    "OGDClassifier()": lambda: rm.OGDClassifier(seed=SEED),
     "words alone (a cell of all)": lambda: _on(1, 1, 1024),
-    "cells alone (linear=False)": lambda: _default(linear=False),
+    "cells alone (linear=False)": lambda: rm.OGDClassifier(linear=False, seed=SEED),
     "psi 1024, pool 4096": lambda: _on(100, 1024, 4096),
     "cells alone, psi 1024, pool 4096": lambda: _on(100, 1024, 4096, linear=False),
 }
