@@ -29,10 +29,9 @@ from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s
 
 from .adaptive.comparing import N_TREES
-from .adaptive.streams import PREFIX, WIDE, load_all
-from .adaptive_regressor.streams import SOURCES
-from .adaptive_regressor.streams import load as load_targets
-from .data import DataFolder, Stream, available
+from .adaptive.streams import PREFIX, WIDE, class_streams
+from .adaptive_regressor.streams import target_streams
+from .data import DataFolder, Stream
 from .report import Report, progress
 from .scores import FLOOR, class_scores, deviations
 
@@ -209,7 +208,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 def _narrow(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
     """Yield all streams of classes with few features."""
-    return ((name, samples) for name, samples in load_all(data, n) if name not in WIDE)
+    return ((name, samples) for name, samples in class_streams(data, n) if name not in WIDE)
 
 
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
@@ -224,7 +223,6 @@ def classifier(data: DataFolder, report: Report, quick: bool) -> None:
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     """Compute the error of the adaptive regressor without each kind of expert or mixture."""
     n, every = 600 if quick else MOST, tuple(range(N_FINALISTS))
-    streams = available(lambda name: load_targets(data, name, n), SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
     # The first mixture's prediction is an expert of the second mixture, and is always kept.
     parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {
@@ -234,13 +232,13 @@ def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     for f, name in enumerate(FINALISTS):
         parts[name] = parts[""][0], [g for g in every if g != f]
     loss = ("Change of the mean absolute error in %", lambda a, b: 100.0 * math.log(a / b))
-    _compare(report, streams, targets, parts, loss, 1 if quick else 3)
+    _compare(report, target_streams(data, n), targets, parts, loss, 1 if quick else 3)
 
 
 def detector(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the losses of the adaptive forests with and without a drift detector."""
     n, seeds = (600, 1) if quick else (None, 3)
-    streams = available(lambda name: load_targets(data, name, n), SOURCES)
+    streams = target_streams(data, n)
     _without(report, streams, AdaptiveMondrianForestRegressor, _mean_absolute_error, seeds)
     streams = _narrow(data, n or PREFIX)
     _without(report, streams, AdaptiveMondrianForestClassifier, _log_loss, seeds)

@@ -8,8 +8,8 @@ import numpy as np
 
 import river_mondrian as rm
 
-from .adaptive.streams import load
-from .data import DataFolder, Stream, available, min_max_stream
+from .adaptive.streams import class_streams
+from .data import DataFolder, Stream, min_max_stream
 from .report import Report, progress
 from .timing import no_gc
 
@@ -80,8 +80,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, n_asked, repeats = (1000, 500, 1) if quick else (14_800, 4000, 7)
     table = []
-    names = ("letter", "elec2", "covtype")
-    for name, samples in available(lambda name: load(data, name, n + n_asked), names):
+    for name, samples in class_streams(data, n + n_asked, ("letter", "elec2", "covtype")):
         samples = [(dict(enumerate(x.values())), y) for x, y in samples]
         targets = [(x, float(x[0])) for x, _ in min_max_stream(samples)]
         for forest, (make, learns) in FORESTS.items():

@@ -14,11 +14,10 @@ from river.datasets import synth
 
 import river_mondrian as rm
 
-from .adaptive.streams import FILES, MADE
-from .adaptive.streams import load as load_classes
+from .adaptive.streams import FILES, MADE, class_streams
 from .adaptive_regressor.models import LINEAR, MODELS
-from .adaptive_regressor.streams import SOURCES, load
-from .data import Array, DataFolder, Stream, available, stream
+from .adaptive_regressor.streams import SOURCES, target_streams
+from .data import Array, DataFolder, Stream, stream
 from .report import Report, progress
 from .timing import TURN, median, progressive, repeated
 
@@ -239,7 +238,7 @@ def _compare(
 
 def _streams(data: DataFolder, quick: bool, most: int) -> Iterator[tuple[str, Stream, int]]:
     names, n = (("TrumpApproval", "ahead"), 400) if quick else (SOURCES, most)
-    for name, samples in available(lambda name: load(data, name, n), names):
+    for name, samples in target_streams(data, n, names):
         yield name, samples, SOURCES[name].delay
 
 
@@ -306,7 +305,8 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
     report.about(late)
     report.table(["stream", *map(str, LATE)], rows)
-    samples = load(DataFolder(data.folder), "ahead", 400 if quick else None)
+    whole, n = DataFolder(data.folder), 400 if quick else None
+    ((_, samples),) = target_streams(whole, n, ["ahead"])
     delay, linear = SOURCES["ahead"].delay, MODELS[LINEAR]
     forest = rm.AdaptiveMondrianForestRegressor(seed=1)
     errors = {
@@ -384,7 +384,7 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     n_most, seeds, delays = (400, 1, (0, 10)) if quick else (5000, 3, (0, 10, 100))
     rows, means = [], {}
     names = ("Phishing", "ImageSegments") if quick else (*MADE, *FILES)
-    for name, samples in available(lambda name: load_classes(data, name, n_most), names):
+    for name, samples in class_streams(data, n_most, names):
         labels, n, first = [y for _, y in samples], len(samples), len(samples) // 10
         least = COVERAGE - _allowed(COVERAGE, n - first, 0.01, 2.5)
         for asked in delays:

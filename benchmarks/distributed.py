@@ -15,8 +15,8 @@ import pandas as pd
 from river_mondrian import MondrianForestClassifier
 from river_mondrian.distributed import KeyedModels
 
-from .adaptive.streams import load
-from .data import DataFolder, available, frame_of
+from .adaptive.streams import class_streams
+from .data import DataFolder, frame_of
 from .report import Report, progress
 
 # Two workers, compared with one process and with threads.
@@ -98,8 +98,8 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (4000, 1) if quick else (15_000, 3)
     rows = []
     with local_ray():
-        streams = dict(available(lambda name: load(data, name, n), ("letter", "covtype")))
-        for name, samples in (streams or {"ImageSegments": load(data, "ImageSegments", n)}).items():
+        found = list(class_streams(data, n, ("letter", "covtype")))
+        for name, samples in found or class_streams(data, n, ["ImageSegments"]):
             X, y = np.array([list(x.values()) for x, _ in samples]), [y for _, y in samples]
             (start,) = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)
             blocks = blocks_of(X[WARM_UP:], y[WARM_UP:], BLOCK)

@@ -9,8 +9,8 @@ from river import forest, preprocessing
 
 import river_mondrian as rm
 
-from .adaptive.streams import FILES, MADE, WIDE, load
-from .data import Array, DataFolder, Stream, available
+from .adaptive.streams import FILES, MADE, WIDE, class_streams
+from .data import Array, DataFolder, Stream
 from .regressor import load_streams
 from .report import Report, progress
 from .scores import deviations, misses
@@ -57,7 +57,7 @@ LARGE = {False: 0.003, True: 2.0}
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
     """Yield the name and the samples of each stream, and whether it has targets."""
     names = ("Bananas",) if quick else (*MADE, *FILES)
-    for name, samples in available(lambda name: load(data, name, n), names):
+    for name, samples in class_streams(data, n, names):
         yield name, samples, False
     for name, samples in load_streams(data, False):
         if not quick or name == "Friedman":

@@ -1,6 +1,6 @@
 """Streams of classes, from River and from files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ FILES = {
 }
 
 
-def load(data: DataFolder, name: str, n: int) -> Stream:
+def _load(data: DataFolder, name: str, n: int) -> Stream:
     if name in MADE:
         data.check_selected(name)
         return MADE[name](n)
@@ -81,6 +81,8 @@ def load(data: DataFolder, name: str, n: int) -> Stream:
     return stream(X, y, n)
 
 
-def load_all(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
-    """Yield the names and the first n samples of all streams."""
-    return available(lambda name: load(data, name, n), (*MADE, *FILES))
+def class_streams(
+    data: DataFolder, n: int, names: Iterable[str] = (*MADE, *FILES)
+) -> Iterator[tuple[str, Stream]]:
+    """Yield the names and the first n samples of streams (all by default)."""
+    return available(lambda name: _load(data, name, n), names)

@@ -11,12 +11,12 @@ from river.datasets import synth
 from river_mondrian import AdaptiveMondrianForestRegressor
 
 from ..costs import report_long_run, report_speed
-from ..data import DataFolder, available
+from ..data import DataFolder
 from ..report import Report, progress
 from ..timing import in_turns
 from .models import ADAPTIVE, AUTOREGRESSIVE, LAST_VALUE, MODELS, RIVALS, SLOW, SQUARED, WITH_LAW
 from .scores import CRPS_EVERY, LEVELS, mean_of, number, run
-from .streams import KEPT, SOURCES, STUDIED, load
+from .streams import KEPT, SOURCES, STUDIED, target_streams
 
 # Results of each seed, by stream and by model.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
@@ -39,8 +39,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     results: Results = {}
     lengths: dict[str, int] = {}
     names = ("TrumpApproval", "Friedman", "counts") if quick else SOURCES
-    n = 300 if quick else None
-    for name, samples in available(lambda name: load(data, name, n), names):
+    for name, samples in target_streams(data, 300 if quick else None, names):
         progress(name)
         size = len(samples[0][0]), len(samples)
         peers = {
@@ -138,7 +137,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (300, 1) if quick else (3000, 5)
     models = {model: MODELS[model].make for model in (ADAPTIVE, "exact", "ARF")}
     models["AMF"] = lambda seed: forest.AMFRegressor(seed=seed)
-    found = available(lambda name: load(data, name, n), ("Friedman", "cpu"))
+    found = target_streams(data, n, ("Friedman", "cpu"))
     report_speed(report, models, "predict_one", found, repeats)
 
 

@@ -6,14 +6,14 @@ written. A `Generator` takes the data folder and returns all samples of a stream
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from ..data import Array, DataFolder, Stream, stream, take
+from ..data import Array, DataFolder, Stream, available, stream, take
 
 Generator = Callable[[DataFolder], Stream]
 
@@ -218,8 +218,14 @@ KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
 SOURCES = STUDIED | OTHERS
 
 
-def load(data: DataFolder, name: str, n: int | None = None) -> Stream:
-    """Return the first n samples of a stream (all by default)."""
-    data.check_selected(name)
-    # A stream and the file that it is made from may have different names.
-    return SOURCES[name].make(DataFolder(data.folder))[:n]
+def target_streams(
+    data: DataFolder, n: int | None = None, names: Iterable[str] = SOURCES
+) -> Iterator[tuple[str, Stream]]:
+    """Yield the names and the first n samples of streams (all samples and streams by default)."""
+
+    def load(name: str) -> Stream:
+        data.check_selected(name)
+        # A stream and the file that it is made from may have different names.
+        return SOURCES[name].make(DataFolder(data.folder))[:n]
+
+    return available(load, names)

@@ -19,11 +19,9 @@ import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 
-from ..adaptive.streams import CHOSEN_ON, FILES, MADE
-from ..adaptive.streams import load as load_classes
-from ..adaptive_regressor.streams import STUDIED
-from ..adaptive_regressor.streams import load as load_targets
-from ..data import Array, DataFolder, Stream, available
+from ..adaptive.streams import CHOSEN_ON, FILES, MADE, class_streams
+from ..adaptive_regressor.streams import STUDIED, target_streams
+from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from .worker import CLASSIFIERS, REGRESSORS
 
@@ -130,7 +128,7 @@ def _compare(
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the accuracy and time of classifiers."""
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
-    streams = dict(available(lambda name: load_classes(data, name, n), names))
+    streams = dict(class_streams(data, n, names))
     peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)
     make = partial(AdaptiveMondrianForestClassifier, 10)
     _compare(report, streams, make, peers, False, seeds)
@@ -139,7 +137,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the absolute error and time of regressors."""
     n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
-    streams = dict(available(lambda name: load_targets(data, name, n), names))
+    streams = dict(target_streams(data, n, names))
     peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)
     _compare(report, streams, AdaptiveMondrianForestRegressor, peers, True, seeds)
 
