@@ -31,7 +31,7 @@ def _arrays(data: DataFolder, names: Iterable[str]) -> dict[str, tuple[Rows, Lab
     }
 
 
-def _labelled(data: DataFolder, names: tuple[str, ...]) -> dict[str, tuple[Rows, Labels]]:
+def _labelled(data: DataFolder, names: Iterable[str]) -> dict[str, tuple[Rows, Labels]]:
     """Return streams with labels; the labels of california are quartiles of the target."""
     known = _arrays(data, names)
     if "california" in known:
@@ -288,23 +288,24 @@ def protocol(data: DataFolder, report: Report, quick: bool) -> None:
     samples). The other streams of the protocol were not at hand.
     """
     rows = []
-    streams = ("elec2", 45_312, 20), ("covtype", 100_000, 5)
-    for name, n, episodes in streams[: 1 if quick else 2]:
-        for title, X, y in ((name, *own) for own in _labelled(data, (name,)).values()):
-            for every in (10_000, 1_000_000):
-                row: list[Any] = [title, f"{every:,}"]
-                for width in (0, MAX_DELAY):
-                    scores = []
-                    for kind in KINDS:
-                        hits = others = missed = 0
-                        for seed in range(1 if quick else episodes):
-                            progress(f"protocol: {name}, {every}, {width}, {kind}, {seed}")
-                            own = _episode(kind, width, X[:n], y[:n], every, seed)
-                            hits, others = hits + own[0], others + own[1]
-                            missed += own[0] == 0
-                        scores.append(2 * hits / max(2 * hits + others + missed, 1))
-                    row += [f"{np.mean(scores):.3f}", " / ".join(f"{s:.2f}" for s in scores)]
-                rows.append(row)
+    # The numbers of samples and of episodes.
+    sizes = {"elec2": (45_312, 1 if quick else 20)} | ({} if quick else {"covtype": (100_000, 5)})
+    for name, (X, y) in _labelled(data, sizes).items():
+        n, episodes = sizes[name]
+        for every in (10_000, 1_000_000):
+            row: list[Any] = [name, f"{every:,}"]
+            for width in (0, MAX_DELAY):
+                scores = []
+                for kind in KINDS:
+                    hits = others = missed = 0
+                    for seed in range(episodes):
+                        progress(f"protocol: {name}, {every}, {width}, {kind}, {seed}")
+                        own = _episode(kind, width, X[:n], y[:n], every, seed)
+                        hits, others = hits + own[0], others + own[1]
+                        missed += own[0] == 0
+                    scores.append(2 * hits / max(2 * hits + others + missed, 1))
+                row += [f"{np.mean(scores):.3f}", " / ".join(f"{s:.2f}" for s in scores)]
+            rows.append(row)
     report.about(protocol, kinds=", ".join(KINDS))
     headers = ("stream", "every", "abrupt", "abrupt, by drift", "gradual", "gradual, by drift")
     report.table(headers, rows)
