@@ -57,10 +57,7 @@ class DataFolder:
         self.check_selected(name)
         path = None if self.folder is None else self.folder / f"{name}.npz"
         if path is None or not path.exists():
-            print(
-                f"{name}: skipped, because it needs {name}.npz in the folder given by --data",
-                flush=True,
-            )
+            print(f"{name}: skipped, because --data has no {name}.npz", flush=True)
             raise MissingSet
         with np.load(path) as file:
             arrays = Arrays(path, {key: file[key] for key in file.files})
