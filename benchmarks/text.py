@@ -137,13 +137,8 @@ def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
         model.learn_one(x, y)
     size = model._raw_memory_usage / 1e6
     accuracy = np.mean(np.array(predicted) == found.test.y)
-    return [
-        f"{accuracy:.3f}",
-        f"{right / len(train):.3f}",
-        f"{learned - began:.2f}",
-        f"{ended - learned:.2f}",
-        f"{size:.0f}",
-    ]
+    times = f"{learned - began:.2f}", f"{ended - learned:.2f}"
+    return [f"{accuracy:.3f}", f"{right / len(train):.3f}", *times, f"{size:.0f}"]
 
 
 def _batch_rows(found: TextSet) -> list[list[str]]:

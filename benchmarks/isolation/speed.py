@@ -113,24 +113,15 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
                     model.predict_one(x)
                     model.learn_one(x, label)
                 course[name].append(1e6 * (time.perf_counter() - began) / size)
-    rows = [
-        (
-            (i + 1) * size,
-            *(f"{times[i]:.1f}" for times in course.values()),
-            *(f"{course[name][i] / course[IK_I][i]:.1f}" for name in list(models)[1:]),
-        )
-        for i in (0, 4, 9, 14, 19)
-    ]
-    supports = [str(model.n_supports) for model in list(models.values())[1:]]
-    report.about(dual, n=n, n_supports=" and ".join(supports))
-    report.table(
-        (
-            "samples",
-            *(f"{name}, us" for name in models),
-            *(f"{name} / {IK_I}" for name in list(models)[1:]),
-        ),
-        rows,
-    )
+    duals, rows = list(models)[1:], []
+    for i in (0, 4, 9, 14, 19):
+        us = {name: times[i] for name, times in course.items()}
+        ratios = (f"{us[name] / us[IK_I]:.1f}" for name in duals)
+        rows.append(((i + 1) * size, *(f"{one:.1f}" for one in us.values()), *ratios))
+    supports = " and ".join(str(models[name].n_supports) for name in duals)
+    report.about(dual, n=n, n_supports=supports)
+    headers = ("samples", *(f"{name}, us" for name in models))
+    report.table((*headers, *(f"{name} / {IK_I}" for name in duals)), rows)
     with report.drawing() as axes:
         for name, times in course.items():
             axes.plot(np.arange(1, 21) * size, times, label=name)
