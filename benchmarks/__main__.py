@@ -12,7 +12,7 @@ from .report import Report, Suite
 
 NAMES = "ablation adaptive adaptive_regressor anomaly batches calibration capymoa categories "
 NAMES += "distributed drift forest forgetting importances isolation kernel limits processors "
-NAMES += "regressor robustness stit sweep text versions"
+NAMES += "recipes regressor robustness stit sweep text versions"
 
 
 def first_line(one: object) -> str:
