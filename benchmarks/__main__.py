@@ -11,7 +11,7 @@ from .report import Report, Suite
 # Modules with the parts of a suite. The last name is the name of the suite.
 MODULES = "ablation adaptive adaptive_regressor anomaly anomaly.alarms batches calibration capymoa "
 MODULES += "categories distributed drift forest forgetting importances isolation kernel limits "
-MODULES += "processors regressor robustness stit sweep text versions"
+MODULES += "processors recipes regressor robustness stit sweep text versions"
 
 
 def first_line(one: object) -> str:
