@@ -1,7 +1,5 @@
 """The recipes' figures: decisions by cost, forecasts, active users, and retraining in batch."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import random
@@ -267,10 +265,4 @@ def _chances(model: Any, X: Array) -> Array:
     return np.asarray(model.predict_proba(X)[:, 1])
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "fraud": fraud,
-    "horizons": horizons,
-    "series": series,
-    "users": users,
-    "retraining": retraining,
-}
+PARTS = (fraud, horizons, series, users, retraining)
