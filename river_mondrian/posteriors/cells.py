@@ -28,7 +28,7 @@ from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_store
 from ..partitions.mondrian.readers import TreeReader
-from ..partitions.mondrian.records import INNER, Forest, Node, Tree
+from ..partitions.mondrian.records import INNER, LANES, Forest, Node, Tree
 from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.trees import MondrianTrees
 from ..records.memory import grown
@@ -375,7 +375,7 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
-    return _end(record, outputs, extension.extend_trees(forest, 0, forest.n_trees, extension.LANES))
+    return _end(record, outputs, extension.extend_trees(forest, 0, forest.n_trees, LANES))
 
 
 @kernel

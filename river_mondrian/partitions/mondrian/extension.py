@@ -23,12 +23,9 @@ from . import forgetting, sampling
 from .box_vectors import MOST_PARTS
 from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NEVER, NONE, PAUSED, RIGHT, START, UNLIMITED
-from .records import F, Forest, Layout, Node, Point, Tree, layout_of
+from .records import LANES, F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
 from .scaling import find_too_large, set_scaling, store_inputs, store_rows, write_scaled
-
-# Number of trees that a kernel walks in lock-step.
-LANES = 16
 
 
 class Lane(Record):

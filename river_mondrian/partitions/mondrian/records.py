@@ -39,6 +39,9 @@ LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
+# Number of walks down trees in lock-step.
+LANES = 16
+
 
 class Point(rec.Record):
     """A stored sample. In a row, columns of values (if any), inputs and links follow the record."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number, refuse
+from ...limits import MOST_CLASSES
 from ...partitions.mondrian import constants, tree_store, trees
 from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
 from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
@@ -15,7 +16,7 @@ from ...records.layout import RowLayout, Section, words_of
 from ...restored import Edges, Followed, Rows
 from . import hnsp
 from .label_reader import LabelReader
-from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .records import CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
 # In a paused leaf with more points than this number, hidden cuts are sampled (see
 # `partitions.mondrian.sampling`).

@@ -21,7 +21,7 @@ import numpy as np
 
 from ... import records as rec
 from ...compiling.kernels import always_inline
-from ...limits import LARGEST_WEIGHT
+from ...limits import LARGEST_WEIGHT, MOST_CLASSES
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
@@ -84,10 +84,6 @@ def first_class(classes: rec.Int32s, n_words: int) -> int:
         if word != 0:
             return WORD_CLASSES * w + lowest_bit(word)
     return -1
-
-
-# Upper bound of the number of classes.
-MOST_CLASSES = 1 << 24
 
 
 class LabelPoint(Point):
