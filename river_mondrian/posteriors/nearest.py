@@ -141,9 +141,9 @@ def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     values, value = table.held.part(table.capacity * column, n), table.row[column]
     distances, missing, rate = table.distances, table.missing, table.rates[j]
     if table.level_rates[j] > 0.0:
-        add_levels(distances, missing, values, 0, n, value, table.level_rates[j])
+        add_levels(distances, missing, values, n, value, table.level_rates[j])
     else:
-        add_numbers(distances, missing, values, 0, n, value, rate, False)
+        add_numbers(distances, missing, values, n, value, rate, False)
 
 
 @always_inline
