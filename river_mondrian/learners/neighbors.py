@@ -357,9 +357,7 @@ class Neighbors(Learned[NeighborsRecord]):
         learned["held"][record.n_inputs :, :n_held] = absent[:, np.newaxis]
         for name in ("targets", "weights"):
             learned[name][:n_held] = self.learned[name][positions]
-        fitted = type(self).__new__(type(self))
-        fitted.memory, fitted.learned = self.memory.copied(), learned
-        fitted.record = fitted.memory[0]
+        fitted = self.changed(learned)
         fitted.record.n_inputs, fitted.record.capacity = n_inputs, capacity
         fitted.record.n_held, fitted.record.next_place = n_held, n_held % max(capacity, 1)
         fitted.show()
