@@ -180,7 +180,7 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     if not paused:
         node.dim = COMPLETE
     if not forest.keeps_points(tree):
-        node.count_point(forest, tree, t, forest.points.row(p))
+        node.count_point(forest, tree, forest.points.row(p))
     _add_to_leaf(forest, tree, j, p)
     sampling.link_to_parent(tree, j)
 
@@ -215,7 +215,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     if may_split and _cuts_off(forest, tree, t, ref, p):
         return True
     node.dim = COMPLETE
-    node.count_point(forest, tree, t, point)
+    node.count_point(forest, tree, point)
     _add_to_leaf(forest, tree, ref, p)
     return True
 

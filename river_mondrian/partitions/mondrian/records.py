@@ -168,7 +168,7 @@ class Node(rec.Record):
         """Return whether an internal node is read as a paused leaf."""
         return False
 
-    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
+    def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Update a leaf that is not cut any more, before the leaf gets a point (`add_point`)."""
 
     def end_time(self, start: float) -> float:

@@ -227,7 +227,7 @@ class LabelNode(mondrian.LightNode):
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
 
-    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
+    def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Count a point's class at a complete leaf (see `constants`) before the point is added.
 
         If the leaf then has several classes but no row of counts, a row is computed from the leaf's
