@@ -150,8 +150,6 @@ class CellTrees(MondrianTrees[CellForest]):
     """
 
     _FOREST = CellForest
-    _TREE: ClassVar[type[Tree]] = CellTree
-    _NODE: ClassVar[type[Node]] = CellNode
     _READER = CellReader
 
     def __init__(

@@ -12,7 +12,6 @@ from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.neighbors import WINDOWS
 from ...limits import MOST_CLASSES
-from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Floats, Memory, RowLayout, Section
@@ -70,9 +69,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
     """
 
     _FOREST = ClassForest
-    _TREE: ClassVar[type[Tree]] = nodes.AdaptiveTree
-    _NODE: ClassVar[type[Node]] = nodes.AdaptiveNode
-    _POINT: ClassVar[type[Point]] = nodes.AdaptivePoint
     _READER = AdaptiveReader
     _PREDICT: ClassVar[Any] = prediction.predict_one
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False

@@ -14,7 +14,6 @@ from ...learners.regression import error_distribution, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
-from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import Partitions
 from ...records import Float64s, Floats, Memory
 from ..rebuilt import rebuilt_trees
@@ -99,9 +98,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     """
 
     _FOREST = TargetsForest
-    _TREE: ClassVar[type[Tree]] = means.TargetsTree
-    _NODE: ClassVar[type[Node]] = means.TargetsNode
-    _POINT: ClassVar[type[Point]] = means.TargetsPoint
     _READER = AdaptiveTargetReader
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}

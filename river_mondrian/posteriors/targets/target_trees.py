@@ -8,13 +8,12 @@ import numpy as np
 
 from ...limits import DONE
 from ...partitions.mondrian import tree_store, trees
-from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...predictive import PredictiveDistribution
 from ...records import Array, Float32s, Float64s, Floats, Memory
 from . import components, learning, messages, scale_mixture
 from .components import MomentsPrediction
-from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
+from .messages import TargetForest
 from .target_reader import TargetReader
 
 # Hyperparameters are adapted to the number of samples at powers of 2 up to this number.
@@ -55,9 +54,6 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     """
 
     _FOREST = TargetForest
-    _TREE: ClassVar[type[Tree]] = TargetTree
-    _NODE: ClassVar[type[Node]] = TargetNode
-    _POINT: ClassVar[type[Point]] = TargetPoint
     _READER = TargetReader
     _RENEWS: ClassVar[bool] = True
     _learn_one: Callable[[TargetForest, float, float], int] | None
