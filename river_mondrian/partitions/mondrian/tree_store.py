@@ -109,7 +109,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "buffers", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "buffers", "vector", "row", "forest", "version_now", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -331,6 +331,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
         self.forest = forest = self.shared[0]
+        # The version in the record: the trees' version, or CLOSED during a change. Estimators read
+        # this view in each call.
+        self.version_now = self.shared.word("version")
         self.inputs = np.full((1, int(forest.input_capacity)), np.nan)
         self.vector = self.inputs[0]
         self.row = np.empty(int(forest.n_values), dtype=np.float32)

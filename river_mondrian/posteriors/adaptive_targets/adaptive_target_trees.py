@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -101,7 +101,6 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     _READER = AdaptiveTargetReader
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}
-    _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
         self,
@@ -252,10 +251,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
 
         Returns DONE, or the index of an input that is too large.
         """
-        predict_one = self._predict_one
-        if predict_one is None:
-            predict_one = self._predict_one = means.predict.of(self._FOREST)
-        status: int = predict_one(self.forest)
+        status = means.predict.of(self._FOREST)(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
