@@ -4,17 +4,14 @@ import copy
 
 import numpy as np
 import pytest
-from common import Adaptive, as_kernel, restored
+from common import Adaptive, restored
 from naive import neighbors as naive
 
 from river_mondrian import AdaptiveMondrianForestRegressor as Regressor
-from river_mondrian.learners import experts, neighbors
+from river_mondrian.learners import experts
 from river_mondrian.posteriors.adaptive.nodes import N_EXPERTS, N_MODEL_EXPERTS
 from river_mondrian.posteriors.adaptive_targets import means
 from river_mondrian.posteriors.rebuilt import rebuilt_trees
-from river_mondrian.records import Float64s
-
-search = as_kernel(neighbors.predict)
 
 
 def stream(n, seed=0):
@@ -100,10 +97,6 @@ def test_predicted_residuals_are_the_twins():
             rates = ridges.learned[f"rates[{ridges.record.active}]"].tolist()
             deviations = {n: 1.0 / r if r else 0.0 for n, r in zip(names, rates, strict=False)}
             expected = twin.predict_targets(x, deviations)
-            if i < means.LEAST_NEIGHBORS:
-                # The forest does not search for the neighbours yet.
-                own = Float64s.of(np.array(rates))
-                search(trees.neighbors.record, own, trees.forest.inputs)
             np.testing.assert_allclose(trees.neighbors.predicted, expected, rtol=1e-4, atol=1e-5)
             said, others = trees.first_mixture.predicted, slice(means.OF_NEIGHBORS)
             own = said[means.RESIDUAL_OF] + expected[-1]

@@ -304,17 +304,15 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     for g in range(N_FIRST_GROUPS):
         base = regressed if g >= 2 * RESIDUAL else 0.0
         _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
+    # Neighbours predict the residual, as trees of residuals do.
+    design = forest.ridges.designs[forest.ridges.active]
+    neighbors.predict(forest.neighbors, design.rates, inputs)
+    # If all experts agree, this mean is exactly their prediction: mixtures would amplify rounding.
+    said = first[0]
+    for e in range(1, OF_NEIGHBORS):
+        said += (first[e] - first[0]) / OF_NEIGHBORS
     if forest.n_samples >= LEAST_NEIGHBORS:
-        # Neighbours predict the residual, as trees of residuals do.
-        design = forest.ridges.designs[forest.ridges.active]
-        neighbors.predict(forest.neighbors, design.rates, inputs)
         said = regressed + forest.neighbors.predicted[LONGEST]
-    else:
-        # If all experts agree, this mean is exactly their prediction: mixtures would amplify
-        # rounding.
-        said = first[0]
-        for e in range(1, OF_NEIGHBORS):
-            said += (first[e] - first[0]) / OF_NEIGHBORS
     first[OF_NEIGHBORS] = said
     point = mixing.predict(forest.first)
     forest.prediction.first_point = point
