@@ -81,6 +81,7 @@ ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
 ARGUMENTS += [OFTEN | {"tolerance": 0.01, "budget": (2, 90)}]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("samples", SAMPLES)
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 def test_scores_and_alarms_are_those_of_the_twin(samples, arguments):

@@ -152,6 +152,7 @@ def test_numbers_of_one_type_are_read_at_once_as_column_by_column(name, monkeypa
     np.testing.assert_array_equal(at_once, one_by_one)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [

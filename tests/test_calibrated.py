@@ -30,6 +30,8 @@ import river_mondrian as rm
 from river_mondrian.compiling.kernels import COMPILES
 from river_mondrian.learners import quantile_tracking
 
+pytestmark = pytest.mark.covering
+
 LEVELS = quantile_tracking.COVERAGES
 
 

@@ -28,6 +28,8 @@ from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian.transforms import Categories, place_of
 from river_mondrian.values import level_of, number_of
 
+pytestmark = pytest.mark.covering
+
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
     "exact": lambda **more: Exact(**{"n_estimators": 3, "seed": 1} | more),

@@ -17,6 +17,8 @@ from river import base, preprocessing
 import river_mondrian as rm
 from river_mondrian.records import Memory, memory
 
+pytestmark = pytest.mark.covering
+
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
     "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1),

@@ -32,6 +32,8 @@ from river_mondrian.inputs import FeatureIndex
 from river_mondrian.learners import references
 from river_mondrian.samples import SampleReader
 
+pytestmark = pytest.mark.covering
+
 
 def learn(model, x, y=1):
     kind = kind_of(model)

@@ -239,6 +239,7 @@ def test_a_wild_sample_leaves_no_trace(setting, wild):
     compare(model, samples)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("window", [None, 20, 90, 100, 300])
 @pytest.mark.parametrize("n", [1, 2, 60, 100, 104, 170])
 def test_a_map_that_is_built_anew_learns_the_window_again(window, n):

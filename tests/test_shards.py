@@ -250,6 +250,7 @@ BAD = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["classes", "targets"])
 @pytest.mark.parametrize("bad", range(len(BAD)))
 @pytest.mark.parametrize("as_list", [False, True])
