@@ -180,18 +180,6 @@ def test_an_exception_within_the_first_shingle():
     assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(samples[2]))
 
 
-def test_frames_are_rows():
-    samples = [x | {"kind": "ab"[i % 2]} for i, x in enumerate(told(400, seed=16))]
-    one, other = (Alarms(NearestNeighborDetector(seed=1), 0.95, average=4) for _ in range(2))
-    run(one, samples)
-    other.learn_many(pd.DataFrame(samples[:250]))
-    other.learn_many(pd.DataFrame(samples[250:]))
-    assert other.alarms == one.alarms
-    assert one.alarms
-    x = {"a": 0.5, "kind": "a"}
-    assert other.score_one(x) == one.score_one(x)
-
-
 def test_the_first_sample_has_the_features_in_calendar():
     alarms = Alarms(Told(), calendar=["score", "hour"])
     for x in ({"score": 0.5, "Hour": 3}, {"score": 0.5, "Hour": 3, "hour": None}):
