@@ -160,14 +160,6 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
         assert many == one
 
 
-def test_a_pandas_categorical_of_numbers_is_a_category():
-    frame = pd.DataFrame({"a": pd.Series([3, 1, 3, None], dtype="category")})
-    model = rm.MondrianForestClassifier(2, seed=1)
-    model.learn_many(frame, [0, 1, 0, 1])
-    assert model.predict_many(frame[:3]).tolist() == [0, 1, 0]
-    assert [model.predict_one({"a": one}) for one in (3, 1.0)] == [0, 1]
-
-
 def test_a_value_is_one_level_whichever_way_it_comes(recwarn):
     """Frames, mappings, wrappers and shards agree on the level of a value, and on its category."""
     values, labels = [0, 1, 2.5, 1], ["zero", "one", "two", "one"]
