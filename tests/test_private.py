@@ -127,6 +127,7 @@ def test_without_all_names_results_are_the_same(tmp_path, usual, how):
     assert not list(tmp_path.rglob("*.nbc"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("how", ["missing", "raise"])
 @pytest.mark.parametrize("name", ["_reduce", "_rebuild"])
 def test_without_a_name_of_the_cache_every_process_compiles(tmp_path, usual, how, name):
