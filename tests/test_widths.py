@@ -388,7 +388,7 @@ MEANWHILE = [
 ]
 
 
-@pytest.mark.parametrize(("event", "kind", "own", "n"), some(MEANWHILE))
+@pytest.mark.parametrize(("event", "kind", "own", "n"), some(MEANWHILE, 4))
 def test_what_may_happen_meanwhile(event, kind, own, n):
     X, y = corner(1200)
     model = learned(make(kind, own), X[:n], y[:n], own)
