@@ -272,6 +272,10 @@ ARGUMENTS = {
         ({"detector": 3}, "detector must be an anomaly detector or a list, got 3"),
         ({"detector": []}, "detector must not be an empty list"),
     ],
+    "DriftMonitor": [
+        ({"kinds": kinds}, "kinds must be some of")
+        for kinds in ("inputs", [], ["input"], ["inputs", "inputs"], None, 3)
+    ],
     OGD: [({"loss": optim.losses.Squared()}, "BinaryLoss")],
     "OGDRegressor": [
         ({"loss": optim.losses.Hinge()}, "RegressionLoss"),

@@ -292,11 +292,6 @@ def test_the_first_y_decides_between_labels_and_targets():
         assert pickle.dumps(monitor) == before
 
 
-@pytest.mark.parametrize("kinds", ["inputs", [], ["input"], ["inputs", "inputs"], None, 3])
-def test_kinds_that_are_none_are_refused(kinds):
-    raises(ValueError, "kinds must be some of", lambda: DriftMonitor(kinds=kinds))
-
-
 def test_memory_is_bounded():
     """References have at most 1,024 features, 64 levels and 64 labels."""
     monitor = DriftMonitor(grace_period=64, seed=1)
