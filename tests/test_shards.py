@@ -203,6 +203,7 @@ def test_the_first_category_is_learned_by_the_whole(engine):
     assert_same(sharded.gather(), whole)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["classes", "targets"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_worker_that_dies_is_replaced(name, when, engine):
