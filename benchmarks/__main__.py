@@ -1,18 +1,17 @@
 """Command line of the benchmarks."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
+from contextlib import suppress
 from pathlib import Path
 
-from .anomaly import ALARMS, alarms
-from .data import DataFolder
+from .data import DataFolder, MissingSet
 from .report import Report, Suite
 
-NAMES = "ablation adaptive adaptive_regressor anomaly batches calibration capymoa categories "
-NAMES += "distributed drift forest forgetting importances isolation kernel limits processors "
-NAMES += "regressor robustness stit sweep text versions"
+# Modules with the parts of a suite. The last name is the name of the suite.
+MODULES = "ablation adaptive adaptive_regressor anomaly anomaly.alarms batches calibration capymoa "
+MODULES += "categories distributed drift forest forgetting importances isolation kernel limits "
+MODULES += "processors recipes regressor robustness stit sweep text versions"
 
 
 def first_line(one: object) -> str:
@@ -21,10 +20,12 @@ def first_line(one: object) -> str:
 
 def suites() -> dict[str, Suite]:
     """Return the suites by name; the first line of a module's docstring is the page's title."""
-    modules = {name: importlib.import_module(f".{name}", __package__) for name in NAMES.split()}
-    found = [(name, first_line(module), module.PARTS) for name, module in modules.items()]
-    found.append(("alarms", first_line(alarms), ALARMS))
-    return {name: Suite(name, title.rstrip("."), parts) for name, title, parts in found}
+    found = {}
+    for path in MODULES.split():
+        module, name = importlib.import_module(f".{path}", __package__), path.rpartition(".")[2]
+        parts = {part.__name__: part for part in module.PARTS}
+        found[name] = Suite(name, first_line(module).rstrip("."), parts)
+    return found
 
 
 def main() -> None:
@@ -50,18 +51,16 @@ def main() -> None:
         command.add_argument("--only", nargs="+", choices=parts, metavar="PART", default=parts)
         if name == "versions":
             command.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
-            command.add_argument(
-                "--repeats", type=int, default=9, help="number of repeats of each timing (9)"
-            )
     arguments = parser.parse_args()
     suite = known[arguments.suite]
     data = DataFolder(arguments.data, arguments.sets)
-    options = {}
-    if suite.name == "versions":
-        options = {"base": arguments.base, "repeats": arguments.repeats}
+    options = {"base": arguments.base} if suite.name == "versions" else {}
     failed = False
     for part in arguments.only:
-        with Report(suite, part, data.sets, arguments.out, arguments.quick) as report:
+        with (
+            Report(suite, part, data.sets, arguments.out, arguments.quick) as report,
+            suppress(MissingSet),
+        ):
             failed |= suite.parts[part](data, report, arguments.quick, **options) is False
     if failed:
         raise SystemExit(1)

@@ -5,10 +5,8 @@ fewer experts learn from these predictions. The drifts and the regressor's trees
 those of the full mixture.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +29,8 @@ from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s
 
 from .adaptive.comparing import N_TREES
-from .adaptive.streams import FILES, MADE, PREFIX, WIDE
-from .adaptive.streams import load as load_classes
-from .adaptive_regressor.streams import SOURCES
-from .adaptive_regressor.streams import load as load_targets
+from .adaptive.streams import PREFIX, WIDE, class_streams
+from .adaptive_regressor.streams import target_streams
 from .data import DataFolder, Stream
 from .report import Report, progress
 from .scores import FLOOR, class_scores, deviations
@@ -173,7 +169,7 @@ def targets(samples: Stream, seed: int) -> Run:
 
 def _compare(
     report: Report,
-    samples: Iterable[tuple[str, Stream | None]],
+    streams: Iterable[tuple[str, Stream]],
     make: Callable[[Stream, int], Run],
     parts: Mapping[str, tuple[Sequence[int], Sequence[int]]],
     loss: tuple[str, Callable[[float, float], float]],
@@ -181,12 +177,10 @@ def _compare(
 ) -> None:
     """Report the change of the loss without each part: the mean, and the three largest changes."""
     changes: dict[str, dict[str, float]] = {part: {} for part in parts}
-    for name, stream in samples:
-        if stream is None:
-            continue
+    for name, samples in streams:
         progress(name)
         for seed in range(1, seeds + 1):
-            run = make(stream, seed)
+            run = make(samples, seed)
             found = {part: run(*left) for part, left in parts.items()}
             for part in parts:
                 change = loss[1](found[part], found[""]) / seeds
@@ -212,21 +206,23 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
     return found
 
 
+def _narrow(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
+    """Yield all streams of classes with few features."""
+    return ((name, samples) for name, samples in class_streams(data, n) if name not in WIDE)
+
+
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
     """Compute the log loss of the adaptive classifier without each kind of expert."""
     n = 600 if quick else PREFIX
-    names = [name for name in (*MADE, *FILES) if name not in WIDE]
-    samples = ((name, load_classes(data, name, n)) for name in names)
     kept = _parts(OF_CLASSES, lambda name: name.rpartition(", ")[::2])
     parts = {part: (left, ()) for part, left in kept.items()}
     loss = ("Change of the log loss", lambda own, whole: own - whole)
-    _compare(report, samples, classes, parts, loss, 1 if quick else 3)
+    _compare(report, _narrow(data, n), classes, parts, loss, 1 if quick else 3)
 
 
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     """Compute the error of the adaptive regressor without each kind of expert or mixture."""
     n, every = 600 if quick else MOST, tuple(range(N_FINALISTS))
-    samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
     # The first mixture's prediction is an expert of the second mixture, and is always kept.
     parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {
@@ -236,16 +232,15 @@ def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     for f, name in enumerate(FINALISTS):
         parts[name] = parts[""][0], [g for g in every if g != f]
     loss = ("Change of the mean absolute error in %", lambda a, b: 100.0 * math.log(a / b))
-    _compare(report, samples, targets, parts, loss, 1 if quick else 3)
+    _compare(report, target_streams(data, n), targets, parts, loss, 1 if quick else 3)
 
 
 def detector(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the losses of the adaptive forests with and without a drift detector."""
     n, seeds = (600, 1) if quick else (None, 3)
-    streams = {name: load_targets(data, name, n) for name in SOURCES}
+    streams = target_streams(data, n)
     _without(report, streams, AdaptiveMondrianForestRegressor, _mean_absolute_error, seeds)
-    names = [name for name in (*MADE, *FILES) if name not in WIDE]
-    streams = {name: load_classes(data, name, n or PREFIX) for name in names}
+    streams = _narrow(data, n or PREFIX)
     _without(report, streams, AdaptiveMondrianForestClassifier, _log_loss, seeds)
 
 
@@ -259,16 +254,14 @@ def _log_loss(model: Any, samples: Stream) -> float:
 
 def _without(
     report: Report,
-    streams: Mapping[str, Stream | None],
+    streams: Iterable[tuple[str, Stream]],
     kind: Callable[..., Any],
     loss: Callable[[Any, Stream], float],
     seeds: int,
 ) -> None:
     """Report the loss with the default drift detector and the loss without a detector."""
     rows = []
-    for name, samples in streams.items():
-        if samples is None:
-            continue
+    for name, samples in streams:
         progress(name)
         found = np.empty((2, seeds))
         for which, chosen in enumerate(({}, {"drift_detector": river_drift.NoDrift()})):
@@ -285,8 +278,4 @@ def _without(
     report.table(["stream", "n", "with", "without", "change, %"], rows)
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "classifier": classifier,
-    "regressor": regressor,
-    "detector": detector,
-}
+PARTS = (classifier, regressor, detector)

@@ -1,9 +1,4 @@
-"""Time of batches and of single samples, with one and with two threads.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Time of batches and of single samples, with one and with two threads."""
 
 import time
 from collections.abc import Callable
@@ -11,27 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    MondrianForestClassifier,
-)
+import river_mondrian as rm
 
-from .adaptive.streams import load
+from .adaptive.streams import class_streams
 from .data import DataFolder, Stream, min_max_stream
 from .report import Report, progress
 from .timing import no_gc
 
 # By name: a function from a number of threads to a forest, and whether two threads learn.
 FORESTS: dict[str, tuple[Callable[[int], Any], bool]] = {
-    "exact, 10 trees": (lambda jobs: MondrianForestClassifier(10, n_jobs=jobs, seed=1), True),
-    "exact, 100 trees": (lambda jobs: MondrianForestClassifier(100, n_jobs=jobs, seed=1), True),
+    "exact, 10 trees": (lambda jobs: rm.MondrianForestClassifier(10, n_jobs=jobs, seed=1), True),
+    "exact, 100 trees": (lambda jobs: rm.MondrianForestClassifier(100, n_jobs=jobs, seed=1), True),
     "adaptive, 20 trees": (
-        lambda jobs: AdaptiveMondrianForestClassifier(20, n_jobs=jobs, seed=1),
+        lambda jobs: rm.AdaptiveMondrianForestClassifier(20, n_jobs=jobs, seed=1),
         False,
     ),
     "adaptive regressor, 10 trees": (
-        lambda jobs: AdaptiveMondrianForestRegressor(n_jobs=jobs, seed=1),
+        lambda jobs: rm.AdaptiveMondrianForestRegressor(n_jobs=jobs, seed=1),
         False,
     ),
 }
@@ -89,10 +80,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, n_asked, repeats = (1000, 500, 1) if quick else (14_800, 4000, 7)
     table = []
-    for name in ("letter", "elec2", "covtype"):
-        samples = load(data, name, n + n_asked)
-        if samples is None:
-            continue
+    for name, samples in class_streams(data, n + n_asked, ("letter", "elec2", "covtype")):
         samples = [(dict(enumerate(x.values())), y) for x, y in samples]
         targets = [(x, float(x[0])) for x, _ in min_max_stream(samples)]
         for forest, (make, learns) in FORESTS.items():
@@ -108,4 +96,4 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     report.table([*headers, "predict_one", "predict_many", "two threads"], table)
 
 
-PARTS = {"forests": forests}
+PARTS = (forests,)

@@ -1,9 +1,4 @@
-"""Calibrated intervals and sets of classes, compared with models and other methods.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Calibrated intervals and sets of classes, compared with models and other methods."""
 
 import bisect
 import math
@@ -17,17 +12,11 @@ import numpy as np
 from river import base, conf, linear_model, preprocessing
 from river.datasets import synth
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    Calibrated,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
-from .adaptive.streams import FILES, MADE
-from .adaptive.streams import load as load_classes
+from .adaptive.streams import FILES, MADE, class_streams
 from .adaptive_regressor.models import LINEAR, MODELS
-from .adaptive_regressor.streams import SOURCES, load
+from .adaptive_regressor.streams import SOURCES, target_streams
 from .data import Array, DataFolder, Stream, stream
 from .report import Report, progress
 from .timing import TURN, median, progressive, repeated
@@ -103,8 +92,8 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, A
     n = len(samples)
     names = (OURS, BEFORE, *((*CONFORMAL, *JACKKNIVES) if others else ()))
     found = {name: np.full((2, len(LEVELS), n), np.nan) for name in names}
-    model = AdaptiveMondrianForestRegressor(seed=seed)
-    calibrated = Calibrated(model)
+    model = rm.AdaptiveMondrianForestRegressor(seed=seed)
+    calibrated = rm.Calibrated(model)
     conformal = {name: [Conformal(q, gamma) for q in LEVELS] for name, gamma in CONFORMAL.items()}
     echo = EchoRegressor()
     knives = {
@@ -248,10 +237,9 @@ def _compare(
 
 
 def _streams(data: DataFolder, quick: bool, most: int) -> Iterator[tuple[str, Stream, int]]:
-    for name in ("TrumpApproval", "ahead") if quick else SOURCES:
-        samples = load(data, name, 400 if quick else most)
-        if samples is not None:
-            yield name, samples, SOURCES[name].delay
+    names, n = (("TrumpApproval", "ahead"), 400) if quick else (SOURCES, most)
+    for name, samples in target_streams(data, n, names):
+        yield name, samples, SOURCES[name].delay
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
@@ -263,8 +251,6 @@ def intervals(data: DataFolder, report: Report, quick: bool) -> None:
 def held_out(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the coverage of intervals on NAB's series, which were held out."""
     arrays = data.load("nab")
-    if arrays is None:
-        return
     ends, found = arrays["start"].tolist(), []
     for name, a, b in zip(arrays["names"].tolist(), ends, ends[1:], strict=False):
         values = arrays["value"][a:b][: 3000 + N_LAGS]
@@ -310,8 +296,8 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         for asked in LATE:
             progress(f"{name}, {asked} late, errors")
             delay = max(min(asked, len(samples) // 10), own_delay)
-            alone = AdaptiveMondrianForestRegressor(seed=1)
-            whole = _error(Calibrated(alone.clone()), ask, samples, delay)
+            alone = rm.AdaptiveMondrianForestRegressor(seed=1)
+            whole = _error(rm.Calibrated(alone.clone()), ask, samples, delay)
             ratios.append(whole / _error(alone, ask, samples, delay))
         rows.append([name, *(f"{ratio:.3f}" for ratio in ratios)])
         logs.append(np.log(ratios))
@@ -319,12 +305,13 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
     report.about(late)
     report.table(["stream", *map(str, LATE)], rows)
-    samples = load(DataFolder(data.folder), "ahead", 400 if quick else None) or []
+    whole, n = DataFolder(data.folder), 400 if quick else None
+    ((_, samples),) = target_streams(whole, n, ["ahead"])
     delay, linear = SOURCES["ahead"].delay, MODELS[LINEAR]
-    forest = AdaptiveMondrianForestRegressor(seed=1)
+    forest = rm.AdaptiveMondrianForestRegressor(seed=1)
     errors = {
         "alone": _error(forest.clone(), ask, samples, delay),
-        "calibrated": _error(Calibrated(forest), ask, samples, delay),
+        "calibrated": _error(rm.Calibrated(forest), ask, samples, delay),
         LINEAR: _error(linear.make(1), lambda m, x: linear.predict(m, x)[0], samples, delay),
     }
     report.note(
@@ -342,8 +329,8 @@ METHODS = (OURS, EXACT, BY_CLASS, *CONFORMAL)
 def _follow_sets(samples: Stream, delay: int, seed: int) -> Array:
     """Return whether sets contain the label, and their sizes, shape (methods, samples, 2)."""
     echo = EchoClassifier()
-    calibrated = Calibrated(AdaptiveMondrianForestClassifier(seed=seed))
-    by_class = Calibrated(echo, by_class=True)
+    calibrated = rm.Calibrated(rm.AdaptiveMondrianForestClassifier(seed=seed))
+    by_class = rm.Calibrated(echo, by_class=True)
     conformal = [Conformal(COVERAGE, gamma) for gamma in CONFORMAL.values()]
     found = np.empty((len(METHODS), len(samples), 2))
     waiting: deque[Any] = deque()
@@ -396,10 +383,8 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n_most, seeds, delays = (400, 1, (0, 10)) if quick else (5000, 3, (0, 10, 100))
     rows, means = [], {}
-    for name in ("Phishing", "ImageSegments") if quick else (*MADE, *FILES):
-        samples = load_classes(data, name, n_most)
-        if samples is None:
-            continue
+    names = ("Phishing", "ImageSegments") if quick else (*MADE, *FILES)
+    for name, samples in class_streams(data, n_most, names):
         labels, n, first = [y for _, y in samples], len(samples), len(samples) // 10
         least = COVERAGE - _allowed(COVERAGE, n - first, 0.01, 2.5)
         for asked in delays:
@@ -434,9 +419,9 @@ COSTLY: dict[str, Callable[[], Any]] = {
     "River's linear regression": (
         lambda: preprocessing.StandardScaler() | linear_model.LinearRegression()
     ),
-    "exact regressor": lambda: MondrianForestRegressor(seed=1),
-    "adaptive regressor": lambda: AdaptiveMondrianForestRegressor(seed=1),
-    "adaptive classifier": lambda: AdaptiveMondrianForestClassifier(seed=1),
+    "exact regressor": lambda: rm.MondrianForestRegressor(seed=1),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(seed=1),
+    "adaptive classifier": lambda: rm.AdaptiveMondrianForestClassifier(seed=1),
 }
 
 
@@ -465,15 +450,15 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         ) -> dict[str, Iterator[str]]:
             return {
                 "alone": progressive(make(), own, point),
-                "sets": progressive(Calibrated(make()), own, sets),
-                "both": progressive(Calibrated(make()), own, point, sets),
+                "sets": progressive(rm.Calibrated(make()), own, sets),
+                "both": progressive(rm.Calibrated(make()), own, point, sets),
             }
 
         for steps in peers(0).values():  # Compile kernels before timing.
             list(steps)
         runs = repeated(repeats, peers, TURN, time.process_time)
         us = [1e6 * median(runs, peer, "both") / n for peer in ("alone", "sets", "both")]
-        model = Calibrated(make())
+        model = rm.Calibrated(make())
         list(progressive(model, own[:100], sets))
         tracemalloc.start()
         for x, _ in synth.Friedman(seed=2).take(1000):
@@ -486,10 +471,4 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "intervals": intervals,
-    "held_out": held_out,
-    "late": late,
-    "sets": sets,
-    "cost": cost,
-}
+PARTS = (intervals, held_out, late, sets, cost)

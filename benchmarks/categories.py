@@ -1,28 +1,19 @@
-"""Accuracy on streams with categories, compared with encodings and River's models.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Accuracy on streams with categories, compared with encodings and River's models."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from river import ensemble, forest, tree
 from river.datasets import synth
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
-from .data import DataFolder, take
+from .data import DataFolder, available, take
 from .report import Report, progress
-from .scores import class_scores, deviations
+from .scores import class_scores
 
 PREFIX = 5000
 
@@ -34,14 +25,6 @@ A9A_NAMES = "age workclass fnlwgt education education_num marital_status occupat
 A9A_NAMES += "race sex capital_gain capital_loss hours country"
 A9A_STARTS = (0, 5, 13, 18, 34, 39, 46, 60, 66, 71, 73, 75, 77, 82)
 A9A = dict(zip(A9A_NAMES.split(), A9A_STARTS, strict=True)) | {"": 123}
-
-
-def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
-    """Return samples in which the values of some features are strings."""
-    return [
-        ({name: f"{name} {v}" if name in names else v for name, v in x.items()}, y)
-        for x, y in samples
-    ]
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
@@ -94,8 +77,11 @@ AGRAWAL = {"elevel", "car", "zipcode"}
 
 
 def _agrawal(function: int, seed: int, n: int) -> Samples:
-    made = synth.Agrawal(classification_function=function, seed=seed)
-    return with_levels(take(made, n), AGRAWAL)
+    """Return samples of Agrawal in which the values of categories are strings."""
+    return [
+        ({name: f"{name} {v}" if name in AGRAWAL else v for name, v in x.items()}, y)
+        for x, y in take(synth.Agrawal(classification_function=function, seed=seed), n)
+    ]
 
 
 MADE: dict[str, Callable[[int], Samples]] = {
@@ -112,13 +98,12 @@ MADE: dict[str, Callable[[int], Samples]] = {
 }
 
 
-def load(data: DataFolder, name: str, n: int) -> Samples | None:
-    """Return the first samples of a stream, or None if its file is missing."""
+def load(data: DataFolder, name: str, n: int) -> Samples:
+    """Return the first samples of a stream."""
+    data.check_selected(name)
     if name in MADE:
         return MADE[name](n)
     arrays = data.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if name == "a9a":
         return from_one_hot(X, y, A9A, n)
@@ -222,10 +207,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
-    for name in [name for name in STREAMS if not data.sets or name in data.sets]:
-        samples = load(data, name, n)
-        if samples is None:
-            continue
+    for name, samples in available(lambda name: load(data, name, n), STREAMS):
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
             # SRP is the slowest model.
@@ -238,56 +220,4 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *MODELS], rows)
 
 
-# River's Mv, and bike rentals by hour with three categories.
-def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
-    found: dict[str, Samples] = {"Mv": take(synth.Mv(seed=1), n)}
-    arrays = data.load("bike_hour")
-    if arrays is not None:
-        names = [str(name) for name in arrays["features"]]
-        rows = [
-            (dict(zip(names, row, strict=True)), y)
-            for row, y in zip(arrays["X"][:n].tolist(), arrays["y"][:n].tolist(), strict=True)
-        ]
-        found["bike_hour"] = with_levels(rows, {"season", "weathersit", "weekday"})
-    return found
-
-
-class EncodedTargets(Encoded):
-    """A regressor that gets levels in a one-hot or ordinal encoding."""
-
-    def predict_one(self, x: dict[str, Any]) -> float:
-        return float(self.model.predict_one(self._encode(x)))
-
-
-TARGET_MODELS: dict[str, Callable[[int], Any]] = {
-    "levels": lambda seed: MondrianForestRegressor(seed=seed),
-    "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
-    "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
-    # By default, River's trees have linear models in leaves, which accept no strings.
-    "ARF": lambda seed: forest.ARFRegressor(leaf_prediction="mean", seed=seed),
-    "HT": lambda seed: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
-    "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed),
-}
-
-
-def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare absolute errors with River's models on streams with categories.
-
-    Progressive mean absolute error on streams with categories, on at most the first {PREFIX}
-    samples. Errors are means of 3 seeds. The first three columns have the exact regressor with
-    strings, one-hot and ordinal features. The other columns have River's models, which get
-    strings and predict means in leaves.
-    """
-    rows = []
-    for name, samples in _targets(data, 1000 if quick else PREFIX).items():
-        found = []
-        for model, make in TARGET_MODELS.items():
-            progress(f"{name}: {model}")
-            seeds = (1,) if quick else (1, 2, 3)
-            found.append(float(np.mean([deviations(make(k), samples) for k in seeds])))
-        rows.append([name, *(f"{error:.4g}" for error in found)])
-    report.about(targets)
-    report.table(["stream", *TARGET_MODELS], rows)
-
-
-PARTS = {"classes": classes, "targets": targets}
+PARTS = (classes,)

@@ -1,7 +1,5 @@
 """Time of forests compared with River's forests, and costs of a model over a long stream."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,7 +15,7 @@ def report_speed(
     report: Report,
     models: Mapping[str, Callable[[int], Any]],
     method: str,
-    streams: Mapping[str, Stream | None],
+    streams: Iterable[tuple[str, Stream]],
     repeats: int,
 ) -> None:
     """Report the time to predict and learn with an adaptive forest, and ratios to other forests.
@@ -25,9 +23,7 @@ def report_speed(
     `models` has the forests "adaptive", "exact", "AMF" and "ARF".
     """
     rows = []
-    for name, samples in streams.items():
-        if samples is None:
-            continue
+    for name, samples in streams:
         progress(name)
 
         def peers(seed: int, samples: Stream = samples) -> Any:

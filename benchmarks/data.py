@@ -1,18 +1,22 @@
 """Data sets of the benchmarks, as arrays and as streams of (mapping, label)."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from river import datasets
 
 Array = NDArray[Any]
 Stream = list[tuple[dict[Any, float], Any]]
+Loaded = TypeVar("Loaded")
+
+
+class MissingSet(Exception):
+    """A data set has no file, or is not selected."""
 
 
 class Arrays(dict[str, Array]):
@@ -29,8 +33,8 @@ class Arrays(dict[str, Array]):
 class DataFolder:
     """Folder of .npz files.
 
-    `load` returns None if there is no folder or no file. If some sets are selected, `load` also
-    returns None for all other sets.
+    If there is no folder or no file, `load` raises `MissingSet`. If some sets are selected, `load`
+    also raises `MissingSet` for all other sets.
     """
 
     def __init__(self, folder: Path | None, sets: Sequence[str] = ()) -> None:
@@ -39,26 +43,37 @@ class DataFolder:
         self.folder = folder
         self.sets = sets
 
-    def load(self, name: str) -> Arrays | None:
+    def check_selected(self, name: str) -> None:
+        """Raise `MissingSet` if other sets are selected."""
+        if self.sets and name not in self.sets:
+            raise MissingSet
+
+    def load(self, name: str) -> Arrays:
         """Return the arrays of a set:
 
         X_train, y_train, X_test and y_test, or X and y. For a set without a split, X_train is X and
         y_train is y.
         """
-        if self.sets and name not in self.sets:
-            return None
+        self.check_selected(name)
         path = None if self.folder is None else self.folder / f"{name}.npz"
         if path is None or not path.exists():
-            print(
-                f"{name}: skipped, because it needs {name}.npz in the folder given by --data",
-                flush=True,
-            )
-            return None
+            print(f"{name}: skipped, because --data has no {name}.npz", flush=True)
+            raise MissingSet
         with np.load(path) as file:
             arrays = Arrays(path, {key: file[key] for key in file.files})
         if "X" in arrays:
             arrays["X_train"], arrays["y_train"] = arrays["X"], arrays["y"]
         return arrays
+
+
+def available(load: Callable[[str], Loaded], names: Iterable[str]) -> Iterator[tuple[str, Loaded]]:
+    """Yield the names and the contents of the sets that `load` can load."""
+    for name in names:
+        try:
+            found = load(name)
+        except MissingSet:
+            continue
+        yield name, found
 
 
 def min_max(train: Array, *others: Array) -> list[Array]:
@@ -77,6 +92,11 @@ def stream(X: Array, y: Array, n: int | None = None) -> Stream:
     return [(dict(zip(names, row, strict=True)), k) for row, k in zip(rows, labels, strict=True)]
 
 
+def frame_of(X: Array) -> pd.DataFrame:
+    """Return rows as a frame with the columns "x0", "x1", ..."""
+    return pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+
+
 def min_max_stream(samples: Stream) -> Stream:
     """Return a stream scaled to [0, 1] by the range of all its samples."""
     names = list(samples[0][0])
@@ -87,14 +107,12 @@ def min_max_stream(samples: Stream) -> Stream:
     ]
 
 
-def pair(folder: DataFolder, name: str, n: int) -> tuple[Stream, Stream] | None:
+def pair(folder: DataFolder, name: str, n: int) -> tuple[Stream, Stream]:
     """Return the first n samples of a stream, raw and scaled by the range of all training rows."""
     if name == "Bananas":
         raw = [(dict(x), y) for x, y in datasets.Bananas()]
         return raw[:n], min_max_stream(raw)[:n]
     arrays = folder.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     (scaled,) = min_max(X)
     return stream(X, y, n), stream(scaled, y, n)

@@ -8,8 +8,6 @@ site-packages. The packages are not imported. Documents that occur in several pa
 copied dependencies, are left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re
@@ -20,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
 # A word has at least two letters or digits, as in scikit-learn's vectorizers.
 WORD = re.compile(r"\w\w+")
@@ -55,41 +53,34 @@ def _packages() -> Iterator[Path]:
                 yield folder
 
 
-def read_documents() -> dict[str, list[list[str]]]:
+def read_documents() -> dict[str, list[str]]:
     """Return the documents of each package with enough documents, by name."""
-    found: defaultdict[str, dict[tuple[str, ...], None]] = defaultdict(dict)
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for folder in _packages():
         for path in sorted(folder.rglob("*.py")):
             words = _document(path)
             if len(words) >= LEAST_WORDS:
-                found[folder.name][tuple(words)] = None
-    owners = Counter(words for documents in found.values() for words in documents)
-    own = {
-        name: [list(words) for words in documents if owners[words] == 1]
-        for name, documents in sorted(found.items())
-    }
-    return {name: documents for name, documents in own.items() if len(documents) >= LEAST_DOCUMENTS}
+                found[folder.name][" ".join(words)] = None
+    owners = Counter(text for texts in found.values() for text in texts)
+    own = {name: [t for t in texts if owners[t] == 1] for name, texts in sorted(found.items())}
+    return {name: texts for name, texts in own.items() if len(texts) >= LEAST_DOCUMENTS}
 
 
-def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
+def arrays_of(packages: dict[str, list[str]]) -> dict[str, np.ndarray]:
     """Return the set as arrays of word counts; a third of the rows is for testing."""
-    documents = [Counter(words) for texts in packages.values() for words in texts]
-    labels = np.repeat(np.arange(len(packages)), [len(texts) for texts in packages.values()])
-    vocabulary = sorted(set().union(*documents))
-    columns = {word: k for k, word in enumerate(vocabulary)}
-    starts = np.cumsum([0, *map(len, documents)])
-    places = np.array([columns[word] for counts in documents for word in counts], dtype=np.int32)
-    counts = np.array([n for counts in documents for n in counts.values()], dtype=np.float32)
-    X = sparse.csr_matrix((counts, places, starts), (len(documents), len(vocabulary)))
+    texts = [text for own in packages.values() for text in own]
+    labels = np.repeat(np.arange(len(packages)), list(map(len, packages.values())))
+    counter = CountVectorizer(token_pattern=WORD.pattern, dtype=np.float32)
+    X = counter.fit_transform(texts)
     X.sort_indices()
-    order = np.random.default_rng(SEED).permutation(len(documents))
-    n_test = len(documents) // 3
-    arrays = {"words": np.array(vocabulary), "packages": np.array(list(packages))}
+    order, n_test = np.random.default_rng(SEED).permutation(len(texts)), len(texts) // 3
+    arrays = {"words": counter.get_feature_names_out().astype(str)}
+    arrays["packages"] = np.array(list(packages))
     for part, rows in (("train", order[n_test:]), ("test", order[:n_test])):
         of_part = X[rows]
         arrays |= {f"y_{part}": labels[rows], f"X_{part}_shape": np.array(of_part.shape)}
-        arrays |= {f"X_{part}_{name}": getattr(of_part, name) for name in ("data", "indices")}
-        arrays[f"X_{part}_indptr"] = of_part.indptr
+        for name in ("data", "indices", "indptr"):
+            arrays[f"X_{part}_{name}"] = getattr(of_part, name)
     return arrays
 
 

@@ -1,12 +1,7 @@
-"""The drift monitor: false alarms, detected drifts, names of features, and cost.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""The drift monitor: false alarms, detected drifts, names of features, and cost."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +9,7 @@ from numpy.typing import NDArray
 
 from river_mondrian import DriftMonitor
 
-from .data import DataFolder
+from .data import DataFolder, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
@@ -29,34 +24,26 @@ BEFORE, WITHIN = 4000, 2000
 MAX_DELAY = 2500
 
 
-def _arrays(data: DataFolder, name: str) -> tuple[Rows, Labels] | None:
-    arrays = data.load(name)
-    if arrays is None:
-        return None
-    X, y = arrays["X_train"].astype(np.float64), arrays["y_train"]
-    return X, y
+def _arrays(data: DataFolder, names: Iterable[str]) -> dict[str, tuple[Rows, Labels]]:
+    return {
+        name: (arrays["X_train"].astype(np.float64), arrays["y_train"])
+        for name, arrays in available(data.load, names)
+    }
 
 
-def _labelled(data: DataFolder, names: tuple[str, ...]) -> dict[str, tuple[Rows, Labels]]:
+def _labelled(data: DataFolder, names: Iterable[str]) -> dict[str, tuple[Rows, Labels]]:
     """Return streams with labels; the labels of california are quartiles of the target."""
-    found = {name: _arrays(data, name) for name in names}
-    known = {name: own for name, own in found.items() if own is not None}
+    known = _arrays(data, names)
     if "california" in known:
         X, y = known["california"]
         known["california"] = X, np.searchsorted(np.quantile(y, [0.25, 0.5, 0.75]), y)
     return {name: (X, y.astype(int)) for name, (X, y) in known.items()}
 
 
-def _samples(X: Rows, y: Labels) -> Iterator[tuple[dict[str, float], Any]]:
-    names = [f"x{j}" for j in range(X.shape[1])]
-    for row, label in zip(X.tolist(), y.tolist(), strict=True):
-        yield dict(zip(names, row, strict=True)), label
-
-
 def _alarms(monitor: DriftMonitor, X: Rows, y: Labels) -> list[int]:
     """Learn samples; return the numbers of the samples that raised alarms."""
     found = []
-    for x, label in _samples(X, y):
+    for x, label in stream(X, y):
         monitor.learn_one(x, label)
         if monitor.drift_detected:
             found.append(monitor.n_samples)
@@ -78,8 +65,8 @@ def false_alarms(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, rows, total = 10_000 if quick else 200_000, [], 0
     streams: dict[str, Any] = dict(_labelled(data, ("elec2", "california", "covtype", "letter")))
-    kin8nm = _arrays(data, "kin8nm")
-    streams |= {} if kin8nm is None else {"kin8nm, with targets": kin8nm}
+    kin8nm = _arrays(data, ["kin8nm"]).items()
+    streams |= {f"{name}, with targets": own for name, own in kin8nm}
     for name, (X, y) in streams.items():
         progress(f"false alarms: {name}")
         rng, monitor, found = np.random.default_rng(1), DriftMonitor(seed=1), 0
@@ -141,7 +128,7 @@ def _varying(X: Rows) -> list[int]:
 def _run(X: Rows, y: Labels, seed: int) -> tuple[int | None, Any, Any]:
     """Return the delay of the first alarm after a drift, and its first and final versions."""
     monitor, delay, first = DriftMonitor(seed=seed), None, None
-    for i, (x, label) in enumerate(_samples(X, y)):
+    for i, (x, label) in enumerate(stream(X, y)):
         monitor.learn_one(x, label)
         if monitor.drift_detected and i >= BEFORE and delay is None:
             delay, first = i + 1 - BEFORE, monitor.log[-1]
@@ -194,10 +181,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     one feature are kept with a probability of .2. Shares of 20 seeds.
     """
     rows = []
-    for name in ("california", "kin8nm", "bike_hour"):
-        known = _arrays(data, name)
-        if known is None:
-            continue
+    for name, known in _arrays(data, ("california", "kin8nm", "bike_hour")).items():
         row: list[Any] = [name]
         for what in ("relation", "inputs"):
             n_detected = n_relation = 0
@@ -239,8 +223,6 @@ def elec2(data: DataFolder, report: Report, quick: bool) -> None:
     reference that includes 17,424, the change is missed.
     """
     arrays = data.load("elec2")
-    if arrays is None:
-        return
     names = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
     wanted, rows = {"vicprice", "vicdemand", "transfer"}, []
     runs = list(itertools.product((0, 14_000), (6, 12, 24), range(3)))[:: 9 if quick else 1]
@@ -306,23 +288,24 @@ def protocol(data: DataFolder, report: Report, quick: bool) -> None:
     samples). The other streams of the protocol were not at hand.
     """
     rows = []
-    streams = ("elec2", 45_312, 20), ("covtype", 100_000, 5)
-    for name, n, episodes in streams[: 1 if quick else 2]:
-        for title, X, y in ((name, *own) for own in _labelled(data, (name,)).values()):
-            for every in (10_000, 1_000_000):
-                row: list[Any] = [title, f"{every:,}"]
-                for width in (0, MAX_DELAY):
-                    scores = []
-                    for kind in KINDS:
-                        hits = others = missed = 0
-                        for seed in range(1 if quick else episodes):
-                            progress(f"protocol: {name}, {every}, {width}, {kind}, {seed}")
-                            own = _episode(kind, width, X[:n], y[:n], every, seed)
-                            hits, others = hits + own[0], others + own[1]
-                            missed += own[0] == 0
-                        scores.append(2 * hits / max(2 * hits + others + missed, 1))
-                    row += [f"{np.mean(scores):.3f}", " / ".join(f"{s:.2f}" for s in scores)]
-                rows.append(row)
+    # The numbers of samples and of episodes.
+    sizes = {"elec2": (45_312, 1 if quick else 20)} | ({} if quick else {"covtype": (100_000, 5)})
+    for name, (X, y) in _labelled(data, sizes).items():
+        n, episodes = sizes[name]
+        for every in (10_000, 1_000_000):
+            row: list[Any] = [name, f"{every:,}"]
+            for width in (0, MAX_DELAY):
+                scores = []
+                for kind in KINDS:
+                    hits = others = missed = 0
+                    for seed in range(episodes):
+                        progress(f"protocol: {name}, {every}, {width}, {kind}, {seed}")
+                        own = _episode(kind, width, X[:n], y[:n], every, seed)
+                        hits, others = hits + own[0], others + own[1]
+                        missed += own[0] == 0
+                    scores.append(2 * hits / max(2 * hits + others + missed, 1))
+                row += [f"{np.mean(scores):.3f}", " / ".join(f"{s:.2f}" for s in scores)]
+            rows.append(row)
     report.about(protocol, kinds=", ".join(KINDS))
     headers = ("stream", "every", "abrupt", "abrupt, by drift", "gradual", "gradual, by drift")
     report.table(headers, rows)
@@ -341,7 +324,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         streams["covtype, 10 features"] = X[:, :10], y
     for name, (X, y) in streams.items():
         p = np.random.default_rng(1).permutation(len(X))[: 1000 if quick else 6000]
-        samples = list(_samples(X[p], y[p]))
+        samples = stream(X[p], y[p])
         times, longest = [], []
         for _ in range(3):
             monitor = DriftMonitor(10**9, seed=1)
@@ -354,11 +337,4 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("stream", "features", "labels", "learn, us", "reference, ms", "KiB"), rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "false_alarms": false_alarms,
-    "detection": detection,
-    "targets": targets,
-    "elec2": elec2,
-    "protocol": protocol,
-    "cost": cost,
-}
+PARTS = (false_alarms, detection, targets, elec2, protocol, cost)

@@ -1,11 +1,7 @@
 """The exact classifier: the paper's Figure 3 and Table 1, missing values, speed and memory.
 
 The paper is Lakshminarayanan, Roy and Teh (2014).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
-
-from __future__ import annotations
 
 import math
 import random
@@ -23,20 +19,10 @@ from river import stats as river_stats
 
 from river_mondrian import MondrianForestClassifier
 
-from .data import Array, DataFolder, Stream, min_max, pair, stream
+from . import timing
+from .data import Array, DataFolder, Stream, available, frame_of, min_max, pair, stream
 from .report import Report, progress
 from .scores import class_scores
-from .timing import (
-    BLOCK,
-    TURN,
-    WARM_START,
-    call_seconds,
-    median,
-    no_gc,
-    ratio,
-    repeated,
-    test_then_learn,
-)
 
 OURS, AMF = "MondrianForest", "AMF"
 WARM_UP = 256  # In the warm-up, the forest is rebuilt when the number of samples doubles.
@@ -59,10 +45,6 @@ def make_ours(seed: int, n_estimators: int = 10, **kwargs: Any) -> MondrianFores
     return MondrianForestClassifier(n_estimators=n_estimators, seed=seed, **kwargs)
 
 
-def frame_of(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-
-
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the time to learn and predict a sample with River's AMFClassifier.
 
@@ -70,33 +52,24 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} repeats
     in one process, and the last column has the smallest and the largest ratio. The rows `learn`
     and `predict` have the times of learn_one and predict_proba_one on the same min-max scaled
-    stream. Blocks of {BLOCK} samples are predicted and then learned. The two forests alternate
-    every {TURN} blocks. The rows `end to end` have the time of progressive_val_score
-    (accuracy), for the Mondrian forest on the raw stream and for MinMaxScaler | AMFClassifier.
-    All times include the rebuilds of the warm-up, except in the rows `learn, later`, which
-    exclude the first {WARM_START} samples.
+    stream. Blocks of {timing.BLOCK} samples are predicted and then learned. The two forests
+    alternate every {timing.TURN} blocks. The rows `end to end` have the time of
+    progressive_val_score (accuracy), for the Mondrian forest on the raw stream and for
+    MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up, except in the
+    rows `learn, later`, which exclude the first {timing.WARM_START} samples.
     """
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
-    for name in ("letter", "covtype", "Bananas", "elec2"):
-        samples = pair(data, name, n)
-        if samples is None:
-            continue
-        raw, scaled = samples
+    sets = ("letter", "covtype", "Bananas", "elec2")
+    for name, (raw, scaled) in available(lambda name: pair(data, name, n), sets):
         progress(f"speed: {name}, learn and predict")
-        runs = repeated(repeats, partial(_calls, scaled), 2 * TURN, time.process_time)
+        runs = timing.repeated(repeats, partial(_calls, scaled), 2 * timing.TURN, time.process_time)
         progress(f"speed: {name}, end to end")
-        whole = repeated(repeats, partial(_end_to_end, raw), TURN, time.process_time)
-        for call, count in (
-            ("learn", n),
-            ("learn, later", n - min(WARM_START, n)),
-            ("predict", n),
-            ("end to end", n),
-        ):
+        whole = timing.repeated(repeats, partial(_end_to_end, raw), timing.TURN, time.process_time)
+        for call in ("learn", "learn, later", "predict", "end to end"):
             of = whole if call == "end to end" else runs
-            middle, least, most = ratio(of, AMF, OURS, call)
-            us = [1e6 * median(of, peer, call) / count for peer in (OURS, AMF)]
+            count, us, (middle, least, most) = timing.compared(of, (OURS, AMF), call, n)
             texts = f"{us[0]:.1f}", f"{us[1]:.0f}", f"{middle:.1f}", f"{least:.1f} - {most:.1f}"
             rows.append((name, call, count, *texts))
     report.about(speed, n=n, repeats=repeats)
@@ -110,7 +83,7 @@ def _amf(seed: int) -> Any:
 
 def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
     makes = {OURS: make_ours, AMF: _amf}
-    return {name: test_then_learn(make(seed), samples) for name, make in makes.items()}
+    return {name: timing.test_then_learn(make(seed), samples) for name, make in makes.items()}
 
 
 def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
@@ -118,7 +91,7 @@ def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 
     def steps(model: Any) -> Iterator[str]:
         metric = metrics.Accuracy()
-        for _ in evaluate.iter_progressive_val_score(samples, model, metric, step=BLOCK):
+        for _ in evaluate.iter_progressive_val_score(samples, model, metric, step=timing.BLOCK):
             yield "end to end"
 
     scaled = preprocessing.MinMaxScaler() | _amf(seed)
@@ -128,10 +101,9 @@ def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the bytes of the model per sample and tree."""
     rows = []
-    for name, n, trees in (("letter", 15000, 100), ("covtype", 50000, 10)):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    sizes = {"letter": (15_000, 100), "covtype": (50_000, 10)}
+    for name, arrays in available(data.load, sizes):
+        n, trees = sizes[name]
         n = n // 10 if quick else n
         progress(f"memory: {name}")
         model = make_ours(1, trees)
@@ -150,18 +122,18 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     labels.
     """
     MondrianForestClassifier.warmup()
-    letter, n = data.load("letter"), 10_000 if quick else 100_000
+    n = 10_000 if quick else 100_000
     rng = np.random.default_rng(1)
     y = np.zeros(n + 1000, dtype=int)
     y[n:] = rng.integers(1, 26, 1000)
-    streams = {"one class": stream(rng.random((n + 1000, 16)), y)}
-    if letter is not None:
+    one_class, streams, rows = stream(rng.random((n + 1000, 16)), y), {}, []
+    for name, letter in available(data.load, ["letter"]):
         X, y = (np.concatenate([letter[f"{k}_train"], letter[f"{k}_test"]]) for k in "Xy")
-        streams = {"letter": stream(X, y, 3000 if quick else None)} | streams
-    rows = []
+        streams[name] = stream(X, y, 3000 if quick else None)
+    streams["one class"] = one_class
     for name, samples in streams.items():
         progress(f"latency: {name}")
-        times = 1e3 * call_seconds(make_ours(1, 100).learn_one, samples)
+        times = 1e3 * timing.call_seconds(make_ours(1, 100).learn_one, samples)
         parts = {"warm-up": times[:WARM_UP], "after it": times[WARM_UP:]}
         if name == "one class":
             parts |= {"after it": times[WARM_UP:n], "other classes after it": times[n:]}
@@ -183,8 +155,6 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
     from StatImputer with stats.Mean() before the Mondrian forest.
     """
     letter = data.load("letter")
-    if letter is None:
-        return
     n, seeds = (1000, 1) if quick else (10_000, 3)
     whole = stream(letter["X_train"], letter["y_train"], n)
     names, rows = list(whole[0][0]), []
@@ -212,12 +182,10 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("absent", "accuracy", of_mean, "difference", "log loss", of_mean), rows)
 
 
-def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array] | None:
+def _paper_set(data: DataFolder, name: str) -> tuple[Array, Array, Array, Array]:
     """Return X_train, y_train, X_test, y_test, scaled by the training range."""
     source, columns, paper_rows, _ = PAPER_SETS[name]
     arrays = data.load(source)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if paper_rows:
         rows = arrays["idx_train1400"]
@@ -252,10 +220,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     MondrianForestClassifier.warmup()
     seeds = range(1 if quick else 5)
     curves: dict[str, dict[str, Array]] = {}
-    for name in PAPER_SETS:
-        arrays = _paper_set(data, name)
-        if arrays is None:
-            continue
+    for name, arrays in available(partial(_paper_set, data), PAPER_SETS):
         found: dict[str, list[Array]] = {}
         for seed in seeds:
             progress(f"figure3: {name}, seed {seed}, {OURS}")
@@ -299,7 +264,7 @@ def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> A
     curve = []
     for i in range(100):
         rows = slice(edges[i], edges[i + 1])
-        with no_gc():
+        with timing.no_gc():
             start = time.perf_counter()
             model.learn_many(frame.iloc[rows], labels.iloc[rows])
             spent += time.perf_counter() - start
@@ -318,7 +283,7 @@ def _batch_curve(
     for fraction in FRACTIONS:
         n = round(fraction * len(X))
         model = make()
-        with no_gc():
+        with timing.no_gc():
             start = time.perf_counter()
             model.fit(X[:n], y[:n])
             last = time.perf_counter() - start
@@ -354,11 +319,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
     expected = {"letter": (23.2, 1.8), "satimage": (17.4, 1.6), "dna, paper's rows": (12.0, 0.3)}
     trees = 10 if quick else 100
     rows = []
-    for name, (mean, deviation) in expected.items():
-        arrays = _paper_set(data, name)
-        if arrays is None:
-            continue
-        X, y = arrays[:2]
+    for name, (X, y, *_) in available(partial(_paper_set, data), expected):
         if name == "satimage":
             X, y = X[:3104], y[:3104]
         progress(f"table1: {name}")
@@ -372,16 +333,10 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
             depths.append(float(np.average(leaves["depth"], weights=leaves["n_samples"])))
         found = statistics.mean(depths)
         depth = f"{found:.1f} +- {statistics.stdev(depths):.1f}"
-        rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, f"{mean} +- {deviation}"))
+        paper = "{} +- {}".format(*expected[name])
+        rows.append((name, len(X), f"{math.log2(len(X)):.1f}", depth, paper))
     report.about(table1, trees=trees)
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "speed": speed,
-    "memory": memory,
-    "latency": latency,
-    "figure3": figure3,
-    "table1": table1,
-    "missing": missing,
-}
+PARTS = (speed, memory, latency, figure3, table1, missing)

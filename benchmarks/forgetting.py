@@ -1,11 +1,5 @@
-"""The cost of windows, and windows and wrappers on streams with drift.
+"""The cost of windows, and windows and wrappers on streams with drift."""
 
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
-
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,22 +9,15 @@ from river import ensemble
 from river.datasets import synth
 from river.drift import binary
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    IsolationFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    RandomFourierFeatures,
-    RidgeRegressor,
-)
+import river_mondrian as rm
 
-from .data import DataFolder, Stream, stream
+from .data import DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
 KINDS: dict[str, Any] = {
-    "classifier": MondrianForestClassifier,
-    "regressor": MondrianForestRegressor,
+    "classifier": rm.MondrianForestClassifier,
+    "regressor": rm.MondrianForestRegressor,
 }
 
 
@@ -57,9 +44,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     for window in (1024, 5000):
         n = window + 3 * n_timed
         streams = {"uniform, 10 features": _uniform(n), "2 binary features": _binary(n)}
-        arrays = data.load("letter")
-        if arrays is not None:
-            streams["letter"] = stream(arrays["X_train"], arrays["y_train"], n)
+        for name, arrays in available(data.load, ["letter"]):
+            streams[name] = stream(arrays["X_train"], arrays["y_train"], n)
         for name, samples in streams.items():
             for kind, n_trees in (("classifier", 10), ("classifier", 100), ("regressor", 10)):
                 progress(f"speed: {name}, {kind}, window {window}")
@@ -83,78 +69,21 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-def ridge(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the time to learn by ridge regression in a full window, and errors after removals.
-
-    Time to learn by ridge regression in a full window, compared with a model that has no
-    window. Times are CPU times of learn_one in microseconds, the fastest means of runs in which
-    both models take turns. The column `longest` has the longest call in milliseconds (minimum
-    over runs). The column `refit` has the time to remove a sample with a large weight, after
-    which the model learns all samples of the window again. The error is the largest difference
-    between a prediction and the prediction of a model refitted to the window, in predicted
-    standard deviations.
-    """
-    n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
-    maps: dict[str, Any] = {
-        "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
-        "isolation, 20 of 8 cells": lambda: IsolationFeatures(20, 8, pool_size=256, seed=1),
-        "Fourier, 100": lambda: RandomFourierFeatures(100, seed=1),
-        "Fourier, 500": lambda: RandomFourierFeatures(500, seed=1),
-    }
-    for name, make in maps.items():
-        for window in (300, 1000):
-            progress(f"ridge: {name}, window {window}")
-            # After this many samples, the isolation features are final and the window is full.
-            n_before = 1500
-            samples = _uniform(n_before + n_timed)
-            fastest: dict[int | None, float] = {}
-            longest = math.inf
-            for _ in range(repeats):
-                models = {own: RidgeRegressor(make(), window=own) for own in (None, window)}
-                for own, model in models.items():
-                    calls = call_seconds(model.learn_one, samples)[n_before:]
-                    fastest[own] = min(calls.mean(), fastest.get(own, math.inf))
-                longest = min(longest, calls.max())
-            model = models[window]
-            again = RidgeRegressor(model._features)
-            for x, y in samples[-window:]:
-                again.learn_one(x, y)
-            error = max(
-                abs(model.predict_one(x) - again.predict_one(x))
-                / again.predict_one(x, with_dist=True).var ** 0.5
-                for x, _ in samples[:200]
-            )
-            model.forget_one(*samples[-1])
-            # Subtracting such a large weight would leave only rounding errors, so the model is
-            # refitted.
-            model.learn_one(*samples[0], 1e20)
-            refit = 1e3 * call_seconds(model.forget_one, [(*samples[0], 1e20)])[0]
-            plain, own_time = (1e6 * fastest[own] for own in (None, window))
-            ratio = own_time / plain
-            figures = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
-            figures += [f"{refit:.0f}", f"{error:.1e}"]
-            rows.append((name, model.n_columns, window, *figures))
-    report.about(ridge)
-    times_of = ("no window", "window", "ratio", "longest", "refit, ms")
-    headers = ("map", "columns", "window", *times_of, "error")
-    report.table(headers, rows)
-
-
 def _retrained(detector: Any, **own: Any) -> Callable[[int], Any]:
     return lambda seed: river_drift.DriftRetrainingClassifier(
-        MondrianForestClassifier(10, seed=seed), drift_detector=detector(), **own
+        rm.MondrianForestClassifier(10, seed=seed), drift_detector=detector(), **own
     )
 
 
 def _bagged(wrapper: Any) -> Callable[[int], Any]:
-    return lambda seed: wrapper(MondrianForestClassifier(3, seed=seed), n_models=5, seed=seed)
+    return lambda seed: wrapper(rm.MondrianForestClassifier(3, seed=seed), n_models=5, seed=seed)
 
 
 # Functions from a seed to a model, by name.
 WRAPPERS: dict[str, Callable[[int], Any]] = {
-    "none": lambda seed: MondrianForestClassifier(10, seed=seed),
-    "none, `window=1000`": lambda seed: MondrianForestClassifier(10, seed=seed, window=1000),
-    "none, the adaptive forest": lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+    "none": lambda seed: rm.MondrianForestClassifier(10, seed=seed),
+    "none, `window=1000`": lambda seed: rm.MondrianForestClassifier(10, seed=seed, window=1000),
+    "none, the adaptive forest": lambda seed: rm.AdaptiveMondrianForestClassifier(10, seed=seed),
     "`DriftRetrainingClassifier`, `DDM()`": _retrained(binary.DDM),
     "`DriftRetrainingClassifier`, `HDDMA()`": _retrained(binary.HDDMA),
     "`DriftRetrainingClassifier`, `HDDMW()`": _retrained(binary.HDDMW),
@@ -211,8 +140,4 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "speed": speed,
-    "ridge": ridge,
-    "wrappers": wrappers,
-}
+PARTS = (speed, wrappers)

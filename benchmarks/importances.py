@@ -1,9 +1,4 @@
-"""Feature importances, compared with permutation importances, and their cost.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Feature importances, compared with permutation importances, and their cost."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,26 +9,22 @@ from river import datasets
 from river.datasets import synth
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
-from .data import DataFolder, Stream, stream, take
+from .data import DataFolder, Stream, available, stream, take
 from .report import Report, progress
+from .scores import FLOOR
 from .timing import call_seconds
 
-FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
 
 CLASSIFIERS = {
-    "exact": lambda seed: MondrianForestClassifier(10, seed=seed),
-    "adaptive": lambda seed: AdaptiveMondrianForestClassifier(10, seed=seed),
+    "exact": lambda seed: rm.MondrianForestClassifier(10, seed=seed),
+    "adaptive": lambda seed: rm.AdaptiveMondrianForestClassifier(10, seed=seed),
 }
 REGRESSORS = {
-    "gaussian": lambda seed: MondrianForestRegressor(10, seed=seed),
-    "mean": lambda seed: MondrianForestRegressor(10, posterior="mean", seed=seed),
+    "gaussian": lambda seed: rm.MondrianForestRegressor(10, seed=seed),
+    "mean": lambda seed: rm.MondrianForestRegressor(10, posterior="mean", seed=seed),
 }
 
 
@@ -69,11 +60,9 @@ def _numbers(samples: Stream) -> Stream:
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
-def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
+def _shuffled(data: DataFolder, name: str, n: int) -> Stream:
     """Return `n` shuffled samples of a set, so that training and test samples are similar."""
     arrays = data.load(name)
-    if arrays is None:
-        return None
     order = np.random.default_rng(0).permutation(len(arrays["y_train"]))[:n]
     return stream(arrays["X_train"][order], arrays["y_train"][order])
 
@@ -91,9 +80,9 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "RandomRBF", take(rbf, n), None
     for name, made in (("Phishing", datasets.Phishing), ("ImageSegments", datasets.ImageSegments)):
         yield name, take(made(), n), None
-    for name in ("letter", "satimage", "elec2", "covtype"):
-        if (samples := _shuffled(data, name, n)) is not None:
-            yield name, samples, None
+    names = ("letter", "satimage", "elec2", "covtype")
+    for name, samples in available(lambda name: _shuffled(data, name, n), names):
+        yield name, samples, None
 
 
 def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
@@ -101,9 +90,9 @@ def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
     yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
     yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
     yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None
-    for name in ("kin8nm", "california", "cpu", "bike_hour"):
-        if (samples := _shuffled(data, name, n)) is not None:
-            yield name, samples, None
+    names = ("kin8nm", "california", "cpu", "bike_hour")
+    for name, samples in available(lambda name: _shuffled(data, name, n), names):
+        yield name, samples, None
 
 
 def _row(name: str, kind: str, model: Any, samples: Stream, relevant: Any, loss: Loss) -> list[Any]:
@@ -156,10 +145,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     samples. Times are medians of 5 calls of feature_importances and of 20 calls of explain_one.
     """
     n, rows = 5000 if quick else 100_000, []
-    for name in ("covtype", "letter"):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, ("covtype", "letter")):
         samples = stream(arrays["X_train"], arrays["y_train"], n)
         for kind, make in (CLASSIFIERS | REGRESSORS).items():
             progress(f"speed: {name}, {kind}")
@@ -174,7 +160,4 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "permutation": permutation,
-    "speed": speed,
-}
+PARTS = (permutation, speed)

@@ -1,11 +1,7 @@
 """The Mondrian kernel: error against the Laplace kernel, speed, and choice of the lifetime.
 
 Figures are those of Balog et al. (2016).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
-
-from __future__ import annotations
 
 import statistics
 import time
@@ -16,24 +12,18 @@ import numpy as np
 import pandas as pd
 from river import linear_model, optim
 
-from river_mondrian import (
-    MondrianFeatures,
-    OGDClassifier,
-    OGDRegressor,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-)
+import river_mondrian as rm
 
-from .data import DataFolder, Stream, min_max, stream
+from .data import DataFolder, Stream, available, min_max, stream
 from .report import Report, progress
 from .timing import BLOCK, median, no_gc, ratio, repeated
 
 LIFETIME = 10.0
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MAPS: dict[str, Callable[[int, int], Any]] = {
-    "Mondrian": lambda m, seed: MondrianFeatures(m, LIFETIME, seed=seed),
-    "random binning": lambda m, seed: RandomBinningFeatures(m, LIFETIME, seed),
-    "random Fourier": lambda m, seed: RandomFourierFeatures(m, "laplace", LIFETIME, seed=seed),
+    "Mondrian": lambda m, seed: rm.MondrianFeatures(m, LIFETIME, seed=seed),
+    "random binning": lambda m, seed: rm.RandomBinningFeatures(m, LIFETIME, seed),
+    "random Fourier": lambda m, seed: rm.RandomFourierFeatures(m, "laplace", LIFETIME, seed=seed),
 }
 
 ROWS = 10_000
@@ -104,8 +94,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     medians of {repeats} runs in one process.
     """
     arrays = data.load("letter")
-    if arrays is None:
-        return
     n, repeats = (1000, 1) if quick else (ROWS, 3)
     (X,) = min_max(arrays["X_train"])
     numbers = arrays["y_train"].astype(float)
@@ -114,13 +102,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     wrong: dict[str, list[float]] = {}
 
     def peers(seed: int) -> dict[str, Iterator[str]]:
-        features = MondrianFeatures(50, 2.0, seed=seed)
+        features = rm.MondrianFeatures(50, 2.0, seed=seed)
         slow = features | linear_model.LinearRegression(optim.SGD(0.1), intercept_lr=0.0)
         models: dict[str, tuple[Any, Stream]] = {
-            "OGDRegressor": (OGDRegressor(features, learning_rate=0.1), real),
+            "OGDRegressor": (rm.OGDRegressor(features, learning_rate=0.1), real),
             "pipeline": (slow, real),
-            "OGDClassifier, softmax": (OGDClassifier(features), classes),
-            "OGDClassifier, ovr": (OGDClassifier(features, multiclass="ovr"), classes),
+            "OGDClassifier, softmax": (rm.OGDClassifier(features), classes),
+            "OGDClassifier, ovr": (rm.OGDClassifier(features, multiclass="ovr"), classes),
         }
         found = {}
         for name, (model, samples) in models.items():
@@ -171,10 +159,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     """
     m, seeds = (20, 1) if quick else (50, 3)
     table = []
-    for name in AUTO_SETS:
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, AUTO_SETS):
         X, y = arrays["X_train"].astype(float), arrays["y_train"]
         if name != "cpu":
             (X,) = min_max(X)
@@ -182,10 +167,10 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
             y = (y.astype(float) - y.mean()) / y.std()
         samples = stream(X, y, 1000 if quick else ROWS)
 
-        kind: Any = OGDClassifier if name in CLASSES else OGDRegressor
+        kind: Any = rm.OGDClassifier if name in CLASSES else rm.OGDRegressor
 
         def learner(lifetime: Any, seed: int, kind: Any = kind) -> Any:
-            return kind(MondrianFeatures(m, lifetime, seed=seed))
+            return kind(rm.MondrianFeatures(m, lifetime, seed=seed))
 
         _run(learner("auto", 0), samples[:300])  # Compile kernels before timing.
         ratios, times = [], []
@@ -211,4 +196,4 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     report.table([*headers, "ratio", "ratio, late", "time"], table)
 
 
-PARTS = {"figure5": figure5, "speed": speed, "auto": auto}
+PARTS = (figure5, speed, auto)

@@ -1,9 +1,4 @@
-"""Time and memory of models with many features or classes, and of first calls.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Time and memory of models with many features or classes, and of first calls."""
 
 import json
 import os
@@ -18,15 +13,10 @@ from typing import Any
 import numpy as np
 from river import forest
 
-import river_mondrian
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 from river_mondrian.__main__ import estimators
 
-from .data import Array, DataFolder, Stream, stream
+from .data import Array, DataFolder, Stream, available, stream
 from .report import Report, progress
 from .timing import call_seconds
 
@@ -83,29 +73,28 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"width: {what}, {name}")
         rows.append(_width_row(what, name, model, samples))
 
-    mnist, letter = data.load("mnist"), data.load("letter")
-    if mnist is not None:
+    for _, mnist in available(data.load, ["mnist"]):
         order = np.random.default_rng(0).permutation(len(mnist["X_train"]))
         X, y = mnist["X_train"][order], mnist["y_train"][order]
         n, n_many = (1000, 1000) if quick else (5000, 7300)
         for side, n_learned, trees in ((28, n, 10), (28, n, 100), (16, n, 10), (16, n_many, 100)):
             samples = stream(_pixels(X, side), y, n_learned + N_PREDICTED)
-            add(f"{side * side} pixels", MondrianForestClassifier(trees, seed=1), samples)
+            add(f"{side * side} pixels", rm.MondrianForestClassifier(trees, seed=1), samples)
         few = stream(X, y, N_OF_PEERS + N_PREDICTED)
-        add("784 pixels", MondrianForestClassifier(10, seed=1), few)
+        add("784 pixels", rm.MondrianForestClassifier(10, seed=1), few)
         for name, make in {} if quick else RIVERS.items():
             add("784 pixels", make(), few, name)
-    if letter is not None:
+    for _, letter in available(data.load, ["letter"]):
         samples = stream(letter["X_train"], letter["y_train"], 3000 if quick else None)
-        add("letter, 16", MondrianForestClassifier(10, seed=1), samples)
+        add("letter, 16", rm.MondrianForestClassifier(10, seed=1), samples)
     n = 5000 if quick else 100_000
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n + N_PREDICTED, 21))
     y = X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.1 * rng.standard_normal(len(X))
-    add("normal, 21", MondrianForestRegressor(10, seed=1), stream(X, y), "regressor")
+    add("normal, 21", rm.MondrianForestRegressor(10, seed=1), stream(X, y), "regressor")
     X = rng.standard_normal(((1000 if quick else 5000) + N_PREDICTED, 784))
     samples = stream(X, rng.integers(10, size=len(X)))
-    add("normal, 784", MondrianForestClassifier(10, seed=1), samples)
+    add("normal, 784", rm.MondrianForestClassifier(10, seed=1), samples)
     report.about(width)
     headers = ["features", "samples", "forest", "trees", "learn_one", "predict_one"]
     report.table([*headers, "longest", "bytes", "MB"], rows)
@@ -122,8 +111,8 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n, d, spread = 2000 if quick else 10_000, 16, 0.2
     ours: dict[str, Callable[[], Any]] = {
-        "exact": lambda: MondrianForestClassifier(10, seed=1),
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
+        "exact": lambda: rm.MondrianForestClassifier(10, seed=1),
+        "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(10, seed=1),
     }
     rows = []
     for n_classes in (26, 100, 1000):
@@ -153,7 +142,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 
 # First calls.
 
-PACKAGE = Path(river_mondrian.__file__).parent
+PACKAGE = Path(rm.__file__).parent
 # Each program prints its processor time since the start, and the number of compiled functions.
 IMPORTS = """
 import json, time
@@ -235,8 +224,4 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "calls": calls,
-    "classes": classes,
-    "width": width,
-}
+PARTS = (calls, classes, width)

@@ -1,7 +1,5 @@
 """Dependence of the results of all estimators on the processor."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
@@ -16,45 +14,31 @@ import pandas as pd
 from river import datasets
 from river.datasets import synth
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    DensityForest,
-    DualOGDClassifier,
-    IsolationFeatures,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NystromFeatures,
-    OGDClassifier,
-    OGDRegressor,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RidgeRegressor,
-    exact_density,
-    lifetime_path,
-)
+import river_mondrian as rm
 
 from .data import Array, DataFolder
 from .report import Report, progress
 from .versions.configurations import said
 
 MAPS: dict[str, Callable[[], Any]] = {
-    "RandomFourierFeatures": lambda: RandomFourierFeatures(60, gamma=0.1, seed=1),
-    "RandomBinningFeatures": lambda: RandomBinningFeatures(20, lifetime=0.3, seed=1),
-    "MondrianFeatures": lambda: MondrianFeatures(20, lifetime=0.3, seed=1),
-    "MondrianFeatures, directions": lambda: MondrianFeatures(20, 0.3, directions=4, seed=1),
-    "IsolationFeatures": lambda: IsolationFeatures(50, 16, scale=True, seed=1),
-    "IsolationFeatures, trees": lambda: IsolationFeatures(50, 16, method="iforest", seed=1),
-    "NystromFeatures": lambda: NystromFeatures(60, lifetime=0.1),
+    "RandomFourierFeatures": lambda: rm.RandomFourierFeatures(60, gamma=0.1, seed=1),
+    "RandomBinningFeatures": lambda: rm.RandomBinningFeatures(20, lifetime=0.3, seed=1),
+    "MondrianFeatures": lambda: rm.MondrianFeatures(20, lifetime=0.3, seed=1),
+    "MondrianFeatures, directions": lambda: rm.MondrianFeatures(20, 0.3, directions=4, seed=1),
+    "IsolationFeatures": lambda: rm.IsolationFeatures(50, 16, scale=True, seed=1),
+    "IsolationFeatures, trees": lambda: rm.IsolationFeatures(50, 16, method="iforest", seed=1),
+    "NystromFeatures": lambda: rm.NystromFeatures(60, lifetime=0.1),
 }
 FORESTS: dict[str, Callable[[], Any]] = {
-    "MondrianForestClassifier": lambda: MondrianForestClassifier(seed=1),
-    "MondrianForestClassifier, directions": lambda: MondrianForestClassifier(seed=1, directions=4),
-    "AdaptiveMondrianForestClassifier": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
+    "MondrianForestClassifier": lambda: rm.MondrianForestClassifier(seed=1),
+    "MondrianForestClassifier, directions": lambda: rm.MondrianForestClassifier(
+        seed=1, directions=4
+    ),
+    "AdaptiveMondrianForestClassifier": lambda: rm.AdaptiveMondrianForestClassifier(10, seed=1),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
-    'MondrianForestRegressor, "gaussian"': lambda: MondrianForestRegressor(seed=1),
-    'MondrianForestRegressor, "mean"': lambda: MondrianForestRegressor(posterior="mean", seed=1),
+    'MondrianForestRegressor, "gaussian"': lambda: rm.MondrianForestRegressor(seed=1),
+    'MondrianForestRegressor, "mean"': lambda: rm.MondrianForestRegressor(posterior="mean", seed=1),
 }
 
 
@@ -85,11 +69,11 @@ def results(n: int) -> Iterable[tuple[str, Array]]:
         yield name, proceed(make(), *numbers)
     plane = numbers[0].iloc[:, :2]
     for estimator, directions in (("forest", None), ("kernel", None), ("forest", 4)):
-        density = DensityForest(20, 2.0, directions=directions, method=estimator, seed=1)
+        density = rm.DensityForest(20, 2.0, directions=directions, method=estimator, seed=1)
         density.learn_many(plane)
         name = "directions" if directions else f'"{estimator}"'
         yield f"DensityForest, {name}", density.log_density_many(plane).to_numpy()
-    yield "exact_density", np.asarray(exact_density(numbers[0], numbers[0][:50], 2.0))
+    yield "exact_density", np.asarray(rm.exact_density(numbers[0], numbers[0][:50], 2.0))
     for name, make in MAPS.items():
         features = make()
         features.learn_many(numbers[0])
@@ -98,15 +82,15 @@ def results(n: int) -> Iterable[tuple[str, Array]]:
             yield f"gram of {name}", features.gram(numbers[0][:300])
         else:
             yield name, features.cells_many(numbers[0])
-        yield f"OGDClassifier on {name}", proceed(OGDClassifier(make(), "log"), *classes)
-        yield f"OGDRegressor on {name}", proceed(OGDRegressor(make()), *numbers)
-        yield f"RidgeRegressor on {name}", proceed(RidgeRegressor(make()), *numbers)
-    auto = OGDRegressor(MondrianFeatures(10, "auto", seed=1))
+        yield f"OGDClassifier on {name}", proceed(rm.OGDClassifier(make(), "log"), *classes)
+        yield f"OGDRegressor on {name}", proceed(rm.OGDRegressor(make()), *numbers)
+        yield f"RidgeRegressor on {name}", proceed(rm.RidgeRegressor(make()), *numbers)
+    auto = rm.OGDRegressor(rm.MondrianFeatures(10, "auto", seed=1))
     yield "OGDRegressor on MondrianFeatures, auto", proceed(auto, *numbers)
-    yield "DualOGDClassifier", proceed(DualOGDClassifier(), binary, labels)
+    yield "DualOGDClassifier", proceed(rm.DualOGDClassifier(), binary, labels)
     half = n // 2
     parts = (numbers[0][:half], numbers[1][:half], 0.3, numbers[0][half:], numbers[1][half:])
-    path = lifetime_path(*parts, n_partitions=10, seed=1, progress=False)
+    path = rm.lifetime_path(*parts, n_partitions=10, seed=1, progress=False)
     yield "lifetime_path, lifetimes", path.lifetimes
     for learner, errors in path.errors.items():
         yield f"lifetime_path, errors of {learner}", np.array(list(errors.values()))
@@ -171,7 +155,7 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
-PARTS: dict[str, Callable[..., None]] = {"digests": digests}
+PARTS = (digests,)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,4 @@
-"""Errors, distributions and speed of the exact regressor, compared with other libraries.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Errors, distributions and speed of the exact regressor, compared with other libraries."""
 
 import math
 import time
@@ -21,9 +16,9 @@ from river_mondrian import MondrianForestRegressor
 
 from .adaptive_regressor.models import LINEAR, MODELS, Model, Prediction, law, point, scaled
 from .adaptive_regressor.scores import LEVELS, mean_of, number, run
-from .data import Array, DataFolder, Stream, min_max, min_max_stream, stream, take
+from .data import Array, DataFolder, Stream, available, min_max, min_max_stream, stream, take
 from .report import Report, progress
-from .timing import TURN, WARM_START, in_turns, median, ratio, repeated, test_then_learn
+from .timing import TURN, WARM_START, compared, in_turns, repeated, test_then_learn
 
 MOST = 8192  # Largest number of samples of a stream.
 GAUSSIAN, NORMAL, MEAN = "Mondrian, gaussian", "Mondrian, normal tails", "Mondrian, mean"
@@ -37,10 +32,8 @@ def load_streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream]]:
     flow = take(datasets.WaterFlow(), most)
     coded = [({"hour": x["Time"].hour, "weekday": x["Time"].weekday()}, y) for x, y in flow]
     yield "WaterFlow", coded
-    for name in ("cpu", "california", "bike_hour", "kin8nm"):
-        arrays = data.load(name)
-        if arrays is not None:
-            yield name, stream(arrays["X_train"], arrays["y_train"].astype(float), most)
+    for name, arrays in available(data.load, ("cpu", "california", "bike_hour", "kin8nm")):
+        yield name, stream(arrays["X_train"], arrays["y_train"].astype(float), most)
     yield "Friedman", take(synth.Friedman(seed=42), most)
 
 
@@ -125,10 +118,7 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
     """
     trees, most = (10, 1000) if quick else (100, 20_000)
     rows = []
-    for name in ("kin8nm", "california"):
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, ("kin8nm", "california")):
         order = np.random.default_rng(0).permutation(len(arrays["y_train"]))
         X, y = arrays["X_train"][order].astype(float), arrays["y_train"][order].astype(float)
         half = min(len(y) // 2, most // 2)
@@ -189,11 +179,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one process.
     All models get the same min-max scaled stream, in blocks of 100 samples that are predicted
     and then learned. The ratio is AMF's time relative to the Gaussian posterior, which includes
-    updates of hyperparameters. The rows `learn, later` exclude the first {WARM_START} samples.
+    updates of hyperparameters. The rows `learn, later` exclude the first {warm_start} samples.
     """
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)
-    rows, memory = [], []
+    rows, memory, timed = [], [], (GAUSSIAN, MEAN, "AMF, raw")
     for name, samples in load_streams(data, False):
         if name not in ("cpu", "TrumpApproval"):
             continue
@@ -201,14 +191,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"speed: {name}")
 
         def calls(seed: int, part: Stream = part) -> dict[str, Iterator[str]]:
-            makes = {k: PEERS[k].make for k in (GAUSSIAN, MEAN, "AMF, raw")}
-            return {k: test_then_learn(m(seed), part, "predict_one") for k, m in makes.items()}
+            models = {k: PEERS[k].make(seed) for k in timed}
+            return {k: test_then_learn(m, part, "predict_one") for k, m in models.items()}
 
         runs = repeated(repeats, calls, 2 * TURN, time.process_time)
         for call in ("learn", "learn, later", "predict"):
-            middle, least, most = ratio(runs, "AMF, raw", GAUSSIAN, call)
-            count = len(part) - (min(WARM_START, len(part)) if call == "learn, later" else 0)
-            us = [median(runs, k, call) / count * 1e6 for k in (GAUSSIAN, MEAN, "AMF, raw")]
+            _, us, (middle, least, most) = compared(runs, timed, call, len(part))
             texts = f"{us[0]:.1f}", f"{us[1]:.1f}", f"{us[2]:.0f}"
             rows.append((name, call, *texts, f"{middle:.0f}", f"{least:.0f} - {most:.0f}"))
         model = MondrianForestRegressor(10, seed=1)
@@ -216,15 +204,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             model.learn_one(x, y)
         per = model._raw_memory_usage / len(samples) / model.n_estimators
         memory.append((name, len(samples), len(samples[0][0]), f"{per:.0f}"))
-    report.about(speed, n=n, repeats=repeats)
+    report.about(speed, n=n, repeats=repeats, warm_start=WARM_START)
     headers = ("gaussian, us", "mean, us", "AMF, us", "ratio", "smallest - largest")
     report.table(("data", "call", *headers), rows)
     report.note("The next table has the memory of the Gaussian model after all samples.")
     report.table(("data", "samples", "features", "bytes per sample and tree"), memory)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "streams": streams,
-    "holdout": holdout,
-    "speed": speed,
-}
+PARTS = (streams, holdout, speed)

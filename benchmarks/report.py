@@ -41,7 +41,10 @@ def heading_of(part: str) -> str:
 
 
 class Suite(NamedTuple):
-    """A command: its name, the title of its page, and its parts, in the order of the sections."""
+    """A command: its name, the title of its page, and its parts, in the order of the sections.
+
+    A part is a function of the data folder, the report, and a flag for quick runs.
+    """
 
     name: str
     title: str

@@ -1,9 +1,4 @@
-"""Accuracy with wrong values, with changes of units, and if a stream starts in a corner.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Accuracy with wrong values, and with changes of units."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,24 +7,20 @@ from typing import Any
 import numpy as np
 from river import forest, preprocessing
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 
-from .adaptive.streams import FILES, MADE, WIDE, load
-from .data import Array, DataFolder, Stream, min_max_stream, stream
+from .adaptive.streams import FILES, MADE, WIDE, class_streams
+from .data import Array, DataFolder, Stream
 from .regressor import load_streams
 from .report import Report, progress
 from .scores import deviations, misses
 
 # Constructors with the argument `seed` and other arguments; the key is whether targets are numbers.
 MODELS: dict[bool, dict[str, Callable[..., Any]]] = {
-    False: {"exact": MondrianForestClassifier, "adaptive": AdaptiveMondrianForestClassifier},
+    False: {"exact": rm.MondrianForestClassifier, "adaptive": rm.AdaptiveMondrianForestClassifier},
     True: {
-        "gaussian": MondrianForestRegressor,
-        "mean": lambda **kwargs: MondrianForestRegressor(posterior="mean", **kwargs),
+        "gaussian": rm.MondrianForestRegressor,
+        "mean": lambda **kwargs: rm.MondrianForestRegressor(posterior="mean", **kwargs),
     },
 }
 
@@ -65,10 +56,9 @@ LARGE = {False: 0.003, True: 2.0}
 
 def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Stream, bool]]:
     """Yield the name and the samples of each stream, and whether it has targets."""
-    for name in ("Bananas",) if quick else (*MADE, *FILES):
-        samples = load(data, name, n)
-        if samples is not None:
-            yield name, samples, False
+    names = ("Bananas",) if quick else (*MADE, *FILES)
+    for name, samples in class_streams(data, n, names):
+        yield name, samples, False
     for name, samples in load_streams(data, False):
         if not quick or name == "Friedman":
             yield name, samples[: START + 100 if quick else n], True
@@ -143,77 +133,6 @@ def outliers(data: DataFolder, report: Report, quick: bool) -> None:
     report.about(outliers, placements=placements, seeds=seeds, n=n)
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "targets"]
     report.table(headers, rows)
-
-
-# Streams that start in a corner.
-
-SORTED = 2000  # Number of first samples that are sorted.
-IN_CORNER = {"letter": False, "satimage": False, "a9a": False, "covtype": False}
-IN_CORNER |= {"california": True, "cpu": True, "kin8nm": True}
-
-
-def _entropy(values: Array) -> float:
-    _, counts = np.unique(values, return_counts=True)
-    p = counts / counts.sum()
-    return float(-(p * np.log(p)).sum())
-
-
-def _sorted_start(arrays: dict[str, Array], n: int, seed: int) -> tuple[Array, Array]:
-    """Return n random rows: the smallest values of a feature, ascending, then the rest.
-
-    The values of `seed` other features have a larger entropy than the values of this feature.
-    """
-    parts = [part for part in ("train", "test") if f"X_{part}" in arrays]
-    X, y = (np.concatenate([arrays[f"{what}_{part}"] for part in parts]) for what in "Xy")
-    drawn = np.random.default_rng(seed).permutation(len(X))[:n]
-    X, y = X[drawn].astype(float), y[drawn]
-    entropies = [-_entropy(column) for column in X.T]
-    feature = np.argsort(entropies, kind="stable")[seed % X.shape[1]]
-    first = np.argsort(X[:, feature], kind="stable")[: min(SORTED, len(X) // 3)]
-    rest = np.setdiff1d(np.arange(len(X)), first)
-    order = np.concatenate([first, np.random.default_rng(seed).permutation(rest)])
-    return X[order], y[order]
-
-
-def corner(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare models on sets that start sorted by a feature, and on bike_hour in file order.
-
-    Streams that start in a corner, compared with models with given ranges. The first {SORTED}
-    samples (at most a third) have the smallest values of one feature in ascending order. The
-    other samples are in random order. There are at most {n} random rows, 10 trees (20 in the
-    adaptive classifier) and {seeds} seeds. Each seed uses another feature for sorting, starting
-    with the feature whose values have the largest entropy. The table has the accuracy or the
-    mean absolute error over the last half. For the column `given`, inputs are scaled by the
-    range of the full stream, and the model has scale=False. The excess is the increase of the
-    error rate, or of the absolute error in percent, over the column `given`. The last column
-    has the largest excess of a seed.
-    """
-    n, seeds = (600, 1) if quick else (20_000, 5)
-    rows: list[list[Any]] = []
-    for name, is_real in (IN_CORNER | {"bike_hour, in file order": True}).items():
-        arrays = data.load(name.partition(",")[0])
-        if arrays is None:
-            continue
-        for model, make in MODELS[is_real].items():
-            found = []
-            for seed in range(seeds):
-                progress(f"{name}, {model}, seed {seed}")
-                if "," in name:
-                    X, y = arrays["X"][:n], arrays["y"][:n]
-                else:
-                    X, y = _sorted_start(arrays, n, seed)
-                samples = stream(X, y.astype(float) if is_real else y)
-                learned = losses_of(make(seed=seed), samples, is_real)
-                given = make(seed=seed, scale=False)
-                known = losses_of(given, min_max_stream(samples), is_real)
-                found.append([losses[len(losses) // 2 :].mean() for losses in (learned, known)])
-            learned, given = np.mean(found, axis=0).tolist()
-            worst = max(excess(a, b, is_real) for a, b in found)
-            row = [name, len(samples), model, *(scored(v, is_real) for v in (learned, given))]
-            both = (excess(learned, given, is_real), worst)
-            rows.append([*row, *(written(v, is_real) for v in both)])
-    report.about(corner, n=n, seeds=seeds)
-    report.table(["stream", "n", "model", "learned", "given", "excess", "worst"], rows)
 
 
 # Streams whose features change.
@@ -327,8 +246,4 @@ def changes(data: DataFolder, report: Report, quick: bool) -> None:
         report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "outliers": outliers,
-    "corner": corner,
-    "changes": changes,
-}
+PARTS = (outliers, changes)

@@ -1,7 +1,5 @@
 """Progressive scores: each sample is predicted before it is learned."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

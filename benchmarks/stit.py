@@ -1,15 +1,10 @@
 """STIT processes: kernels, partitions and forests of cut directions, and density forests.
 
 Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,15 +13,9 @@ from scipy import stats
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KernelDensity
 
-from river_mondrian import (
-    DensityForest,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    exact_density,
-)
+import river_mondrian as rm
 
-from .data import Array, DataFolder, min_max, stream
+from .data import Array, DataFolder, available, frame_of, min_max, stream
 from .report import Report, progress
 from .scores import deviations, misses
 
@@ -36,18 +25,8 @@ THREE = [{"a": 1.0}, {"b": 1.0}, {"a": ROOT_HALF, "b": ROOT_HALF}]
 FIGURE3_LIFETIME = 9.0 / len(THREE)
 
 
-def _names(d: int) -> list[str]:
-    return [f"x{j}" for j in range(d)]
-
-
 def _mapping(row: Array) -> dict[Any, float]:
-    return dict(zip(_names(len(row)), row.tolist(), strict=True))
-
-
-def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
-    """Return directions with normal coefficients, weighted as for the isotropic kernel."""
-    rows = np.random.default_rng(seed).standard_normal((n, d))
-    return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
+    return {f"x{j}": value for j, value in enumerate(row.tolist())}
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
@@ -68,7 +47,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
     table: list[list[Any]] = [[m] for m in sizes]
     slopes: list[Any] = ["slope"]
     for kind, directions in kinds.items():
-        limit = MondrianFeatures(lifetime=3.0, directions=directions)
+        limit = rm.MondrianFeatures(lifetime=3.0, directions=directions)
         zero = {"a": 0.0, "b": 0.0}
         exact = np.array([limit.limit_kernel({"a": a, "b": b}, zero) for a, b in gaps.tolist()])
         middle = []
@@ -76,7 +55,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{kind}, M = {m}")
             errors = []
             for seed in range(seeds):
-                features = MondrianFeatures(m, 3.0, directions, seed)
+                features = rm.MondrianFeatures(m, 3.0, directions, seed)
                 features.learn_many(frame)
                 errors.append(np.abs(features.gram(frame).ravel() - exact).max())
             middle.append(float(np.median(errors)))
@@ -94,9 +73,9 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     bottom row has the limit kernels.
     """
     n, ticks = (100, 21) if quick else (2000, 61)
-    gaussian = [
-        dict(zip("ab", row.values(), strict=True)) for row in _gaussian_directions(10, 2, 3)
-    ]
+    # Normal directions, weighted as for the isotropic kernel.
+    rows = np.random.default_rng(3).standard_normal((10, 2)) * math.sqrt(math.pi / 2.0) / 10
+    gaussian = [dict(zip("ab", row, strict=True)) for row in rows.tolist()]
     kinds: dict[str, tuple[Any, float]] = {
         "axes: Laplace": (None, 1.0),
         "isotropic: exponential": (40, 1.0),
@@ -110,7 +89,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
     with report.drawing(2, 4, (15, 7.6), sharex=True, sharey=True) as axes:
         for column, (kind, (directions, lifetime)) in zip(axes.T, kinds.items(), strict=True):
             progress(kind)
-            features = MondrianFeatures(n, lifetime, directions, seed=1)
+            features = rm.MondrianFeatures(n, lifetime, directions, seed=1)
             features.learn_many(origin)
             features.learn_many(grid)
             found = features.gram(grid, origin)
@@ -133,7 +112,7 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     which a time is three times as large as in the package.
     """
     line = np.linspace(-0.5, 0.5, 20 if quick else 60)
-    features = MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
+    features = rm.MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
     features.learn_many(pd.DataFrame(list(itertools.product(line, line)), columns=["a", "b"]))
     times = sorted(node.time for node in features.nodes(0) if not node.is_leaf)
     report.about(figure3, n_cuts=len(times))
@@ -170,16 +149,14 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
         "rotated checkerboard": _checkerboard(n)
     }
-    for name in ("letter", "satimage", "kin8nm"):
-        arrays = data.load(name)
-        if arrays is not None:
-            order = np.random.default_rng(0).permutation(len(arrays["X_train"]))[:n]
-            (X,) = min_max(arrays["X_train"][order])
-            sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
+    for name, arrays in available(data.load, ("letter", "satimage", "kin8nm")):
+        order = np.random.default_rng(0).permutation(len(arrays["X_train"]))[:n]
+        (X,) = min_max(arrays["X_train"][order])
+        sets[name] = X, arrays["y_train"][order], _principal(X, X.shape[1])
     table = []
     for name, (X, y, given) in sets.items():
         d, is_real, samples = X.shape[1], y.dtype.kind == "f", stream(X, y)
-        make: Any = MondrianForestRegressor if is_real else MondrianForestClassifier
+        make: Any = rm.MondrianForestRegressor if is_real else rm.MondrianForestClassifier
         kinds: dict[str, Any] = {"axes": None, "given": given, "random, d": d, "random, 4 d": 4 * d}
         for kind, directions in kinds.items():
             progress(f"{name}, {kind}")
@@ -202,13 +179,9 @@ REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 PRIOR = 0.05
 
 
-def _frame(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-
-
-def _learned(X: Array, **arguments: Any) -> DensityForest:
-    forest = DensityForest(**arguments)
-    forest.learn_many(_frame(X))
+def _learned(X: Array, **arguments: Any) -> rm.DensityForest:
+    forest = rm.DensityForest(**arguments)
+    forest.learn_many(frame_of(X))
     return forest
 
 
@@ -236,10 +209,10 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
     for n in (10, 1000):
         X = np.random.default_rng(n).normal(size=(n, 1))
         samples[n], lifetime = X, n ** (1.0 / 3.0)
-        found = {"infinite forest": exact_density(X, grid, lifetime)}
+        found = {"infinite forest": rm.exact_density(X, grid, lifetime)}
         for name in ("forest", "laplace", "kernel"):
             forest = _learned(X, n_estimators=trees, lifetime=lifetime, method=name, seed=1)
-            found[name] = forest.density_many(_frame(grid)).to_numpy()
+            found[name] = forest.density_many(frame_of(grid)).to_numpy()
         found["Laplace kernel"] = _laplace(X, grid, lifetime)
         curves[n] = found
         for name, curve in found.items():
@@ -294,11 +267,11 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         errors = np.empty((seeds, len(sizes)))
         for seed in range(seeds):
             rng = np.random.default_rng(seed)
-            forest = DensityForest(50, None, seed=seed)
+            forest = rm.DensityForest(50, None, seed=seed)
             for i, (start, stop) in enumerate(itertools.pairwise((0, *sizes))):
                 progress(f"consistency, d = {d}, n = {stop}")
-                forest.learn_many(_frame(_sample_known(rng, stop - start, d)))
-                found = forest.density_many(_frame(grid)).to_numpy()
+                forest.learn_many(frame_of(_sample_known(rng, stop - start, d)))
+                found = forest.density_many(frame_of(grid)).to_numpy()
                 errors[seed, i] = np.abs(found - truth).sum() * cell
         means = np.median(errors, axis=0)
         slope = np.polyfit(np.log(sizes), np.log(means), 1)[0]
@@ -319,10 +292,8 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
     """
     n = 1500 if quick else 6000
     rows = []
-    for name, d in REAL.items():
-        arrays = data.load(name)
-        if arrays is None:
-            continue
+    for name, arrays in available(data.load, REAL):
+        d = REAL[name]
         rng = np.random.default_rng(0)
         X = arrays["X_train"].astype(float)[:, :d]
         X = X[rng.permutation(len(X))[:n]]
@@ -349,14 +320,14 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
                     train[:half], n_estimators=50, lifetime=lifetime, method=estimator, seed=1
                 )
                 held = train[half:]
-                found[lifetime] = mean_log(forest.density_many(_frame(held)).to_numpy(), held)
+                found[lifetime] = mean_log(forest.density_many(frame_of(held)).to_numpy(), held)
             best = max(found, key=found.__getitem__)
             forest = _learned(train, n_estimators=100, lifetime=best, method=estimator, seed=1)
-            value = mean_log(forest.density_many(_frame(test)).to_numpy(), test)
+            value = mean_log(forest.density_many(frame_of(test)).to_numpy(), test)
             cells.append(f"{value:.3f} ({best:.1f})")
         for lifetime in (None, "auto"):
             forest = _learned(train, n_estimators=100, lifetime=lifetime, seed=1)
-            densities = forest.density_many(_frame(test)).to_numpy()
+            densities = forest.density_many(frame_of(test)).to_numpy()
             cells.append(f"{mean_log(densities, test):.3f}")
         kde = mean_log(np.exp(search.best_estimator_.score_samples(test)), test)
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
@@ -367,12 +338,4 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "figure1": figure1,
-    "figure2": figure2,
-    "figure3": figure3,
-    "convergence": convergence,
-    "consistency": consistency,
-    "forests": forests,
-    "likelihood": likelihood,
-}
+PARTS = (figure1, figure2, figure3, convergence, consistency, forests, likelihood)

@@ -1,9 +1,4 @@
-"""Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016).
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Exact ridge regression and the sweep over lifetimes: Figures 6 to 10 of Balog et al. (2016)."""
 
 import math
 import statistics
@@ -12,20 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import linalg, sparse
 from scipy.spatial import distance
 
-from river_mondrian import (
-    IsolationFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RidgeRegressor,
-    lifetime_path,
-)
+import river_mondrian as rm
 from river_mondrian.learners.lifetimes.path import LifetimePath
 
-from .data import Array, DataFolder
+from .data import Array, DataFolder, frame_of
 from .report import Report, progress
 
 DELTA2 = 1e-4
@@ -35,14 +23,10 @@ DENSE = 20_000  # With fewer columns, the matrix of cells is dense.
 MONDRIAN, BINNING, FOURIER = "Mondrian", "random binning", "random Fourier"
 
 
-def _cpu(data: DataFolder) -> tuple[Array, Array, Array, Array] | None:
-    arrays = data.load("cpu")
-    if arrays is None:
-        return None
-    X, y, X_test, y_test = (
-        arrays[name].astype(float) for name in ("X_train", "y_train", "X_test", "y_test")
-    )
-    return X, y, X_test, y_test
+def _cpu(data: DataFolder, quick: bool) -> list[Array]:
+    """Return training rows, their targets, test rows and their targets."""
+    arrays, n = data.load("cpu"), 1000 if quick else None
+    return [arrays[f"{key}_{part}"][:n].astype(float) for part in ("train", "test") for key in "Xy"]
 
 
 def _percent(found: Array, y: Array) -> float:
@@ -50,13 +34,9 @@ def _percent(found: Array, y: Array) -> float:
     return float(100.0 * np.linalg.norm(found - y) / np.linalg.norm(y))
 
 
-def _frame(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-
-
 def _mondrian(rows: Array, n: int, M: int, lifetime: float, seed: int) -> sparse.csr_matrix:
     """Map rows by Mondrian partitions of the first n rows."""
-    path = lifetime_path(
+    path = rm.lifetime_path(
         rows[:n], np.zeros(n), lifetime, n_partitions=M, learners=["forest"], seed=seed
     )
     cells = np.tile(np.arange(M), (len(rows), 1))
@@ -71,12 +51,12 @@ def _mapped(kind: str, rows: Array, n: int, M: int, lifetime: float, seed: int) 
     """Map each row to M non-zero features; Fourier features are dense."""
     if kind == MONDRIAN:
         return _mondrian(rows, n, M, lifetime, seed)
-    frame = _frame(rows)
+    frame = frame_of(rows)
     if kind == BINNING:
-        features: Any = RandomBinningFeatures(M, lifetime=lifetime, seed=seed)
+        features: Any = rm.RandomBinningFeatures(M, lifetime=lifetime, seed=seed)
         features.learn_many(frame)
         return features.to_csr(frame)
-    features = RandomFourierFeatures(M + M % 2, "laplace", lifetime=lifetime, seed=seed)
+    features = rm.RandomFourierFeatures(M + M % 2, "laplace", lifetime=lifetime, seed=seed)
     features.learn_many(frame)
     return features.to_csr(frame).toarray()
 
@@ -117,8 +97,8 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
     y = 100.0 + np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
-    features = IsolationFeatures(20, 16, pool_size=1000, seed=1)
-    frame = _frame(X)
+    features = rm.IsolationFeatures(20, 16, pool_size=1000, seed=1)
+    frame = frame_of(X)
     features.learn_many(frame[:1000])
     Phi = features.to_csr(frame).toarray()
     C = Phi.shape[1]
@@ -128,7 +108,7 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
         penalty = math.sqrt(l2) * np.eye(C)
         stacked, targets = np.vstack([Phi, penalty]), np.r_[y, np.zeros(C)]
         expected = Phi @ linalg.lstsq(stacked, targets)[0]
-        model = RidgeRegressor(features, l2, fit_intercept=False)
+        model = rm.RidgeRegressor(features, l2, fit_intercept=False)
         began = time.perf_counter()
         model.learn_many(frame, y)
         seconds = time.perf_counter() - began
@@ -159,10 +139,7 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
     frequencies, rounded up. The number of columns is for Mondrian features with the last seed.
     The error of the exact Laplace kernel is {exact:.2f} (3.1 in the paper).
     """
-    sets = _cpu(data)
-    if sets is None:
-        return
-    X, y, X_test, y_test = (part[:1000] for part in sets) if quick else sets
+    X, y, X_test, y_test = _cpu(data, quick)
     rows, n, mean = np.concatenate([X, X_test]), len(X), y.mean()
     progress("figure6: the exact kernel")
     K = distance.cdist(X, X, "cityblock")
@@ -232,7 +209,7 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
             m: int, last: float, X: Array = X, y: Array = y, seed: int = seed
         ) -> LifetimePath:
             given = {"l2": noise, "learners": ["ridge"], "cuts_per_step": 20, "seed": seed}
-            return lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
+            return rm.lifetime_path(X[:n], y[:n], last, X[n:], y[n:], n_partitions=m, **given)
 
         path = sweep(M, 10.0 * truth)
         drawn = drawn or path
@@ -285,17 +262,14 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
     at lifetime 1, and doubles or halves the lifetime. Then lifetimes between the best two are
     searched.
     """
-    sets = _cpu(data)
-    if sets is None:
-        return
-    X, y, X_val, y_val = (part[:1000] for part in sets) if quick else sets
+    X, y, X_val, y_val = _cpu(data, quick)
     M, last, steps, every = (10, 2e-6, 28, 10) if quick else (350, 1e-6, 28, 160)
     n, mean, rows = len(X), y.mean(), np.concatenate([X, X_val])
-    lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
+    rm.lifetime_path(X[:50], y[:50], 1e-8, n_partitions=2, learners=["sgd"])
     curves: dict[str, tuple[list[float], list[float]]] = {}
     progress("figure8: the sweep")
     given = {"l2": DELTA2, "learners": ["sgd"], "cuts_per_step": every, "seed": 1}
-    path = lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
+    path = rm.lifetime_path(X, y, last, X_val, y_val, n_partitions=M, **given)
     factor = 100.0 * math.sqrt(len(y_val)) / float(np.linalg.norm(y_val))
     ours = (factor * path.errors["sgd"]["validation"]).tolist()
     curves["Mondrian, one sweep"] = (path.seconds.tolist(), ours)
@@ -331,15 +305,14 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         axes.legend()
 
 
-def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
+def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array]:
     """Return a sweep of cpu with all learners up to lifetime 2e-6, and test targets."""
-    sets = _cpu(data)
-    if sets is None:
-        return None
-    X, y, X_test, y_test = (part[:1000] for part in sets) if quick else sets
+    X, y, X_test, y_test = _cpu(data, quick)
     M, last = (10, 1e-6) if quick else (50, 2e-6)
     progress("the sweep")
-    path = lifetime_path(X, y, last, None, None, X_test, y_test, n_partitions=M, l2=DELTA2, seed=1)
+    path = rm.lifetime_path(
+        X, y, last, None, None, X_test, y_test, n_partitions=M, l2=DELTA2, seed=1
+    )
     return path, y_test
 
 
@@ -351,10 +324,7 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     {DELTA2} and seed 1. The sweep over {n_cuts} cuts with all three learners took {seconds:.0f}
     s.
     """
-    swept = _kernel_and_forest(data, quick)
-    if swept is None:
-        return
-    path, y_test = swept
+    path, y_test = _kernel_and_forest(data, quick)
     M = path.n_cells[0]
     factor = 100.0 * math.sqrt(len(y_test)) / float(np.linalg.norm(y_test))
     errors = {name: factor * sets["test"] for name, sets in path.errors.items()}
@@ -385,10 +355,7 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
     over the M cells of a row, and the forest's prediction is the mean. The last column has the
     median of M times the kernel's weights, as if the kernel's predictions were means.
     """
-    swept = _kernel_and_forest(data, quick)
-    if swept is None:
-        return
-    path, _ = swept
+    path, _ = _kernel_and_forest(data, quick)
     M = int(path.n_cells[0])
     # The kernel sums the weights of cells, and the forest averages them.
     terms = {name: w if name == "forest" else w / M for name, w in path.weights.items()}
@@ -407,11 +374,4 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         axes.legend()
 
 
-PARTS: dict[str, Callable[..., None]] = {
-    "accuracy": accuracy,
-    "figure6": figure6,
-    "figure7": figure7,
-    "figure8": figure8,
-    "figure9": figure9,
-    "figure10": figure10,
-}
+PARTS = (accuracy, figure6, figure7, figure8, figure9, figure10)

@@ -1,9 +1,4 @@
-"""Accuracy, time and memory on text, compared with other libraries.
-
-Each part of the suite is a function of the data folder, the report, and a flag for quick runs.
-"""
-
-from __future__ import annotations
+"""Accuracy, time and memory on text, compared with other libraries."""
 
 import time
 import warnings
@@ -14,14 +9,9 @@ import numpy as np
 from river import linear_model, naive_bayes, optim, preprocessing
 from scipy import sparse
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    IsolationFeatures,
-    MondrianForestClassifier,
-    OGDClassifier,
-)
+import river_mondrian as rm
 
-from .data import Array, DataFolder, Stream
+from .data import Array, DataFolder, Stream, available
 from .report import Report, progress
 from .scores import class_scores
 
@@ -80,11 +70,11 @@ def _of_classes(found: TextSet, classes: Array) -> TextSet:
 def _sets(data: DataFolder) -> dict[str, TextSet]:
     """Return the sets by name; settings were selected on the first two."""
     found = {}
-    reuters, docstrings = data.load("reuters_acq"), data.load("docstrings")
-    if reuters is not None:
-        found["reuters_acq"] = _read(reuters)
-    if docstrings is not None:
-        counts = _read(docstrings)
+    for name, arrays in available(data.load, ("reuters_acq", "docstrings")):
+        counts = _read(arrays)
+        if name == "reuters_acq":
+            found[name] = counts
+            continue
         # The idf of a half is from its own training documents.
         classes = np.unique(counts.train.y)
         found["packages, 1st half"] = _weighted(_of_classes(counts, classes[::2]))
@@ -102,19 +92,15 @@ def _mappings(X: sparse.csr_matrix) -> list[dict[Any, float]]:
     return [dict(zip(words[a:b], values[a:b], strict=True)) for a, b in rows]
 
 
-def _default(**params: Any) -> OGDClassifier:
-    return OGDClassifier(seed=SEED, **params)
-
-
-def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> OGDClassifier:
-    features = IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
-    return OGDClassifier(features, linear=linear)
+def _on(n_partitions: int, n_cells: int, pool_size: int, linear: bool = True) -> rm.OGDClassifier:
+    features = rm.IsolationFeatures(n_partitions, n_cells, pool_size=pool_size, seed=SEED)
+    return rm.OGDClassifier(features, linear=linear)
 
 
 OURS: dict[str, Callable[[], Any]] = {
-    "OGDClassifier()": _default,
+    "OGDClassifier()": lambda: rm.OGDClassifier(seed=SEED),
     "words alone (a cell of all)": lambda: _on(1, 1, 1024),
-    "cells alone (linear=False)": lambda: _default(linear=False),
+    "cells alone (linear=False)": lambda: rm.OGDClassifier(linear=False, seed=SEED),
     "psi 1024, pool 4096": lambda: _on(100, 1024, 4096),
     "cells alone, psi 1024, pool 4096": lambda: _on(100, 1024, 4096, linear=False),
 }
@@ -151,13 +137,8 @@ def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
         model.learn_one(x, y)
     size = model._raw_memory_usage / 1e6
     accuracy = np.mean(np.array(predicted) == found.test.y)
-    return [
-        f"{accuracy:.3f}",
-        f"{right / len(train):.3f}",
-        f"{learned - began:.2f}",
-        f"{ended - learned:.2f}",
-        f"{size:.0f}",
-    ]
+    times = f"{learned - began:.2f}", f"{ended - learned:.2f}"
+    return [f"{accuracy:.3f}", f"{right / len(train):.3f}", *times, f"{size:.0f}"]
 
 
 def _batch_rows(found: TextSet) -> list[list[str]]:
@@ -221,12 +202,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
-def _bags(data: DataFolder, n_words: int, n: int) -> Stream | None:
+def _bags(data: DataFolder, n_words: int, n: int) -> Stream:
     """Return the first Reuters texts as mappings of the most frequent words to numbers."""
-    arrays = data.load("reuters_acq")
-    if arrays is None:
-        return None
-    X, y = _read(arrays).train
+    X, y = _read(data.load("reuters_acq")).train
     frequencies = np.asarray((X > 0).sum(axis=0)).ravel()
     X = X[:, np.sort(np.argsort(-frequencies, kind="stable")[:n_words])].tocsr()
     return list(zip(_mappings(X[:n]), y[:n].tolist(), strict=True))
@@ -241,16 +219,14 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
     `unknown` in its name, it is a missing value.
     """
     samples = _bags(data, 2000, 1000 if quick else 7770)
-    if samples is None:
-        return
     present = np.mean([len(x) for x, _ in samples])
     share = np.mean([y for _, y in samples])
     report.about(forests, n=len(samples), present=present, share=share)
     rows = []
     for name, make in {
-        "adaptive": lambda: AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
-        "adaptive, unknown": lambda: AdaptiveMondrianForestClassifier(10, seed=1),
-        "exact": lambda: MondrianForestClassifier(missing="zero", seed=1),
+        "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(10, missing="zero", seed=1),
+        "adaptive, unknown": lambda: rm.AdaptiveMondrianForestClassifier(10, seed=1),
+        "exact": lambda: rm.MondrianForestClassifier(missing="zero", seed=1),
         "multinomial naive Bayes": naive_bayes.MultinomialNB,
         "complement naive Bayes": naive_bayes.ComplementNB,
         "Bernoulli naive Bayes": naive_bayes.BernoulliNB,
@@ -274,8 +250,8 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)
         for name, make in (
-            ("exact", MondrianForestClassifier),
-            ("adaptive", AdaptiveMondrianForestClassifier),
+            ("exact", rm.MondrianForestClassifier),
+            ("adaptive", rm.AdaptiveMondrianForestClassifier),
         ):
             progress(f"words: {n_words}, {name}")
             model = make(n_estimators=10, missing="zero", seed=1)
@@ -295,8 +271,4 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 
 
-PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
-    "forests": forests,
-    "words": words,
-    "classes": classes,
-}
+PARTS = (forests, words, classes)

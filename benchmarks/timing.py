@@ -1,7 +1,5 @@
 """Timing of models in turns, so that load of the machine affects all models."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time
@@ -137,6 +135,19 @@ def ratio(runs: list[Seconds], slow: str, fast: str, phase: str) -> tuple[float,
     """Return the median, smallest and largest ratio of the times of two models over runs."""
     ratios = [_spent(run[slow], phase) / _spent(run[fast], phase) for run in runs]
     return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def compared(
+    runs: list[Seconds], peers: Sequence[str], call: str, n: int
+) -> tuple[int, list[float], tuple[float, float, float]]:
+    """Compare times of a call over n samples.
+
+    Returns the number of timed samples, the microseconds per sample of each peer, and the ratio of
+    the times of the last peer and the first peer: median, smallest and largest.
+    """
+    count = n - min(WARM_START, n) if call == "learn, later" else n
+    us = [1e6 * median(runs, peer, call) / count for peer in peers]
+    return count, us, ratio(runs, peers[-1], peers[0], call)
 
 
 def _spent(phases: Mapping[str, float], phase: str) -> float:

@@ -1,4 +1,4 @@
-"""A Redis server on a local port, and the service of the examples, for tests and benchmarks."""
+"""A Redis server on a local port, and the service of the examples."""
 
 import importlib.util
 import os
@@ -70,19 +70,16 @@ def broker(folder):
 class Service:
     """The service in a separate process, which can be killed and restarted."""
 
-    def __init__(self, url, state, features, labels, *more, cores=None):
+    def __init__(self, url, state, features, labels, *more):
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.command = [sys.executable, str(ROOT / "examples" / "service.py")]
         self.command += ["--redis", url, "--state", str(state), "--port", str(self.port)]
         self.command += ["--features", *features, "--labels", *labels, *more]
-        self.cores = cores
 
     def start(self):
         environment = os.environ | {"SERVICE_TOKEN": TOKEN}
         self.process = subprocess.Popen(self.command, env=environment)
-        if self.cores is not None:
-            os.sched_setaffinity(self.process.pid, self.cores)
 
     def metrics(self):
         """Return the metrics of the service, or {} while the service does not answer."""

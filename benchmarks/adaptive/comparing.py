@@ -1,7 +1,5 @@
 """Scores, time and memory of the adaptive forest and of River's classifiers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +16,7 @@ from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from ..scores import class_scores
 from ..timing import BLOCK, in_turns
-from .streams import CHOSEN_ON, FILES, MADE, PREFIX, WIDE, load
+from .streams import CHOSEN_ON, PREFIX, WIDE, class_streams
 
 N_TREES = 10
 
@@ -103,10 +101,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     better = dict.fromkeys(("accuracy", "log loss"), 0)
     errors: dict[str, Array] = {}
     tables: dict[str, list[list[Any]]] = {"scores": [], "samples/s": [], "MiB": []}
-    for name in (*MADE, *FILES):
-        samples = load(data, name, n)
-        if samples is None:
-            continue
+    for name, samples in class_streams(data, n):
         progress(name)
         for model in ("adaptive", "exact"):  # Compile kernels before timing.
             class_scores(MODELS[model](0), samples[:300])
@@ -145,8 +140,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
             f"The {what} of the adaptive forest is at least as good as the best result of River's "
             f"models on {count} of {len(tables['scores'])} streams."
         )
-    samples = load(data, "elec2", n)
-    if samples is not None:
+    for _, samples in class_streams(data, n, ["elec2"]):
         own = [
             class_scores(
                 AdaptiveMondrianForestClassifier(N_TREES, autoregressive=True, seed=seed), samples
@@ -171,10 +165,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
     digits = {"accuracy": 4, "log loss": 3, "time": 2}
     found: dict[str, Array] = {}
     lengths: dict[str, Any] = {"mean": ""}
-    for name in (*MADE, *FILES):
-        samples = load(data, name, n)
-        if samples is None:
-            continue
+    for name, samples in class_streams(data, n):
         progress(name)
         peers = {
             k: partial(_follow, lambda seed, make=make: make(seed=seed), samples)
@@ -202,7 +193,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the time to predict and learn with River's forests."""
     n, repeats = (500, 1) if quick else (3000, 9)
-    found = {name: load(data, name, n) for name in ("letter", "covtype", "Agrawal")}
+    found = class_streams(data, n, ("letter", "covtype", "Agrawal"))
     models = {model: MODELS[model] for model in ("adaptive", "exact", "AMF", "ARF")}
     report_speed(report, models, "predict_proba_one", found, repeats)
 

@@ -1,7 +1,5 @@
 """Adaptive forest and linear models on streams whose linear boundary jumps or turns."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,15 +1,13 @@
 """Streams of classes, from River and from files."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from ..data import DataFolder, Stream, stream, take
+from ..data import DataFolder, Stream, available, stream, take
 
 PREFIX = 5000
 # Streams with many features, on which slow peers do not run.
@@ -21,41 +19,23 @@ CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "Image
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
 
-def _joined(first: Any, second: Any, n: int) -> Stream:
-    return take(first, n) + take(second, n)
-
-
-MADE: dict[str, Callable[[int], Stream]] = {
-    "Agrawal": lambda n: take(synth.Agrawal(classification_function=0, seed=1), n),
-    "LED": lambda n: take(synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True), n),
-    "SineDrift": lambda n: _joined(
-        synth.Sine(classification_function=0, seed=1),
-        synth.Sine(classification_function=1, seed=2),
-        n,
-    ),
-    "AgrawalDrift": lambda n: _joined(
-        synth.Agrawal(classification_function=2, seed=1),
-        synth.Agrawal(classification_function=6, seed=2),
-        n,
-    ),
-    "SEADrift": lambda n: _joined(
-        synth.SEA(variant=0, noise=0.1, seed=1), synth.SEA(variant=2, noise=0.1, seed=2), n
-    ),
-    "Hyperplane": lambda n: take(
-        synth.Hyperplane(seed=1, n_features=10, n_drift_features=5, mag_change=0.001), n
-    ),
-    "RandomRBF": lambda n: take(
-        synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_centroids=20), n
-    ),
-    "RBFDrift": lambda n: take(
-        synth.RandomRBFDrift(
-            seed_model=1, seed_sample=1, n_classes=4, n_centroids=20, change_speed=0.001
-        ),
-        n,
-    ),
-    "Bananas": lambda n: take(datasets.Bananas(), n),
-    "Phishing": lambda n: take(datasets.Phishing(), n),
-    "ImageSegments": lambda n: take(datasets.ImageSegments(), n),
+# Functions that return data sets. A stream takes the first samples of each, one after another.
+MADE: dict[str, Callable[[], list[Any]]] = {
+    "Agrawal": lambda: [synth.Agrawal(classification_function=0, seed=1)],
+    "LED": lambda: [synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)],
+    "SineDrift": lambda: [synth.Sine(0, seed=1), synth.Sine(1, seed=2)],
+    "AgrawalDrift": lambda: [synth.Agrawal(2, seed=1), synth.Agrawal(6, seed=2)],
+    "SEADrift": lambda: [synth.SEA(0, noise=0.1, seed=1), synth.SEA(2, noise=0.1, seed=2)],
+    "Hyperplane": lambda: [
+        synth.Hyperplane(seed=1, n_features=10, n_drift_features=5, mag_change=0.001)
+    ],
+    "RandomRBF": lambda: [synth.RandomRBF(1, 1, n_classes=4, n_centroids=20)],
+    "RBFDrift": lambda: [
+        synth.RandomRBFDrift(1, 1, n_classes=4, n_centroids=20, change_speed=0.001)
+    ],
+    "Bananas": lambda: [datasets.Bananas()],
+    "Phishing": lambda: [datasets.Phishing()],
+    "ImageSegments": lambda: [datasets.ImageSegments()],
 }
 # Data sets from files, and whether their rows are shuffled.
 FILES = {
@@ -69,12 +49,11 @@ FILES = {
 }
 
 
-def load(data: DataFolder, name: str, n: int) -> Stream | None:
+def _load(data: DataFolder, name: str, n: int) -> Stream:
     if name in MADE:
-        return MADE[name](n) if not data.sets or name in data.sets else None
+        data.check_selected(name)
+        return [sample for part in MADE[name]() for sample in take(part, n)]
     arrays = data.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if "X_test" in arrays and len(X) < n:
         X, y = np.vstack([X, arrays["X_test"]]), np.concatenate([y, arrays["y_test"]])
@@ -82,3 +61,10 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
         order = np.random.default_rng(0).permutation(len(X))
         X, y = X[order], y[order]
     return stream(X, y, n)
+
+
+def class_streams(
+    data: DataFolder, n: int, names: Iterable[str] = (*MADE, *FILES)
+) -> Iterator[tuple[str, Stream]]:
+    """Yield the names and the first n samples of streams (all by default)."""
+    return available(lambda name: _load(data, name, n), names)

@@ -1,7 +1,5 @@
 """Recall of the adaptive forest for a class whose samples have another weight."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors, densities, coverage, time and memory of the adaptive regressor and of its peers."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any
@@ -18,7 +16,7 @@ from ..report import Report, progress
 from ..timing import in_turns
 from .models import ADAPTIVE, AUTOREGRESSIVE, LAST_VALUE, MODELS, RIVALS, SLOW, SQUARED, WITH_LAW
 from .scores import CRPS_EVERY, LEVELS, mean_of, number, run
-from .streams import KEPT, SOURCES, STUDIED, load
+from .streams import KEPT, SOURCES, STUDIED, target_streams
 
 # Results of each seed, by stream and by model.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
@@ -40,10 +38,8 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     """
     results: Results = {}
     lengths: dict[str, int] = {}
-    for name in ("TrumpApproval", "Friedman", "counts") if quick else SOURCES:
-        samples = load(data, name, 300 if quick else None)
-        if samples is None:
-            continue
+    names = ("TrumpApproval", "Friedman", "counts") if quick else SOURCES
+    for name, samples in target_streams(data, 300 if quick else None, names):
         progress(name)
         size = len(samples[0][0]), len(samples)
         peers = {
@@ -141,7 +137,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (300, 1) if quick else (3000, 5)
     models = {model: MODELS[model].make for model in (ADAPTIVE, "exact", "ARF")}
     models["AMF"] = lambda seed: forest.AMFRegressor(seed=seed)
-    found = {name: load(data, name, n) for name in ("Friedman", "cpu")}
+    found = target_streams(data, n, ("Friedman", "cpu"))
     report_speed(report, models, "predict_one", found, repeats)
 
 

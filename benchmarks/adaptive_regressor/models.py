@@ -1,7 +1,5 @@
 """Regressors of the comparisons, and functions that return their predictions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -11,18 +9,14 @@ import numpy as np
 from river import base, compose, ensemble, forest, linear_model, neighbors, preprocessing, tree
 from river import stats as river_stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestRegressor,
-    MondrianForestRegressor,
-    PredictiveDistribution,
-)
+import river_mondrian as rm
 
 from ..data import Array
 
 ADAPTIVE, SQUARED, AUTOREGRESSIVE = "adaptive", "adaptive, squared", "adaptive, autoregressive"
 LAST_VALUE, LINEAR = "last value", "Bayesian linear"
 # A point, and a distribution, a 95 % interval or None.
-Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
+Prediction = tuple[float, rm.PredictiveDistribution | tuple[float, float] | None]
 
 
 class Model(NamedTuple):
@@ -89,7 +83,7 @@ class _OfStandardTargets:
         found = self.model.predict_one(x, with_dist=True)
         one, spread = np.ones(1), math.sqrt(self.moments.get()) or 1.0
         mean = self.moments.mean.get() + spread * found.mu
-        return mean, PredictiveDistribution(one, one * mean, one * spread * found.sigma)
+        return mean, rm.PredictiveDistribution(one, one * mean, one * spread * found.sigma)
 
 
 def _bayesian(seed: int) -> Any:
@@ -117,7 +111,7 @@ def _standardized(model: base.Regressor) -> Any:
 
 
 def _adaptive(seed: int, **options: Any) -> Any:
-    return AdaptiveMondrianForestRegressor(seed=seed, **options)
+    return rm.AdaptiveMondrianForestRegressor(seed=seed, **options)
 
 
 _BAYESIAN = Model(_bayesian, lambda model, x: model.predict(x), seeded=False)
@@ -126,8 +120,10 @@ MODELS: dict[str, Model] = {
     ADAPTIVE: Model(_adaptive, law),
     SQUARED: Model(partial(_adaptive, loss="squared"), point),
     AUTOREGRESSIVE: Model(partial(_adaptive, autoregressive=True), law),
-    "exact": Model(lambda seed: MondrianForestRegressor(seed=seed), law),
-    "exact, mean": Model(lambda seed: MondrianForestRegressor(posterior="mean", seed=seed), point),
+    "exact": Model(lambda seed: rm.MondrianForestRegressor(seed=seed), law),
+    "exact, mean": Model(
+        lambda seed: rm.MondrianForestRegressor(posterior="mean", seed=seed), point
+    ),
     "AMF, raw": Model(lambda seed: forest.AMFRegressor(seed=seed), point),
     "AMF, scaled": Model(lambda seed: scaled(forest.AMFRegressor(seed=seed)), point),
     "ARF": Model(lambda seed: forest.ARFRegressor(seed=seed), point),

@@ -1,7 +1,5 @@
 """Scores of a regressor on a stream: errors, densities, coverage, time."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

@@ -1,24 +1,21 @@
 """Streams with targets: streams of the study that selected the design, and other streams.
 
 The other streams, and the held-out streams among them (`KEPT`), were fixed before the estimator was
-written. A `Generator` takes the data folder and returns all samples of a stream, or None if a file
-is missing.
+written. A `Generator` takes the data folder and returns all samples of a stream.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from ..data import Array, DataFolder, Stream, stream, take
+from ..data import Array, DataFolder, Stream, available, stream, take
 
-Generator = Callable[[DataFolder], Stream | None]
+Generator = Callable[[DataFolder], Stream]
 
 
 class Source(NamedTuple):
@@ -29,10 +26,8 @@ class Source(NamedTuple):
 
 
 def _of_file(name: str) -> Generator:
-    def make(data: DataFolder) -> Stream | None:
+    def make(data: DataFolder) -> Stream:
         arrays = data.load(name)
-        if arrays is None:
-            return None
         X, y = arrays["X_train"], arrays["y_train"]
         if "X_test" in arrays:
             X, y = np.vstack([X, arrays["X_test"]]), np.concatenate([y, arrays["y_test"]])
@@ -77,38 +72,30 @@ STUDIED: dict[str, Source] = {
 # Streams from files.
 
 
-def _price(data: DataFolder) -> Stream | None:
+def _price(data: DataFolder) -> Stream:
     """Return elec2; the target is the price of the next half hour."""
     arrays = data.load("elec2")
-    if arrays is None:
-        return None
     X = arrays["X_train"][:20_001].astype(float)
     return stream(X[:-1], X[1:, 3])
 
 
-def _letter_column(data: DataFolder) -> Stream | None:
+def _letter_column(data: DataFolder) -> Stream:
     """Return letter; the target is the width of the letter, 0 to 15."""
     arrays = data.load("letter")
-    if arrays is None:
-        return None
     X = arrays["X_train"].astype(float)
     return stream(np.delete(X, 2, axis=1), X[:, 2])
 
 
-def _age(data: DataFolder) -> Stream | None:
+def _age(data: DataFolder) -> Stream:
     """Return a9a; the target is the quintile of the person's age."""
     arrays = data.load("a9a")
-    if arrays is None:
-        return None
     X = arrays["X_train"][:10_000].astype(float)
     return stream(X[:, 5:], X[:, :5] @ np.arange(1.0, 6.0))
 
 
-def _elevation(data: DataFolder) -> Stream | None:
+def _elevation(data: DataFolder) -> Stream:
     """Return covtype in file order; the target is the elevation."""
     arrays = data.load("covtype")
-    if arrays is None:
-        return None
     X = arrays["X_train"][:10_000].astype(float)
     return stream(X[:, 1:], X[:, 0])
 
@@ -231,9 +218,14 @@ KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
 SOURCES = STUDIED | OTHERS
 
 
-def load(data: DataFolder, name: str, n: int | None = None) -> Stream | None:
-    """Return the first n samples of a stream (all by default), or None if its file is missing."""
-    if data.sets and name not in data.sets:
-        return None
-    samples = SOURCES[name].make(DataFolder(data.folder))
-    return None if samples is None else samples[:n]
+def target_streams(
+    data: DataFolder, n: int | None = None, names: Iterable[str] = SOURCES
+) -> Iterator[tuple[str, Stream]]:
+    """Yield the names and the first n samples of streams (all samples and streams by default)."""
+
+    def load(name: str) -> Stream:
+        data.check_selected(name)
+        # A stream and the file that it is made from may have different names.
+        return SOURCES[name].make(DataFolder(data.folder))[:n]
+
+    return available(load, names)

@@ -1,7 +1,5 @@
 """Alarms on the Numenta benchmark, generated metrics, drifting streams and constant values."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from .minutes import DAY, DAYS, KINDS, SEED, metric, usual
 from .nab import PROFILES, Places, at, best, places
-from .pictures import draw_series
+from .ranking import scores_of
 
 SEEDS = 3
 PUBLISHED = {
@@ -79,63 +77,56 @@ def rows_of(times: Array, values: Array) -> Stream:
     return [({"value": v, "hour": h}, None) for v, h in zip(values.tolist(), hours, strict=True)]
 
 
-def scored(model: Any, samples: Stream) -> Array:
-    """Return the score of each sample before the sample is learned."""
-    scores = np.empty(len(samples))
-    for i, (x, _) in enumerate(samples):
-        scores[i] = model.score_one(x)
-        model.learn_one(x)
-    return scores
-
-
 class Files(NamedTuple):
-    """The files of the Numenta benchmark: names, rows, values of detections, and three groups."""
+    """The files of the Numenta benchmark: names, rows, times, values, windows, and detections.
+
+    `halves` has the numbers of the files in the first half, the second half and all.
+    """
 
     names: list[str]
     parts: list[slice]
+    times: list[Array]
+    values: list[Array]
+    windows: list[Array]
     series: list[Places]
     halves: dict[str, list[int]]
 
+    def samples(self, i: int) -> Stream:
+        """Return a file as samples with a value and an hour."""
+        return rows_of(self.times[i], self.values[i])
+
 
 def _files(found: dict[str, Array], quick: bool) -> Files:
-    """Return the files, and the numbers of the files in the first half, the second half and all."""
     names = [str(name) for name in found["names"]]
     parts = [slice(a, b) for a, b in zip(found["start"], found["start"][1:], strict=False)]
     ends = np.column_stack([found["window_start"], found["window_end"]])
-    series = [
-        places(found["time"][part], ends[found["window_file"] == i]) for i, part in enumerate(parts)
-    ]
+    windows = [ends[found["window_file"] == i] for i in range(len(names))]
+    times, values = ([found[key][part] for part in parts] for key in ("time", "value"))
+    series = list(map(places, times, windows))
     chosen = range(5, len(names), 9) if quick else range(len(names))
     halves = {
         "first half": [i for i in chosen if is_in_first_half(names[i])],
         "second half": [i for i in chosen if not is_in_first_half(names[i])],
         "all": list(chosen),
     }
-    return Files(names, parts, series, halves)
+    return Files(names, parts, times, values, windows, series, halves)
 
 
 def nab(data: DataFolder, report: Report, quick: bool) -> None:
     """Score alarms, detectors alone and published detectors on the Numenta benchmark."""
     found = data.load("nab")
-    if found is None:
-        return
-    names, parts, series, halves = _files(found, quick)
-    chosen = halves["all"]
-    ends = np.column_stack([found["window_start"], found["window_end"]])
-    rows = []
+    files, rows = _files(found, quick), []
+    series, halves, chosen = files.series, files.halves, files.halves["all"]
     for who, make in (ALARMS | BARE).items():
         totals = []
         for seed in range(1 if quick or who in BARE else SEEDS):
             progress(f"{who}, seed {seed}")
-            scores: dict[int, Array] = {}
-            for i in chosen:
-                samples = rows_of(found["time"][parts[i]], found["value"][parts[i]])
-                scores[i] = scored(make(seed), samples)
+            scores = {i: scores_of(make(seed), files.samples(i)) for i in chosen}
             totals.append(_totals(series, scores, halves, who in ALARMS))
         rows.append([who, *_texts(np.mean(totals, axis=0))])
         progress(" ".join(rows[-1]))
     for key, who in PUBLISHED.items():
-        scores = {i: found[key][parts[i]].astype(float) for i in chosen}
+        scores = {i: found[key][files.parts[i]].astype(float) for i in chosen}
         rows.append([f"{who}, stored scores", *_texts(_totals(series, scores, halves, False))])
     report.note(
         "Scores on the Numenta benchmark for three profiles: standard / low FP / low FN. Scores "
@@ -147,11 +138,34 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
         "docs/anomaly.md describes later choices."
     )
     report.table(["detector", *halves], rows)
-    part, own = parts[names.index(SHOWN)], found["window_file"] == names.index(SHOWN)
-    times, values = found["time"][part], found["value"][part]
-    model = ALARMS["Alarms, default"](0)
-    raised = np.flatnonzero(scored(model, rows_of(times, values)) >= model.threshold)
-    draw_series(report, times, values, ends[own], raised)
+    shown, model = files.names.index(SHOWN), ALARMS["Alarms, default"](0)
+    raised = np.flatnonzero(scores_of(model, files.samples(shown)) >= model.threshold)
+    draw_series(report, files.times[shown], files.values[shown], files.windows[shown], raised)
+
+
+def draw_series(report: Report, times: Array, values: Array, windows: Array, raised: Array) -> None:
+    """Draw a series, the windows of anomalies, and the alarms.
+
+    Parameters
+    ----------
+    report
+        The report to which the picture is added.
+    times, values
+        Times of the values in seconds, and the values.
+    windows
+        First and last time of each window, shape (n, 2).
+    raised
+        The indices of the rows with an alarm.
+
+    """
+    with report.drawing(size=(10, 3.2), name="series") as ax:
+        days = (times - times[0]) / 86400.0
+        ax.plot(days, values, color="0.5", linewidth=0.6)
+        for first, last in (windows - times[0]) / 86400.0:
+            ax.axvspan(first, last, color="C1", alpha=0.35)
+        ax.plot(days[raised], values[raised], "v", color="C3", label="alarm")
+        ax.set_xlabel("day")
+        ax.legend()
 
 
 def _totals(
@@ -283,14 +297,17 @@ def _cells(judged: list[Judged]) -> list[str]:
     return [f"{per_day:.2f}", found, *map(str, of_kind)]
 
 
-def _raised(
-    values: Array, alarms: Alarms, answer: Callable[[int], bool | None] = lambda minute: None
-) -> list[int]:
-    """Return the minutes of a metric at which alarms are raised.
+# Maps the minute of an alarm to the answer: whether the alarm belongs to an incident. None is no
+# answer.
+Answer = Callable[[int], bool | None]
 
-    `answer` maps the minute of an alarm to the answer: whether the alarm belongs to an incident, or
-    None for no answer.
-    """
+
+def no_answer(minute: int) -> None:
+    """Answer no alarm."""
+
+
+def _raised(values: Array, alarms: Alarms, answer: Answer) -> list[int]:
+    """Return the minutes of a metric at which alarms are raised."""
     spread = Spread()
     raised = []
     for minute, value in enumerate(values.tolist()):
@@ -317,7 +334,7 @@ def _judged(number: int, alarms: Alarms, is_answered: bool = False) -> Judged:
     def is_near(minute: int) -> bool:
         return any(i.first <= minute <= i.last + 30 for i in made.incidents)
 
-    raised = _raised(made.values, alarms, is_near if is_answered else lambda minute: None)
+    raised = _raised(made.values, alarms, is_near if is_answered else no_answer)
     days = np.bincount(np.array(raised, dtype=int) // DAY, minlength=DAYS)
     near = {i.kind: {r for r in raised if i.first <= r <= i.last + 30} for i in made.incidents}
     false = set(raised).difference(*near.values())
@@ -332,19 +349,17 @@ def answers(data: DataFolder, report: Report, quick: bool) -> None:
     _answer_files(data, report, quick)
 
 
-class FirstDismissed:
-    """Answers that dismiss the first alarm of days 15 to 28, if any answer is to be given."""
+def _first_dismissed() -> Answer:
+    """Return answers that dismiss the first alarm of days 15 to 28."""
+    dismissed: list[int] = []
 
-    def __init__(self, is_answered: bool) -> None:
-        self.is_answered = is_answered
-        # Number of alarms of these days.
-        self.n = 0
+    def answer(minute: int) -> bool | None:
+        if dismissed or minute // (PERIOD * DAY) != 1:
+            return None
+        dismissed.append(minute)
+        return False
 
-    def __call__(self, minute: int) -> bool | None:
-        """Return the answer to an alarm."""
-        is_own = minute // (PERIOD * DAY) == 1
-        self.n += is_own
-        return False if self.is_answered and is_own and self.n == 1 else None
+    return answer
 
 
 def _answer_quiet(report: Report, n_series: int) -> None:
@@ -355,14 +370,15 @@ def _answer_quiet(report: Report, n_series: int) -> None:
         counted = np.zeros((2, 4), dtype=int)
         for number in range(n_series):
             values, _ = usual(np.random.default_rng([SEED + 1, number]), 3 * PERIOD)
-            for is_answered in (False, True):
-                answer = FirstDismissed(is_answered)
+            for counts, answer in zip(counted, (no_answer, _first_dismissed()), strict=True):
                 raised = _raised(values, _one_a_day(*settings), answer)
-                periods = np.bincount(np.array(raised, dtype=int) // (PERIOD * DAY), minlength=3)
-                counted[int(is_answered)] += [*periods, max(answer.n - 1, 0)]
-        for is_answered in (False, True):
-            which = "first of days 15 to 28 dismissed" if is_answered else "none"
-            counts = counted[int(is_answered)][[0, 1, 3, 2]]
+                first, second, third = np.bincount(
+                    np.array(raised, dtype=int) // (PERIOD * DAY), minlength=3
+                )
+                counts += [first, second, max(second - 1, 0), third]
+        for counts, which in zip(
+            counted, ("none", "first of days 15 to 28 dismissed"), strict=True
+        ):
             rows.append([who, f"{settings[-1]:g}", which, *map(str, counts)])
     report.note(
         f"False alarms on {n_series} series without incidents, of {3 * PERIOD} days each, with a "
@@ -403,8 +419,6 @@ def _answer_incidents(report: Report, n_series: int) -> None:
 def _answer_files(data: DataFolder, report: Report, quick: bool) -> None:
     """Report scores on the Numenta benchmark with answers, and files with missed windows."""
     found = data.load("nab")
-    if found is None:
-        return
     files = _files(found, quick)
     seeds, rows = range(1 if quick else SEEDS), []
     # For each window, the number of seeds that find it without answers.
@@ -415,8 +429,7 @@ def _answer_files(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"files, answers {is_answered}, seed {seed}")
             scores = {}
             for i in files.halves["all"]:
-                own = files.series[i]
-                samples = rows_of(found["time"][files.parts[i]], found["value"][files.parts[i]])
+                own, samples = files.series[i], files.samples(i)
                 n_answered = len(samples) // 4 if is_answered else 0
                 scores[i] = _answered(ALARMS["Alarms, default"](seed), samples, own, n_answered)
                 if not is_answered:
@@ -456,12 +469,8 @@ def _answered(alarms: Alarms, samples: Stream, series: Places, n_answered: int) 
     for i, (x, _) in enumerate(samples):
         scores[i] = alarms.score_one(x)
         alarms.learn_one(x)
-        _give(alarms, _is_in_window(series, i) if i < n_answered else None)
+        _give(alarms, bool(series.window[i] >= 0) if i < n_answered else None)
     return scores
-
-
-def _is_in_window(series: Places, row: int) -> bool:
-    return bool(series.window[row] >= 0)
 
 
 def _windows_found(series: Places, scores: Array, threshold: float) -> Array:
@@ -498,7 +507,7 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
         for who, make in makers.items():
             progress(f"{kind}, {who}")
             model = make()
-            scores = scored(model, samples)
+            scores = scores_of(model, samples)
             before, after = scores[n // 2 - 1000 : n // 2], scores[n // 2 :]
             if who == "Alarms":
                 is_alarm, text = after >= model.threshold, str((before >= model.threshold).sum())
@@ -528,7 +537,7 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
     for value in (2.001, 3.0):
         for who, make in (ALARMS | BARE).items():
             model = make(1)
-            scored(model, [({"value": 2.0, "hour": i % 24}, None) for i in range(2000)])
+            scores_of(model, [({"value": 2.0, "hour": i % 24}, None) for i in range(2000)])
             x = {"value": value, "hour": 2000 % 24}
             score = model.score_one(x)
             is_alarm = score >= Alarms().threshold
@@ -538,3 +547,6 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
         "score at or above the default threshold of `Alarms`."
     )
     report.table(["value", "detector", "score", "alarm"], rows)
+
+
+PARTS = (nab, metrics, answers, drift, equal)

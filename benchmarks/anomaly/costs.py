@@ -1,14 +1,7 @@
-"""Time per sample of detectors and alarms, and resident memory over millions of samples."""
+"""Time per sample of detectors and alarms, and memory of density forests."""
 
-from __future__ import annotations
-
-import multiprocessing
-import os
-import resource
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,18 +11,12 @@ from river_mondrian import Alarms, DensityForest, NearestNeighborDetector, Rando
 
 from ..data import DataFolder, Stream, stream
 from ..report import Report, progress
-from .detectors import CutForest, rrcf
 
 N_TREES = 10
 
 
 def _forest(**arguments: Any) -> Callable[[], Any]:
     return lambda: DensityForest(N_TREES, seed=1, **arguments)
-
-
-def _half_spaces(n_trees: int = N_TREES, window: int = 250) -> Any:
-    trees = anomaly.HalfSpaceTrees(n_trees=n_trees, window_size=window, seed=1)
-    return preprocessing.MinMaxScaler() | trees
 
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -39,7 +26,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "lifetime None": _forest(lifetime=None),
     "default, window 1,000": _forest(window=1000),
     "default, max_nodes 10,000": _forest(max_nodes=10_000),
-    "MinMaxScaler, HalfSpaceTrees": _half_spaces,
+    "MinMaxScaler, HalfSpaceTrees": lambda: (
+        preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(N_TREES, seed=1)
+    ),
     "RandomCutForest": lambda: RandomCutForest(seed=1),
     "NearestNeighborDetector": lambda: NearestNeighborDetector(seed=1),
     "`Alarms` with one NearestNeighborDetector": lambda: Alarms(NearestNeighborDetector(seed=1)),
@@ -91,105 +80,3 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", size])
     report.about(cost, n=n)
     report.table(["features", "model", "learn, us", "score, us", "bytes"], rows)
-
-
-# By name: a function from the number of trees and the window to a detector, and the number of timed
-# samples per round.
-CUTS: dict[str, tuple[Callable[[int, int], Any], int]] = {
-    "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), 300),
-    "RandomCutForest that holds all": (
-        lambda n, window: RandomCutForest(n, window, max_samples=window, seed=1),
-        300,
-    ),
-    "HalfSpaceTrees": (_half_spaces, 300),
-}
-if rrcf is not None:
-    CUTS["rrcf"] = lambda n, window: CutForest(n, window, 1), 10
-
-
-def cuts(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time to score and learn a sample in a full window.
-
-    The trees of RandomCutForest store at most {held} samples of the window by default. In rows
-    with `holds all`, the trees store all samples of the window. Normal samples are scored and
-    then learned in a full window. Times are processor times, medians of {rounds} rounds in
-    which the detectors take turns. A round has 300 samples (10 for `rrcf`). The last column has
-    the median, smallest and largest ratio to RandomCutForest over the rounds.
-    """
-    rounds, rows = 2 if quick else 5, []
-    sizes = ((50, 1024, 10), (40, 256, 10), (100, 256, 10), (50, 1024, 2))
-    for n_trees, window, d in sizes[-1:] if quick else sizes:
-        progress(f"cuts: {n_trees} trees, window {window}, {d} features")
-        n = window + 10 + rounds * 300
-        samples = stream(np.random.default_rng(1).normal(size=(n, d)), np.zeros(n))
-        calls = {}
-        for name, (make, _) in CUTS.items():
-            model = make(n_trees, window)
-            calls[name] = [model.score_one, model.learn_one]
-            _us(calls[name], samples[: window + 10])
-        times = np.empty((len(CUTS), rounds))
-        for i in range(rounds):
-            start = window + 10 + i * 300
-            for k, (name, (_, timed)) in enumerate(CUTS.items()):
-                times[k, i] = _us(calls[name], samples[start : start + timed])
-        for name, own, ratios in zip(CUTS, times, times / times[0], strict=True):
-            ratio = f"{np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})"
-            size = [str(n_trees), f"{window:,}", str(d)]
-            rows.append([*size, name, f"{np.median(own):,.0f}", ratio])
-    report.about(cuts, held=RandomCutForest().max_samples, rounds=rounds)
-    report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)
-
-
-# Number of rows per call, and models by name, with a description. Small models make the run fast.
-BLOCK = 10_000
-HELD: dict[str, tuple[str, Callable[[], Any]]] = {
-    "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
-    "RandomCutForest": ("2 trees, 32 samples of 128", lambda: RandomCutForest(2, 128, 32, seed=1)),
-    "Alarms": (
-        "one detector, 32 samples of 128",
-        lambda: Alarms(NearestNeighborDetector(window=128, max_samples=32, seed=1)),
-    ),
-}
-
-
-def resident() -> int:
-    """Return this process's resident memory in bytes on Linux, or its peak on other systems."""
-    if sys.platform == "linux":
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
-    """Return resident memory and the model's `memory_usage` after some numbers of samples."""
-    model, found = HELD[name][1](), []
-    rng = np.random.default_rng(1)
-    for block in range(numbers[-1] // BLOCK):
-        # The scale of the samples varies, so alarms are raised.
-        model.learn_many(rng.normal(size=(BLOCK, 3)) * (1.0 + block % 7))
-        if BLOCK * (block + 1) in numbers:
-            found.append((resident(), model.memory_usage))
-    return found
-
-
-def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure resident memory after 100,000 to ten million samples.
-
-    Memory of a process in MiB by the number of learned samples. The samples have 3 features and
-    are learned by `learn_many` in blocks of {BLOCK:,} samples. The last two columns have
-    `memory_usage`, the model's own count of bytes, for the smallest and the largest number of
-    samples.
-    """
-    millions = [100_000, 1_000_000, 5_000_000, 10_000_000]
-    numbers = [10_000, 20_000, 50_000] if quick else millions
-    rows = []
-    for name, (kind, _) in HELD.items():
-        progress(f"memory: {name}")
-        # A separate process holds only the memory of this model.
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(held_after, (name, numbers))
-        sizes = [f"{held / 2**20:.1f}" for held, _ in found]
-        rows.append([name, kind, *sizes, f"{found[0][1]:,}", f"{found[-1][1]:,}"])
-    report.about(memory)
-    headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at the end"]
-    report.table(headers, rows)

@@ -1,7 +1,5 @@
 """Detectors of the comparison, as functions of a seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

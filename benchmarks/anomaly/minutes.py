@@ -1,7 +1,5 @@
 """Generated metrics of a server: a value per minute, with a daily season and five incidents."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ ignored. The total is scaled to 0 without detections, and to 100 with only one d
 start of each window.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,18 +1,16 @@
 """Prequential ranking of anomalies: each sample is scored and then learned."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from ..data import Array, DataFolder, Stream, stream
+from ..data import Array, DataFolder, Stream, available, stream
 from ..report import Report, progress
 from .detectors import FITTED_EVERY, OURS, PEERS, WindowedForest, rrcf
-from .pictures import draw_dots
-from .streams import STREAMS, UNSEEN
+from .streams import STREAMS, UNSEEN, Labelled
 
 # Scores of the first samples are excluded, because HalfSpaceTrees do not compute them.
 WARM_UP = 250
@@ -54,10 +52,12 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         scores_of(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     areas: dict[str, dict[str, float]] = {}
-    for name, make_stream in STREAMS.items():
-        found = None if data.sets and name not in data.sets else make_stream(data, n)
-        if found is None:
-            continue
+
+    def load(name: str) -> Labelled:
+        data.check_selected(name)
+        return STREAMS[name](data, n)
+
+    for name, found in available(load, STREAMS):
         labels, areas[name] = np.array([y for _, y in found.samples]), {}
         width, best = len(found.samples[0][0]), {}
         for who, make in (OURS | {k: peer.make for k, peer in PEERS.items()}).items():
@@ -99,6 +99,45 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     )
 
 
+def draw_dots(
+    report: Report, values: Mapping[str, Mapping[str, float]], ours: Sequence[str], what: str
+) -> None:
+    """Draw a row of dots for each stream, with a dot for each detector.
+
+    Parameters
+    ----------
+    report
+        The report to which the picture is added.
+    values
+        The measure by stream and by detector.
+    ours
+        The detectors with a colour; all others are grey.
+    what
+        The label of the horizontal axis.
+    """
+    if not values:
+        return
+    names = list(values)[::-1]
+    with report.drawing(size=(8, 1.2 + 0.34 * len(names))) as ax:
+        others = list(
+            dict.fromkeys(who for each in values.values() for who in each if who not in ours)
+        )
+        for i, who in enumerate(others):
+            at = [k for k, name in enumerate(names) if who in values[name]]
+            found = [values[names[k]][who] for k in at]
+            ax.plot(found, at, "osD^vPX*<>"[i % 10], color="0.6", markersize=5, label=who)
+        for i, who in enumerate(ours):
+            found = [values[name][who] for name in names]
+            ax.plot(
+                found, range(len(names)), "o", color=f"C{i}", markersize=8, alpha=0.8, label=who
+            )
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(-0.6, len(names) - 0.4)
+        ax.grid(alpha=0.3)
+        ax.set_xlabel(what)
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+
+
 def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare ROC AUC and average precision on 19 of ADBench's sets (Han et al. 2022).
 
@@ -111,8 +150,6 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     `skip_anomalies=True`.
     """
     found = data.load("adbench")
-    if found is None:
-        return
     names = [str(name) for name in found["names"]][: 2 if quick else None]
     everybody = [*OURS, *ONLINE, "isolation forest, windowed"]
     results = np.zeros((len(names), len(everybody), 2))

@@ -4,8 +4,6 @@ The streams were fixed before any selection. The streams of `UNSEEN` were not us
 lifetimes were final. The number of samples in trees was selected on all streams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,18 +35,16 @@ def _stream(X: Array, is_odd: Array) -> Stream:
     return [(dict(zip(names, row, strict=True)), y) for row, y in zip(rows, is_odd, strict=True)]
 
 
-def shuttle(data: DataFolder, n: int) -> Labelled | None:
+def shuttle(data: DataFolder, n: int) -> Labelled:
     """Return River's Shuttle stream in its original order."""
     return Labelled([(x, bool(y)) for x, y in take(datasets.Shuttle(), 2 * n)], False)
 
 
-def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]:
+def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled]:
     """Return a function that returns a set as a stream in which one class is rare."""
 
-    def make(data: DataFolder, n: int) -> Labelled | None:
+    def make(data: DataFolder, n: int) -> Labelled:
         arrays = data.load(name)
-        if arrays is None:
-            return None
         X, y = arrays["X_train"], arrays["y_train"]
         rng = np.random.default_rng(SEED)
         usual, odd = (rng.permutation(np.flatnonzero(same)) for same in (y != label, y == label))
@@ -60,7 +56,7 @@ def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]
     return make
 
 
-def credit(data: DataFolder, n: int) -> Labelled | None:
+def credit(data: DataFolder, n: int) -> Labelled:
     """Return payments of 28 uncorrelated components, a time and an amount, with .5 % frauds."""
     rng = np.random.default_rng(SEED)
     scales = np.geomspace(2.0, 0.3, 28)
@@ -76,7 +72,7 @@ def credit(data: DataFolder, n: int) -> Labelled | None:
     return Labelled(_stream(np.column_stack([hours, X, amount]), is_odd.tolist()), False)
 
 
-def floods(data: DataFolder, n: int) -> Labelled | None:
+def floods(data: DataFolder, n: int) -> Labelled:
     """Return requests with duration, bytes, recent requests and errors; bursts are anomalies."""
     rng = np.random.default_rng(SEED)
     rows, labels = [], []
@@ -113,7 +109,7 @@ def _season(rng: np.random.Generator, n: int) -> Array:
     return np.asarray(wave + rng.normal(0.0, 0.15, size=n))
 
 
-def spikes(data: DataFolder, n: int) -> Labelled | None:
+def spikes(data: DataFolder, n: int) -> Labelled:
     """Return a seasonal series with single values that are too high or too low."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), rng.random(n) < 0.01
@@ -121,7 +117,7 @@ def spikes(data: DataFolder, n: int) -> Labelled | None:
     return _shingles(values + height * is_odd, is_odd)
 
 
-def shifts(data: DataFolder, n: int) -> Labelled | None:
+def shifts(data: DataFolder, n: int) -> Labelled:
     """Return a seasonal series with level shifts; the 10 values after a shift are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
@@ -131,7 +127,7 @@ def shifts(data: DataFolder, n: int) -> Labelled | None:
     return _shingles(values, is_odd)
 
 
-def seasons(data: DataFolder, n: int) -> Labelled | None:
+def seasons(data: DataFolder, n: int) -> Labelled:
     """Return a seasonal series; it is anomalous while its season stops or is 3 times as fast."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
@@ -145,7 +141,7 @@ def seasons(data: DataFolder, n: int) -> Labelled | None:
 
 
 # Functions from a number of samples to a stream of about this length, by name.
-STREAMS: dict[str, Callable[[DataFolder, int], Labelled | None]] = {
+STREAMS: dict[str, Callable[[DataFolder, int], Labelled]] = {
     "shuttle": shuttle,
     "credit": credit,
     "letter": _rare("letter", 0),

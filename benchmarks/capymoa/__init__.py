@@ -3,8 +3,6 @@
 Set `CAPYMOA_PYTHON` to an interpreter with CapyMOA (`pip install capymoa`; it needs Java).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -21,18 +19,14 @@ import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 
-from ..adaptive.streams import CHOSEN_ON
-from ..adaptive.streams import load as load_classes
-from ..adaptive_regressor.streams import STUDIED
-from ..adaptive_regressor.streams import load as load_targets
+from ..adaptive.streams import CHOSEN_ON, FILES, MADE, class_streams
+from ..adaptive_regressor.streams import STUDIED, target_streams
 from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from .worker import CLASSIFIERS, REGRESSORS
 
 WORKER = Path(__file__).with_name("worker.py")
-CLASSES = ("Agrawal", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "RandomRBF")
-CLASSES += ("RBFDrift", "Bananas", "Phishing", "ImageSegments", "elec2", "covtype", "letter")
-CLASSES += ("satimage",)
+CLASSES = tuple(name for name in (*MADE, *FILES) if name not in ("dna", "a9a", "mnist"))
 TARGETS = (*STUDIED, "elevation", "noise levels", "price", "recurring")
 SEEDS = 3
 
@@ -134,7 +128,7 @@ def _compare(
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the accuracy and time of classifiers."""
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
-    streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
+    streams = dict(class_streams(data, n, names))
     peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)
     make = partial(AdaptiveMondrianForestClassifier, 10)
     _compare(report, streams, make, peers, False, seeds)
@@ -143,9 +137,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the absolute error and time of regressors."""
     n, names = (300, TARGETS[:2]) if quick else (5000, TARGETS)
-    streams = {name: samples for name in names if (samples := load_targets(data, name, n))}
+    streams = dict(target_streams(data, n, names))
     peers, seeds = (list(REGRESSORS)[2:], 1) if quick else (list(REGRESSORS), SEEDS)
     _compare(report, streams, AdaptiveMondrianForestRegressor, peers, True, seeds)
 
 
-PARTS: dict[str, Callable[..., None]] = {"classes": classes, "targets": targets}
+PARTS = (classes, targets)

@@ -4,8 +4,6 @@ This file runs in an interpreter with CapyMOA, without this package and River. I
 path of an .npz file (arrays X and y) and the names of learners.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

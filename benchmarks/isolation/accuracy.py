@@ -1,7 +1,5 @@
 """Accuracy of linear models on cells: the paper's figures and tables, and full sets."""
 
-from __future__ import annotations
-
 import math
 import time
 from functools import partial
@@ -11,26 +9,10 @@ import numpy as np
 from river import optim
 from scipy import sparse
 
-from ..data import Array, DataFolder
+from ..data import Array, DataFolder, available, frame_of
 from ..report import Report, progress
-from .models import (
-    IK_A,
-    IK_I,
-    METHODS,
-    NOGD,
-    OGD,
-    PEERS,
-    RATE,
-    RFF,
-    Primal,
-    accuracy_of,
-    built,
-    choose_psi,
-    features_of,
-    isolation_map,
-    make_model,
-)
-from .sets import ROWS, WHOLE, Set, digits_set, frame_of, load_set, two_class_sets
+from . import models
+from .sets import ROWS, WHOLE, Set, digits_set, load_set, two_class_sets
 
 BLOCK = 1000  # Number of rows in the paper's blocks of a stream.
 # Accuracies in the paper, in the order of PEERS.
@@ -69,19 +51,19 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     used to select psi (5-fold cross-validation), to build the maps and to train the first
     models. Then blocks of {BLOCK} rows are predicted and learned. The isolation kernels have
     100 partitions, NOGD has the budget 100, and random Fourier features have 100 features. All
-    models have the hinge loss and the learning rate {RATE}. The last column has the time of the
-    full stream relative to its first half. This ratio is 2 if the time per sample is constant,
-    and up to 4 if it grows with the number of support vectors.
+    models have the hinge loss and the learning rate {models.RATE}. The last column has the time
+    of the full stream relative to its first half. This ratio is 2 if the time per sample is
+    constant, and up to 4 if it grows with the number of support vectors.
     """
     start, blocks = (500, 2) if quick else (5000, 30)
     rows, curves = [], {}
     for each in two_class_sets(data, quick, {name: ROWS[name] for name in ("a9a", "covtype")}):
         X = np.vstack([each.X, each.X_test])
         y = np.concatenate([each.y, each.y_test])
-        for peer in PEERS:
+        for peer in models.PEERS:
             progress(f"online: {each.name}, {peer}")
-            psi = choose_psi(peer, X[:start], y[:start], quick)
-            model = make_model(peer, psi, X[:start])
+            psi = models.choose_psi(peer, X[:start], y[:start], quick)
+            model = models.make_model(peer, psi, X[:start])
             model.learn(X[:start], y[:start])
             right, seconds, n = 0, 0.0, 0
             course: list[tuple[int, float, float]] = []
@@ -109,8 +91,8 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
 
     Test accuracy and time after one pass (Table 5 of Ting et al. 2021). The isolation kernels
     have 100 partitions, NOGD has the budget 100, and random Fourier features have 100 features.
-    All models have the hinge loss and the constant learning rate {RATE}. The number of cells
-    per partition, psi, is selected from (4, 16, 64, 256, 1024, 4096) by 5-fold
+    All models have the hinge loss and the constant learning rate {models.RATE}. The number of
+    cells per partition, psi, is selected from (4, 16, 64, 256, 1024, 4096) by 5-fold
     cross-validation. The isolation kernels use 10,000 training rows for the selection (mnist:
     5,000), and the others 2,000 rows. The column `build` has the time to build the map from the
     training rows. The last column has the time to learn these rows and to predict the test
@@ -121,15 +103,15 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
     """
     rows = []
     for each in two_class_sets(data, quick):
-        paper = PAPER.get(each.name, (None,) * len(PEERS))
-        for peer, expected in zip(PEERS, paper, strict=True):
+        paper = PAPER.get(each.name, (None,) * len(models.PEERS))
+        for peer, expected in zip(models.PEERS, paper, strict=True):
             progress(f"table5: {each.name}, {peer}")
-            psi = choose_psi(peer, each.X, each.y, quick)
+            psi = models.choose_psi(peer, each.X, each.y, quick)
             began = time.perf_counter()
-            model = make_model(peer, psi, each.X)
+            model = models.make_model(peer, psi, each.X)
             built_at = time.perf_counter()
             model.learn(each.X, each.y)
-            accuracy = accuracy_of(model, each.X_test, each.y_test)
+            accuracy = models.accuracy_of(model, each.X_test, each.y_test)
             spent = time.perf_counter() - built_at
             of_paper = "-" if expected is None else f"{expected:.2f}"
             sizes = f"{len(each.X)} / {len(each.X_test)}"
@@ -146,21 +128,21 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     Accuracy and time against the number of partitions t and the budget b (Figure 5 of Ting et
     al. 2021). The isolation kernels have t partitions, NOGD has the budget b and the rank 0.2
     b, and random Fourier features have t features. Models have the hinge loss and the constant
-    learning rate {RATE}. The number of cells per partition, psi, is selected by 5-fold
+    learning rate {models.RATE}. The number of cells per partition, psi, is selected by 5-fold
     cross-validation at t = b = 100.
     """
     grid = (10, 100) if quick else (10, 30, 100, 300, 1000)
     rows, curves = [], {}
     for each in two_class_sets(data, quick, {"covtype": (20_000, 10_000)}):
-        for peer in (NOGD, RFF, IK_I, IK_A):
-            psi = choose_psi(peer, each.X[:5000], each.y[:5000], quick)
+        for peer in (models.NOGD, models.RFF, models.IK_I, models.IK_A):
+            psi = models.choose_psi(peer, each.X[:5000], each.y[:5000], quick)
             accuracies, times = [], []
             for t in grid:
                 progress(f"figure5: {each.name}, {peer}, {t}")
-                model = Primal(features_of(peer, psi, len(each.X), each.d, t), each.X)
+                model = models.Primal(models.features_of(peer, psi, len(each.X), each.d, t), each.X)
                 began = time.perf_counter()
                 model.learn(each.X, each.y)
-                accuracies.append(accuracy_of(model, each.X_test, each.y_test))
+                accuracies.append(models.accuracy_of(model, each.X_test, each.y_test))
                 times.append(time.perf_counter() - began)
                 rows.append((each.name, peer, psi, t, f"{accuracies[-1]:.4f}", f"{times[-1]:.2f}"))
             curves[each.name, peer] = grid, accuracies, times
@@ -173,10 +155,10 @@ def one_pass(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the accuracy of IK-OGD on full sets with a given psi, AdaGrad and one pass.
 
     Test accuracy of IK-OGD on full sets with a fixed number of cells per partition (psi).
-    Models learn all training rows once, with t = 100 partitions and AdaGrad with rate {RATE}.
-    The loss is the hinge loss for two classes, and softmax for more classes. The map is built
-    from up to 25 psi training rows. The last column has the seconds to build the map and to
-    learn. The paper's accuracies are those of its Table 5.
+    Models learn all training rows once, with t = 100 partitions and AdaGrad with rate
+    {models.RATE}. The loss is the hinge loss for two classes, and softmax for more classes. The
+    map is built from up to 25 psi training rows. The last column has the seconds to build the
+    map and to learn. The paper's accuracies are those of its Table 5.
     """
     rows = []
     asked: list[tuple[Set, int]] = [
@@ -184,20 +166,19 @@ def one_pass(data: DataFolder, report: Report, quick: bool) -> None:
         for each in two_class_sets(data, quick, WHOLE)
         if each.name in TWO_CLASSES
     ]
-    for name, psi in list(ALL_CLASSES.items())[: 1 if quick else None]:
-        each = None if data.folder is None else load_set(data, name)
-        if each is not None:
-            asked.append((each.part(2000, 500) if quick else each, psi))
+    names = list(ALL_CLASSES)[: 1 if quick else None]
+    for name, each in available(partial(load_set, data), names):
+        asked.append((each.part(2000, 500) if quick else each, ALL_CLASSES[name]))
     for each, psi in asked or [(digits_set(), 256)]:
         n_classes = len(np.unique(each.y))
-        for peer in (IK_A, IK_I):
+        for peer in (models.IK_A, models.IK_I):
             progress(f"one_pass: {each.name}, {n_classes} classes, {peer}")
             began = time.perf_counter()
-            model = make_model(peer, psi, each.X, learning_rate=optim.AdaGrad(RATE))
+            model = models.make_model(peer, psi, each.X, learning_rate=optim.AdaGrad(models.RATE))
             model.learn(each.X, each.y)
             spent = time.perf_counter() - began
-            accuracy = accuracy_of(model, each.X_test, each.y_test)
-            expected = PAPER.get(each.name, (None,) * len(PEERS))[PEERS.index(peer)]
+            accuracy = models.accuracy_of(model, each.X_test, each.y_test)
+            expected = PAPER.get(each.name, (None,) * len(models.PEERS))[models.PEERS.index(peer)]
             paper = f"{expected:.2f}" if n_classes == 2 and expected else "-"
             sizes = (each.name, n_classes, len(each.X))
             rows.append((*sizes, peer, psi, f"{accuracy:.4f}", paper, f"{spent:.1f}"))
@@ -212,9 +193,9 @@ def _svm_sets(data: DataFolder, quick: bool) -> list[Set]:
 
 def _cells(each: Set, name: str, quick: bool) -> tuple[int, Any, Any, float]:
     """Return psi, the matrices of cells of training and test rows, and the seconds of the map."""
-    psi = choose_psi(name, each.X, each.y, quick)
+    psi = models.choose_psi(name, each.X, each.y, quick)
     began = time.perf_counter()
-    features = built(isolation_map(METHODS[name], psi, len(each.X)), each.X)
+    features = models.built(models.isolation_map(models.METHODS[name], psi, len(each.X)), each.X)
     train, test = (features.to_csr(frame_of(X)) for X in (each.X, each.X_test))
     return psi, train, test, time.perf_counter() - began
 
@@ -240,11 +221,11 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
     rows = []
     for each in _svm_sets(data, quick):
         progress(f"table7: {each.name}")
-        psi = choose_psi(OGD, each.X, each.y, quick)
+        psi = models.choose_psi(models.OGD, each.X, each.y, quick)
         svc = SVC(kernel=partial(laplacian_kernel, gamma=math.log(psi) / each.d))
         accuracy, spent = _fitted(svc, each.X, each.X_test, each)
         rows.append((each.name, len(each.X), "SVC Laplace", psi, accuracy, "-", spent))
-        for name in METHODS:
+        for name in models.METHODS:
             psi, train, test, mapped = _cells(each, name, quick)
             accuracy, spent = _fitted(LinearSVC(C=1.0), train, test, each)
             model = name.replace("OGD", "SVM")
@@ -272,7 +253,7 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
         # Test rows may have negative values, which the sampler does not accept.
         X, X_test = (sampler.fit_transform(np.maximum(X, 0.0)) for X in (each.X, each.X_test))
         pairs: list[tuple[str, Array, Array]] = [("chi-squared", X, X_test)]
-        for name in METHODS:
+        for name in models.METHODS:
             psi, train, test, _ = _cells(each, name, quick)
             pairs.append((f"{name.removesuffix('-OGD')}, psi = {psi}", train, test))
         for name, train, test in pairs:

@@ -1,7 +1,5 @@
 """Models of the isolation kernel's benchmarks, and the selection of psi."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any
@@ -9,16 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from river_mondrian import (
-    DualOGDClassifier,
-    IsolationFeatures,
-    NystromFeatures,
-    OGDClassifier,
-    RandomFourierFeatures,
-)
+import river_mondrian as rm
 
-from ..data import Array, stream
-from .sets import frame_of
+from ..data import Array, frame_of, stream
 
 OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
 IK_A, IK_I = "IK_a-OGD", "IK_i-OGD"
@@ -33,7 +24,7 @@ FOLDS = 5
 def built(features: Any, X: Array) -> Any:
     """Return a complete map, built from at least as many rows as the pool needs."""
     features.learn_many(frame_of(X))
-    while isinstance(features, IsolationFeatures) and not features.frozen:
+    while isinstance(features, rm.IsolationFeatures) and not features.frozen:
         features.learn_one({})
     return features
 
@@ -41,7 +32,7 @@ def built(features: Any, X: Array) -> Any:
 class _Dual:
     """A dual model, which gets rows one by one."""
 
-    def __init__(self, model: DualOGDClassifier) -> None:
+    def __init__(self, model: rm.DualOGDClassifier) -> None:
         self.model = model
 
     def learn(self, X: Array, y: Array) -> None:
@@ -58,7 +49,7 @@ class Primal:
     def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
         features = built(features, X)
         arguments = {"loss": "hinge", "learning_rate": RATE, **arguments}
-        self.model = OGDClassifier(features=features, **arguments)
+        self.model = rm.OGDClassifier(features=features, **arguments)
 
     def learn(self, X: Array, y: Array) -> None:
         self.model.learn_many(frame_of(X), pd.Series(y))
@@ -67,26 +58,26 @@ class Primal:
         return self.model.predict_many(frame_of(X)).to_numpy()
 
 
-def isolation_map(method: str, psi: int, n: int, t: int = T) -> IsolationFeatures:
+def isolation_map(method: str, psi: int, n: int, t: int = T) -> rm.IsolationFeatures:
     """Return a map for `n` rows; larger pools than 25 points per cell hardly change results."""
     pool = min(n, max(1024, 25 * psi))
-    return IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
+    return rm.IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
 
 
 def features_of(peer: str, psi: int, n: int, d: int, t: int = T) -> Any:
     """Return the map of a model; a Laplace kernel has lifetime log(psi) / d, as in the paper."""
     lifetime = math.log(psi) / d
     if peer == NOGD:
-        return NystromFeatures(min(t, n), kernel="laplace", lifetime=lifetime)
+        return rm.NystromFeatures(min(t, n), kernel="laplace", lifetime=lifetime)
     if peer == RFF:
-        return RandomFourierFeatures(t, kernel="laplace", lifetime=lifetime, seed=1)
+        return rm.RandomFourierFeatures(t, kernel="laplace", lifetime=lifetime, seed=1)
     return isolation_map(METHODS[peer], psi, n, t)
 
 
 def make_model(peer: str, psi: int, X: Array, **arguments: Any) -> Any:
     if peer == OGD:
         lifetime = math.log(psi) / X.shape[1]
-        return _Dual(DualOGDClassifier("laplace", lifetime=lifetime, learning_rate=RATE))
+        return _Dual(rm.DualOGDClassifier("laplace", lifetime=lifetime, learning_rate=RATE))
     return Primal(features_of(peer, psi, len(X), X.shape[1]), X, **arguments)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from ..data import Array, DataFolder, min_max
+from ..data import Array, DataFolder, available, min_max
 
 # Numbers of training and test rows of the two-class sets: a subset for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
@@ -44,11 +44,9 @@ def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
     return Set(name, scaled[0], y[order[:n]], scaled[1], y[order[n:]])
 
 
-def load_set(data: DataFolder, name: str) -> Set | None:
+def load_set(data: DataFolder, name: str) -> Set:
     """Return a set of the folder with its original split, or with a random split."""
     arrays = data.load(name)
-    if arrays is None:
-        return None
     X, y = arrays["X_train"], arrays["y_train"]
     if "X_test" not in arrays:
         return split(name, X, y)
@@ -76,24 +74,18 @@ def two_class_sets(
     Without a folder, the set is scikit-learn's digits, odd or even.
     """
     found = []
-    for name, limit in limits.items():
-        each = load_set(data, name)
-        if each is not None:
-            ones = ONES.get(name, (1,))
-            y, y_test = (np.isin(labels, ones).astype(int) for labels in (each.y, each.y_test))
-            part = each._replace(y=y, y_test=y_test).part(*((1500, 500) if quick else limit))
-            found.append(part)
-        if found and quick:
+    for name, each in available(partial(load_set, data), limits):
+        ones = ONES.get(name, (1,))
+        y, y_test = (np.isin(labels, ones).astype(int) for labels in (each.y, each.y_test))
+        limit = (1500, 500) if quick else limits[name]
+        found.append(each._replace(y=y, y_test=y_test).part(*limit))
+        if quick:
             break
     if data.folder is None:
         digits = digits_set()
         odd = digits._replace(name="digits, odd", y=digits.y % 2, y_test=digits.y_test % 2)
         found.append(odd.part(*((600, 300) if quick else (len(odd.y), len(odd.y_test)))))
     return found
-
-
-def frame_of(X: Array) -> pd.DataFrame:
-    return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
 
 
 def gaussian_blobs(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:

@@ -1,8 +1,5 @@
-"""Time of maps, predictions and updates: the paper's Figure 4, the dual, ikpykit and a GPU."""
+"""Time of maps, predictions and updates: the paper's Figure 4, and the dual."""
 
-from __future__ import annotations
-
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,13 +11,12 @@ import numpy as np
 import pandas as pd
 
 from river_mondrian import DualOGDClassifier, IsolationFeatures, OGDClassifier
-from river_mondrian.partitions.voronoi import cuda
 
-from ..data import DataFolder, stream
+from ..data import DataFolder, frame_of, stream
 from ..report import Report, progress
-from ..timing import median, no_gc, ratio, repeated
-from .models import IK_A, IK_I, METHODS, OGD, RATE, T, built, isolation_map
-from .sets import ROWS, frame_of, gaussian_blobs, two_class_sets
+from ..timing import median, no_gc, repeated
+from .models import IK_I, OGD, RATE, T, built, isolation_map
+from .sets import gaussian_blobs
 
 
 def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
@@ -117,125 +113,17 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
                     model.predict_one(x)
                     model.learn_one(x, label)
                 course[name].append(1e6 * (time.perf_counter() - began) / size)
-    rows = [
-        (
-            (i + 1) * size,
-            *(f"{times[i]:.1f}" for times in course.values()),
-            *(f"{course[name][i] / course[IK_I][i]:.1f}" for name in list(models)[1:]),
-        )
-        for i in (0, 4, 9, 14, 19)
-    ]
-    supports = [str(model.n_supports) for model in list(models.values())[1:]]
-    report.about(dual, n=n, n_supports=" and ".join(supports))
-    report.table(
-        (
-            "samples",
-            *(f"{name}, us" for name in models),
-            *(f"{name} / {IK_I}" for name in list(models)[1:]),
-        ),
-        rows,
-    )
+    duals, rows = list(models)[1:], []
+    for i in (0, 4, 9, 14, 19):
+        us = {name: times[i] for name, times in course.items()}
+        ratios = (f"{us[name] / us[IK_I]:.1f}" for name in duals)
+        rows.append(((i + 1) * size, *(f"{one:.1f}" for one in us.values()), *ratios))
+    supports = " and ".join(str(models[name].n_supports) for name in duals)
+    report.about(dual, n=n, n_supports=supports)
+    headers = ("samples", *(f"{name}, us" for name in models))
+    report.table((*headers, *(f"{name} / {IK_I}" for name in duals)), rows)
     with report.drawing() as axes:
         for name, times in course.items():
             axes.plot(np.arange(1, 21) * size, times, label=name)
         axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
         axes.legend()
-
-
-def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the rows per second of IK-OGD, and compare the map with ikpykit's transform.
-
-    Rows per second of IK-OGD, with frames and with mappings. Models have psi = 64 cells per
-    partition, a pool of 1024 points, t = {T} partitions and the hinge loss. The time includes
-    building each map and learning the stored samples again. Rates are medians of {repeats} runs
-    by processor time.
-    """
-    n, repeats = (300, 1) if quick else (20_000, 3)
-    rows = []
-    for each in two_class_sets(data, quick, {"a9a": ROWS["a9a"]}):
-        frame, labels = frame_of(each.X), pd.Series(each.y)
-        samples = stream(each.X, each.y, n)
-        for peer in (IK_I, IK_A):
-            progress(f"speed: {each.name}, {peer}")
-            features = isolation_map(METHODS[peer], 64, min(1024, len(each.X)))
-
-            def many(features: Any = features, frame: Any = frame, labels: Any = labels) -> None:
-                OGDClassifier(features, loss="hinge", learning_rate=RATE).learn_many(frame, labels)
-
-            def one(features: Any = features, samples: Any = samples) -> None:
-                model = OGDClassifier(features, loss="hinge", learning_rate=RATE)
-                for x, y in samples:
-                    model.learn_one(x, y)
-
-            calls = {"learn_many": many, "learn_one": one}
-            many(features, frame[:64], labels[:64])
-            runs = repeated(repeats, partial(_calls_of, calls), clock=time.process_time)
-            for call, count in (("learn_many", len(frame)), ("learn_one", len(samples))):
-                rate = count / median(runs, call, "all")
-                rows.append((each.name, peer, call, count, f"{rate:.0f}"))
-    report.about(speed, repeats=repeats)
-    report.table(("data", "model", "call", "rows", "rows/s"), rows)
-    if importlib.util.find_spec("ikpykit") is None:
-        report.note("ikpykit is not installed.")
-        return
-    from ikpykit.kernel import IsoKernel
-
-    n = 500 if quick else 4000
-    X, _ = gaussian_blobs(n, 54)
-    theirs = IsoKernel(method="anne", n_estimators=T, max_samples=256, random_state=1).fit(X)
-    ours = built(IsolationFeatures(T, 256, pool_size=n, seed=1), X)
-    frame = frame_of(X)
-    ours.to_csr(frame[:1])
-    maps = {"ours": partial(ours.to_csr, frame), "ikpykit": partial(theirs.transform, X)}
-    runs = repeated(repeats, partial(_calls_of, maps))
-    middle, least, most = ratio(runs, "ikpykit", "ours", "all")
-    report.note(
-        f"`to_csr` is compared with ikpykit's transform on {n} rows of 54 features, with psi = "
-        f"256, t = {T}, and a pool of all rows. The rates are "
-        f"{n / median(runs, 'ours', 'all'):.0f} rows/s and "
-        f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s. `to_csr` is {middle:.1f} times as fast "
-        f"({least:.1f} - {most:.1f})."
-    )
-
-
-def crossover(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the time of the Voronoi map on CPU and GPU, by batch, psi and d.
-
-    Time of the Voronoi map on a GPU ({name}) and on one core of a CPU with numba kernels. t =
-    {T}, the pool has 8 psi points (at least 1024), and the data are normal. Times are medians
-    of {repeats} runs in milliseconds per batch, including copies to and from the GPU. The
-    paper's map on a GPU is 23 (url) to 4,000 times (ijcnn1) as fast as its map on a CPU (Table
-    6 of Ting et al. 2021).
-    """
-    if importlib.util.find_spec("cupy") is None:
-        print("crossover: skipped, because it needs CuPy and a GPU", flush=True)
-        return
-    xp = cuda.device_namespace("cuda")
-    batches = (1, 64) if quick else (1, 16, 256, 4096, 10_000)
-    grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
-    repeats = 1 if quick else 3
-    name = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
-    rows = []
-    for psi, d in grid:
-        progress(f"crossover: psi = {psi}, d = {d}")
-        rng = np.random.default_rng(0)
-        pool = max(1024, 8 * psi)
-        features = built(
-            IsolationFeatures(T, psi, pool_size=pool, seed=1), rng.normal(size=(pool, d))
-        )
-        compiled = features._ready()
-        X = rng.normal(size=(max(batches), d))
-        compiled.transform_on(X[:1], xp)
-        for n in batches:
-            calls = {
-                "processor": partial(compiled.transform_rows, X[:n]),
-                "device": partial(compiled.transform_on, X[:n], xp),
-            }
-            runs = repeated(repeats, partial(_calls_of, calls))
-            times = [1e3 * median(runs, peer, "all") for peer in ("processor", "device")]
-            faster = "device" if times[1] < times[0] else "processor"
-            rows.append(
-                (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
-            )
-    report.about(crossover, name=name, repeats=repeats)
-    report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

@@ -1,10 +1,9 @@
 """Comparison of the predictions and of the speed of two versions, in two processes."""
 
-from __future__ import annotations
-
 import pickle
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -38,7 +37,8 @@ class Peer:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            snapshots.python("-m", "benchmarks.versions.worker", str(folder)),
+            # With -P, Python does not import from the current folder.
+            [sys.executable, "-P", "-m", "benchmarks.versions.worker", str(folder)],
             env=snapshots.environment(folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -118,7 +118,7 @@ def gap(old: Array, new: Array) -> tuple[int, float]:
     return first, float(shares.max(initial=0.0))
 
 
-def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> bool:
+def digests(data: DataFolder, report: Report, quick: bool, base: str) -> bool:
     """Compare the predictions of many configurations, which should be equal bit for bit.
 
     Old: {base}; new: the working tree. All outputs of a model (predictions before each sample,
@@ -150,7 +150,7 @@ def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: i
     return counts["NO"] == 0
 
 
-def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
+def speed(data: DataFolder, report: Report, quick: bool, base: str) -> None:
     """Compare the time of calls, with the old and the new version in turns.
 
     Old: {base}; new: the working tree. Times are processor microseconds per sample, as medians
@@ -159,7 +159,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     are above {LIMIT}. The word `unsure` means that one of them is above {LIMIT}. All kernels
     are compiled in advance.
     """
-    n, repeats = (QUICK_SAMPLES, 1) if quick else (2 * SAMPLES, repeats)
+    n, repeats = (QUICK_SAMPLES, 1) if quick else (2 * SAMPLES, 9)
     rows = []
     with Peers(base) as peers:
         for name in TIMED:

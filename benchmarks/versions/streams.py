@@ -1,15 +1,33 @@
 """Synthetic streams with fixed seeds, which are equal in every process."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
 from ..data import Array, Stream, stream
 
+# Returns a stream of a given number of samples.
+Source = Callable[[int], Stream]
+Options = ParamSpec("Options")
 
+
+def source(make: Callable[Concatenate[int, Options], Stream]) -> Callable[Options, Source]:
+    """Convert a function of a number of samples and options to a function of the options."""
+
+    def of_options(*given: Options.args, **options: Options.kwargs) -> Source:
+        return lambda n: make(n, *given, **options)
+
+    return of_options
+
+
+def times(factor: float, of_length: Source) -> Source:
+    """Return a source with another number of samples."""
+    return lambda n: of_length(int(factor * n))
+
+
+@source
 def labelled(n: int, d: int, k: int = 3, decimals: int = 12) -> Stream:
     """Return two clusters per class, in features of different units, with 5 % wrong labels."""
     rng = np.random.default_rng(1)
@@ -25,12 +43,14 @@ def _clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Array, 
     return centres[which] + 0.12 * rng.normal(size=(n, d)), which
 
 
+@source
 def unit(n: int, d: int, k: int = 3) -> Stream:
     """Return clusters in the unit cube, for models that do not scale features."""
     X, which = _clusters(np.random.default_rng(1), n, d, 2 * k)
     return stream(X, which % k)
 
 
+@source
 def targets(n: int, d: int, scale: float = 1.0) -> Stream:
     """Return targets that are a smooth function of the first features with heavy-tailed noise."""
     rng = np.random.default_rng(1)
@@ -58,15 +78,16 @@ def odd(n: int) -> Stream:
             {"one": 7.0, "huge": x["x0"] * 1e30, "tiny": x["x1"] * 1e-30, "kind": f"{x['x2']:.1f}"},
             labels[y],
         )
-        for x, y in labelled(n, 3, len(labels))
+        for x, y in labelled(3, len(labels))(n)
     ]
 
 
-def holes(samples: Stream, share: float = 0.3) -> Stream:
+@source
+def holes(n: int, of_length: Source, share: float = 0.3) -> Stream:
     """Remove random values; half of them become absent, and half become NaN."""
     rng = np.random.default_rng(2)
     found: Stream = []
-    for x, y in samples:
+    for x, y in of_length(n):
         draws = dict(zip(x, rng.random(len(x)).tolist(), strict=True))
         kept = {
             name: value if draws[name] >= share else math.nan
@@ -77,9 +98,11 @@ def holes(samples: Stream, share: float = 0.3) -> Stream:
     return found
 
 
-def late(samples: Stream) -> Stream:
+@source
+def late(n: int, of_length: Source) -> Stream:
     """Return samples in which each feature and each class appears later than the previous one."""
-    n, d = len(samples), len(samples[0][0])
+    samples = of_length(n)
+    d = len(samples[0][0])
     k = 1 + max(int(y) for _, y in samples)
     return [
         (
@@ -90,7 +113,9 @@ def late(samples: Stream) -> Stream:
     ]
 
 
-def swapped(samples: Stream) -> Stream:
+@source
+def swapped(n: int, of_length: Source) -> Stream:
     """Return samples whose labels are permuted in the middle."""
-    n, k = len(samples), 1 + max(y for _, y in samples)
+    samples = of_length(n)
+    k = 1 + max(y for _, y in samples)
     return [(x, (y + (2 * i >= n)) % k) for i, (x, y) in enumerate(samples)]

@@ -1,7 +1,5 @@
 """Process of one version, which reads pickled tasks and writes pickled results."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

@@ -1,0 +1,268 @@
+"""The recipes' figures: decisions by cost, forecasts, active users, and retraining in batch."""
+
+import importlib.util
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from river import datasets, time_series
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    Calibrated,
+    MondrianForestClassifier,
+)
+from river_mondrian.distributed import KeyedModels
+
+from .data import Array, DataFolder
+from .report import Report, progress
+from .scores import FLOOR
+from .timing import call_seconds
+
+CHECK = 4.0  # Cost of a check, in the unit of amounts.
+HORIZONS = (1, 6, 24)
+DAYS, ROWS = 30, 500  # Of a stream of `retraining`.
+
+
+def _payments(n: int, seed: int) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield the recipe's payments: samples, and whether they are frauds."""
+    rng = random.Random(seed)
+    for _ in range(n):
+        amount, hour = rng.lognormvariate(3.5, 1.0), rng.randrange(24)
+        x = {"amount": amount, "hour": hour, "country": rng.choice("ABCDEFGH")}
+        chance = 0.15 if x["country"] in "AB" and hour < 8 else 0.004
+        yield x, rng.random() < chance
+
+
+def _cost(weight: float, n: int, seed: int) -> float:
+    """Return the costs of checks and of unchecked frauds."""
+    model, total = AdaptiveMondrianForestClassifier(seed=seed), 0.0
+    for x, fraud in _payments(n, seed):
+        is_checked = model.predict_proba_one(x).get(True, 0.0) * x["amount"] > CHECK
+        total += CHECK if is_checked else fraud * x["amount"]
+        model.learn_one(x, fraud, w=weight if fraud else 1.0)
+    return total
+
+
+def fraud(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare the cost of decisions by the weight of the rare class.
+
+    Costs of checks and of unchecked frauds, for {n:,} payments of the recipe and seeds 0 to
+    {last}. A payment is checked if the probability of a fraud times the amount exceeds
+    {CHECK:.0f}, the cost of a check. Frauds are learned with the given weight, and other
+    payments with weight 1. Labels are known at once.
+    """
+    n, seeds = (500, 1) if quick else (10_000, 5)
+    rows = []
+    for seed in range(seeds):
+        progress(f"fraud: seed {seed}")
+        costs = [_cost(weight, n, seed) for weight in (1.0, 5.0, 50.0)]
+        unchecked = sum(y * x["amount"] for x, y in _payments(n, seed))
+        rows.append([seed, *(f"{cost:,.0f}" for cost in (*costs, unchecked))])
+    report.about(fraud, n=n, last=seeds - 1)
+    report.table(["seed", "weight 1", "weight 5", "weight 50", "no checks"], rows)
+
+
+def _hours(n: int, seed: int) -> tuple[list[float], list[float]]:
+    """Return the recipe's weather and load for each hour."""
+    rng = random.Random(seed)
+    weather, load, warmth, noise = [], [], 10.0, 0.0
+    for t in range(n):
+        warmth += 0.05 * (10.0 - warmth) + rng.gauss(0.0, 0.5)
+        noise = 0.9 * noise + rng.gauss(0.0, 1.0)
+        swing = math.sin((t % 24 - 9) / 12 * math.pi) * (15.0 if t // 24 % 7 < 5 else 6.0)
+        weather.append(warmth)
+        load.append(50.0 + swing + 1.5 * abs(warmth - 15.0) + noise)
+    return weather, load
+
+
+def horizons(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare one calibrated model for each horizon with one model for all horizons.
+
+    Coverage of intervals of 90 % / mean absolute error, for the recipe's series of {n:,} hours,
+    without the first {start}. The features of a target are known h hours earlier. The model for
+    all horizons has h as a feature. Rows are seeds.
+    """
+    n, start, seeds = (150, 50, 1) if quick else (4000, 800, 3)
+    rows = []
+    for seed in range(1, seeds + 1):
+        weather, load = _hours(n + max(HORIZONS), seed)
+        for is_shared in (False, True):
+            progress(f"horizons: seed {seed}")
+            one = Calibrated(AdaptiveMondrianForestRegressor(seed=seed))
+            models = {h: one if is_shared else one.clone() for h in HORIZONS}
+            waiting: dict[Any, Any] = {}
+            scores: dict[int, list[Any]] = {h: [] for h in HORIZONS}
+            for t in range(24, n):
+                for h, model in models.items():
+                    if (t, h) in waiting:
+                        x, predicted, (low, high) = waiting.pop((t, h))
+                        if t >= start:
+                            scores[h].append((low <= load[t] <= high, abs(predicted - load[t])))
+                        model.learn_one(x, load[t], id=f"{t}/{h}")
+                    ahead = t + h
+                    x = {"hour": ahead % 24, "weekday": ahead // 24 % 7, "weather": weather[ahead]}
+                    x |= {"now": load[t], "day before": load[ahead - 24]}
+                    x |= {"horizon": h} if is_shared else {}
+                    ends = model.predict_interval_one(x, coverage=0.9, id=f"{ahead}/{h}")
+                    waiting[ahead, h] = x, model.predict_one(x), ends
+            means = (np.mean(scores[h], axis=0) for h in HORIZONS)
+            cells = [f"{coverage:.3f} / {error:.2f}" for coverage, error in means]
+            rows.append([seed, "all horizons" if is_shared else "each horizon", *cells])
+    report.about(horizons, n=n, start=start)
+    report.table(["seed", "model for", *(f"{h} h" for h in HORIZONS)], rows)
+
+
+def series(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare the adaptive regressor with exponential smoothing on a series without features.
+
+    Mean absolute error of the next 12 months of River's AirlinePassengers, predicted in each
+    month after the first 36. `HoltWinters` is multiplicative, with a season of 12 months. The
+    features of the adaptive regressor are the month, the latest value and the value of the year
+    before; each horizon has its own model.
+    """
+    values = [float(y) for _, y in datasets.AirlinePassengers()][: 40 if quick else None]
+    smooth = time_series.HoltWinters(
+        alpha=0.3, beta=0.1, gamma=0.6, seasonality=12, multiplicative=True
+    )
+    forests = [AdaptiveMondrianForestRegressor(seed=1) for _ in range(12)]
+    errors: dict[str, list[float]] = {"HoltWinters": [], "adaptive": []}
+
+    def features(t: int, h: int) -> dict[str, Any]:
+        return {"month": (t + h) % 12, "now": values[t], "year before": values[t + h - 12]}
+
+    for t, value in enumerate(values):
+        smooth.learn_one(value)
+        for h, model in enumerate(forests, 1):
+            if t - h >= 12:
+                model.learn_one(features(t - h, h), value)
+        later = values[t + 1 : t + 13]
+        if t >= 36 and later:
+            both = zip(later, smooth.forecast(len(later)), strict=True)
+            errors["HoltWinters"] += [abs(y - expected) for y, expected in both]
+            both = enumerate(later, 1)
+            found = (abs(y - forests[h - 1].predict_one(features(t, h))) for h, y in both)
+            errors["adaptive"] += found
+    report.about(series)
+    report.table(list(errors), [[f"{np.mean(found):.1f}" for found in errors.values()]])
+
+
+def users(data: DataFolder, report: Report, quick: bool) -> None:
+    """Measure the time of models by user, if all active models are ready, and if none is.
+
+    Mean processor time in ms to learn a sample, over {n} samples of River's Phishing by
+    `KeyedModels` with forests of 10 trees. The samples come in turns from {users} users. With
+    n_ready={few}, each call finds the model of its user packed.
+    """
+    n, most, few = (120, 12, 2) if quick else (1200, 60, 6)
+    samples = [(x | {"user": i % most}, y) for i, (x, y) in enumerate(datasets.Phishing().take(n))]
+    rows = []
+    for kind in (AdaptiveMondrianForestClassifier, MondrianForestClassifier):
+        row = [kind.__name__]
+        for ready in (most, few):
+            models = KeyedModels("user", kind(10, seed=1), n_ready=ready)
+            call_seconds(models.learn_one, samples[:most])  # makes the models
+            seconds = call_seconds(models.learn_one, samples[most:])
+            row.append(f"{1e3 * np.mean(seconds):.2f}")
+        rows.append(row)
+    report.about(users, n=n, users=most, few=few)
+    report.table(["forest", f"n_ready={most}", f"n_ready={few}"], rows)
+
+
+def _days(has_interactions: bool, drifts: bool, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the features and labels of each day."""
+    rng = np.random.default_rng(seed)
+    for day in range(DAYS):
+        X = rng.normal(size=(ROWS, 10))
+        a, b, c, d = X[:, :4].T
+        if has_interactions:
+            score = 2.0 * np.sign(a * b) + (c > 0.0) * d
+        else:
+            score = 1.5 * a - b + 0.5 * np.sin(2.0 * c)
+        if drifts and day >= DAYS // 2:
+            score = -score
+        yield X, (rng.random(ROWS) < 1.0 / (1.0 + np.exp(-score))).astype(int)
+
+
+def _boosters() -> dict[str, Callable[[list[tuple[Array, Array]], Any], Any]]:
+    """Return functions from all days and the model so far to the next model."""
+    import lightgbm
+    import xgboost
+
+    small: dict[str, Any] = {"num_leaves": 15, "verbosity": -1, "n_jobs": 1, "random_state": 1}
+
+    def retrained(days: list[tuple[Array, Array]]) -> Any:
+        X, y = map(np.concatenate, zip(*days, strict=True))
+        return lightgbm.LGBMClassifier(n_estimators=100, **small).fit(X, y)
+
+    def light(days: Any, last: Any) -> Any:
+        return lightgbm.LGBMClassifier(n_estimators=10, **small).fit(*days[-1], init_model=last)
+
+    def extreme(days: Any, last: Any) -> Any:
+        model = xgboost.XGBClassifier(
+            n_estimators=10, max_depth=4, learning_rate=0.1, n_jobs=1, random_state=1
+        )
+        return model.fit(*days[-1], xgb_model=last)
+
+    return {
+        "LightGBM, all days": lambda days, last: retrained(days),
+        "LightGBM, last 10 days": lambda days, last: retrained(days[-10:]),
+        "`init_model`": light,
+        "`xgb_model`": extreme,
+    }
+
+
+def retraining(data: DataFolder, report: Report, quick: bool) -> None:
+    """Compare an adaptive forest with gradient boosting that is retrained or continued.
+
+    Mean log loss (floored at {FLOOR}) of days 3 to {DAYS}; each day is predicted and then
+    learned. A day has {ROWS} rows with 10 features. Scores are means of {seeds} seeds. In streams
+    with drift, the log odds of the labels change their sign after half of the days. LightGBM is
+    retrained every day with 100 trees of 15 leaves, or continued by 10 trees per day, as is
+    XGBoost with trees of depth 4. All learning rates are .1.
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("lightgbm", "xgboost")):
+        print("retraining: skipped, because it needs lightgbm and xgboost", flush=True)
+        return
+    seeds, boosters = 1 if quick else 3, _boosters()
+    rows = []
+    for has_interactions in (False, True):
+        for drifts in (False, True):
+            name = "interactions" if has_interactions else "nearly linear"
+            name += ", drift" if drifts else ""
+            progress(f"retraining: {name}")
+            losses: dict[str, list[float]] = {}
+            for seed in range(1, seeds + 1):
+                days: list[tuple[Array, Array]] = []
+                models: dict[str, Any] = {
+                    "adaptive forest": AdaptiveMondrianForestClassifier(seed=seed)
+                }
+                models |= dict.fromkeys(boosters)
+                for X, y in _days(has_interactions, drifts, seed):
+                    for which, model in models.items():
+                        if len(days) < 2:
+                            continue
+                        p = _chances(model, X)
+                        p = np.clip(np.where(y == 1, p, 1.0 - p), FLOOR, 1.0)
+                        losses.setdefault(which, []).append(-np.log(p).mean())
+                    days.append((X, y))
+                    models["adaptive forest"].learn_many(pd.DataFrame(X), y)
+                    for which, train in boosters.items():
+                        models[which] = train(days, models[which])
+            rows.append([name, *(f"{np.mean(losses[which]):.3f}" for which in losses)])
+    report.about(retraining, seeds=seeds)
+    report.table(["stream", "adaptive forest", *boosters], rows)
+
+
+def _chances(model: Any, X: Array) -> Array:
+    """Return the probability of class 1 of each row."""
+    if isinstance(model, AdaptiveMondrianForestClassifier):
+        return np.asarray(model.predict_proba_many(pd.DataFrame(X))[1])
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
+PARTS = (fraud, horizons, series, users, retraining)
