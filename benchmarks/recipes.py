@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 from river import datasets, time_series
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    Calibrated,
-    MondrianForestClassifier,
-)
+import river_mondrian as rm
 from river_mondrian.distributed import KeyedModels
 
 from .data import Array, DataFolder
@@ -40,7 +35,7 @@ def _payments(n: int, seed: int) -> Iterator[tuple[dict[str, Any], bool]]:
 
 def _cost(weight: float, n: int, seed: int) -> float:
     """Return the costs of checks and of unchecked frauds."""
-    model, total = AdaptiveMondrianForestClassifier(seed=seed), 0.0
+    model, total = rm.AdaptiveMondrianForestClassifier(seed=seed), 0.0
     for x, fraud in _payments(n, seed):
         is_checked = model.predict_proba_one(x).get(True, 0.0) * x["amount"] > CHECK
         total += CHECK if is_checked else fraud * x["amount"]
@@ -93,7 +88,7 @@ def horizons(data: DataFolder, report: Report, quick: bool) -> None:
         weather, load = _hours(n + max(HORIZONS), seed)
         for is_shared in (False, True):
             progress(f"horizons: seed {seed}")
-            one = Calibrated(AdaptiveMondrianForestRegressor(seed=seed))
+            one = rm.Calibrated(rm.AdaptiveMondrianForestRegressor(seed=seed))
             models = {h: one if is_shared else one.clone() for h in HORIZONS}
             waiting: dict[Any, Any] = {}
             scores: dict[int, list[Any]] = {h: [] for h in HORIZONS}
@@ -129,7 +124,7 @@ def series(data: DataFolder, report: Report, quick: bool) -> None:
     smooth = time_series.HoltWinters(
         alpha=0.3, beta=0.1, gamma=0.6, seasonality=12, multiplicative=True
     )
-    forests = [AdaptiveMondrianForestRegressor(seed=1) for _ in range(12)]
+    forests = [rm.AdaptiveMondrianForestRegressor(seed=1) for _ in range(12)]
     errors: dict[str, list[float]] = {"HoltWinters": [], "adaptive": []}
 
     def features(t: int, h: int) -> dict[str, Any]:
@@ -161,7 +156,7 @@ def users(data: DataFolder, report: Report, quick: bool) -> None:
     n, most, few = (120, 12, 2) if quick else (1200, 60, 6)
     samples = [(x | {"user": i % most}, y) for i, (x, y) in enumerate(datasets.Phishing().take(n))]
     rows = []
-    for kind in (AdaptiveMondrianForestClassifier, MondrianForestClassifier):
+    for kind in (rm.AdaptiveMondrianForestClassifier, rm.MondrianForestClassifier):
         row = [kind.__name__]
         for ready in (most, few):
             models = KeyedModels("user", kind(10, seed=1), n_ready=ready)
@@ -239,7 +234,7 @@ def retraining(data: DataFolder, report: Report, quick: bool) -> None:
             for seed in range(1, seeds + 1):
                 days: list[tuple[Array, Array]] = []
                 models: dict[str, Any] = {
-                    "adaptive forest": AdaptiveMondrianForestClassifier(seed=seed)
+                    "adaptive forest": rm.AdaptiveMondrianForestClassifier(seed=seed)
                 }
                 models |= dict.fromkeys(boosters)
                 for X, y in _days(has_interactions, drifts, seed):
@@ -260,7 +255,7 @@ def retraining(data: DataFolder, report: Report, quick: bool) -> None:
 
 def _chances(model: Any, X: Array) -> Array:
     """Return the probability of class 1 of each row."""
-    if isinstance(model, AdaptiveMondrianForestClassifier):
+    if isinstance(model, rm.AdaptiveMondrianForestClassifier):
         return np.asarray(model.predict_proba_many(pd.DataFrame(X))[1])
     return np.asarray(model.predict_proba(X)[:, 1])
 
