@@ -62,6 +62,10 @@ def main() -> None:
             suppress(MissingSet),
         ):
             failed |= suite.parts[part](data, report, arguments.quick, **options) is False
+    unused = [name for name in data.sets if name not in data.asked]
+    if unused:
+        used = ", ".join(data.asked) or "no data sets"
+        raise SystemExit(f"--sets: no part uses {', '.join(unused)}, but {used}")
     if failed:
         raise SystemExit(1)
 

@@ -1,6 +1,7 @@
 """Data sets of the benchmarks, as arrays and as streams of (mapping, label)."""
 
 import itertools
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,9 +43,12 @@ class DataFolder:
             raise SystemExit(f"no such folder: {folder}")
         self.folder = folder
         self.sets = sets
+        # Names of the sets that the parts have asked for, in order.
+        self.asked: dict[str, None] = {}
 
     def check_selected(self, name: str) -> None:
         """Raise `MissingSet` if other sets are selected."""
+        self.asked[name] = None
         if self.sets and name not in self.sets:
             raise MissingSet
 
@@ -59,6 +63,8 @@ class DataFolder:
         if path is None or not path.exists():
             print(f"{name}: skipped, because --data has no {name}.npz", flush=True)
             raise MissingSet
+        if not zipfile.is_zipfile(path):
+            raise SystemExit(f"{path} is no .npz file")
         with np.load(path) as file:
             arrays = Arrays(path, {key: file[key] for key in file.files})
         if "X" in arrays:

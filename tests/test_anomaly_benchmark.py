@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.anomaly.minutes import DAY, KINDS, metric
 from benchmarks.anomaly.nab import PROFILES, at, best, places
 from benchmarks.data import DataFolder
@@ -88,3 +89,16 @@ def test_a_missing_array_of_a_data_set_is_named(tmp_path):
     arrays = DataFolder(tmp_path).load("letter")
     with pytest.raises(SystemExit, match=r"letter\.npz has no array X_test, but X, X_train, y"):
         arrays["X_test"]
+
+
+def test_a_file_that_is_no_archive_is_named(tmp_path):
+    (tmp_path / "letter.npz").write_text("1,2")
+    with pytest.raises(SystemExit, match=r"letter\.npz is no \.npz file"):
+        DataFolder(tmp_path).load("letter")
+
+
+def test_sets_that_no_part_uses_are_named(tmp_path, monkeypatch):
+    command = ["benchmarks", "kernel", "--only", "auto", "--sets", "mine"]
+    monkeypatch.setattr("sys.argv", [*command, "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="no part uses mine, but cpu, california, kin8nm"):
+        main()

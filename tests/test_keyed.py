@@ -111,6 +111,9 @@ def test_arguments():
     raises(ValueError, "by pickle, which exec", lambda: KeyedModels("user", pipeline, folder="x"))
     raises(ValueError, "name of a feature or a func", lambda: KeyedModels(3, KINDS["classifier"]()))
     raises(TypeError, "a classifier, regressor or detector", lambda: KeyedModels("user", scaler))
+    names = "key, model, max_bytes, folder, trusted, n_ready"
+    message = f"KeyedModels has the arguments {names}, got redy"
+    raises(TypeError, message, lambda: of_classifiers(redy=10))
     raises(ValueError, "flush needs a folder", lambda: of_classifiers().flush())
 
 

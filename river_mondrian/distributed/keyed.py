@@ -61,18 +61,21 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     model
         The prototype, a model or a pipeline, which is cloned for each key.
     max_bytes
-        Largest size of all models in memory, in bytes; None for no limit. A limit requires a
-        folder. The model used last always stays in memory.
+        Largest size of all models in memory, in bytes. A limit requires a folder. The model used
+        last always stays in memory. The default None sets no limit.
     folder
         Folder for models without room in memory. Models that are already in the folder are used, so
-        a stream can be continued after `flush`. These models must be of the prototype's classes.
+        a stream can be continued after `flush`. These models must be of the prototype's classes,
+        and keep their parameters. The default is None, no folder.
     trusted
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
-        Loading a pickle executes code from the file. If False, models are saved by `save`.
+        Loading a pickle executes code from the file. If False, the default, models are saved by
+        `save`.
     n_ready
-        Largest number of models that are ready for use, at best the number of keys that are active
-        together. A packed model uses a thirtieth to a third of the memory of a ready model, and
-        packing and unpacking take some milliseconds.
+        Largest number of models that are ready for use, 1,000 by default, at best the number of
+        keys that are active together. If keys come in random order, this is the number of all keys.
+        A packed model uses a thirtieth to a third of the memory of a ready model, and packing and
+        unpacking take some milliseconds.
 
     Notes
     -----
@@ -134,6 +137,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     def __new__(cls, key: Any = ..., model: Any = ..., *_: Any, **__: Any) -> _KeyedPipelines: ...
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Create a classifier, a regressor or a detector, like the prototype."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = [name for name in kwargs if name not in names]
+        if unknown:
+            raise TypeError(f"KeyedModels has the arguments {', '.join(names)}, got {unknown[0]}")
         if cls is KeyedModels:
             cls = KeyedDetector
             if isinstance(calibrated.final_of(model), base.Classifier):
