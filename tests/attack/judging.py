@@ -36,15 +36,15 @@ class Judge:
         A function that lets a model learn more samples.
     every
         The step between attacked lines. The step between attacked allocations is about an eighth of
-        `every`. The environment variable `ATTACK_EVERY` replaces `every`; the value 1 attacks all
-        lines and allocations.
+        `every`. The environment variable `ATTACK_EVERY` is used instead if it is smaller; the value
+        1 attacks all lines and allocations.
 
     """
 
     def __init__(self, looks, go_on, every):
         self.looks = looks
         self.go_on = go_on
-        self.every = int(os.environ.get("ATTACK_EVERY", every))
+        self.every = min(every, int(os.environ.get("ATTACK_EVERY", every)))
 
     def _future(self, model):
         """Return the visible state of a model after more samples."""
