@@ -23,6 +23,9 @@ LEAST_LEVEL = 2.0**200
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
+# Largest number of classes.
+MOST_CLASSES = 1 << 24
+
 # Least weight of a sample where sums of weights are in single precision. Smaller weights are raised
 # to this weight.
 LEAST_WEIGHT = 1e-30

@@ -1,7 +1,7 @@
 """Set-up of all test modules: fixtures, selection and order of tests."""
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -45,10 +45,33 @@ def mark_core(config, items):
             raise pytest.UsageError(f"tests/core.py names a test that does not exist: {start}")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Keep the first seed of each test, unless `TEST_SEEDS=all` is set, as in the nightly workflow.
+def covering(items):
+    """Return a selection of a test's items that has each value of each parameter.
 
-    Slow files with few tests come first, then files by their number of tests.
+    Values occur equally often, as far as possible.
+    """
+    values = {item: {(k, id(v)) for k, v in item.callspec.params.items()} for item in items}
+    kept = [item for item in items if item.get_closest_marker("core")]
+    counts = Counter(value for item in kept for value in values[item])
+    while missing := set().union(*values.values()) - counts.keys():
+        kept.append(
+            max(
+                items,
+                key=lambda item: (
+                    len(values[item] & missing),
+                    -sum(counts[value] for value in values[item]),
+                ),
+            )
+        )
+        counts.update(values[kept[-1]])
+    return kept
+
+
+def pytest_collection_modifyitems(config, items):
+    """Select tests, unless `TEST_SEEDS=all` is set, as in the nightly workflow.
+
+    Of each test, the first seed is kept. Of a test that is marked `covering`, fewer combinations of
+    parameters are kept. Slow files with few tests come first, then files by their number of tests.
     """
     mark_core(config, items)
     n_tests = Counter(item.path for item in items)
@@ -56,11 +79,16 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: (order.get(item.path.name, len(LONG)), -n_tests[item.path]))
     if IS_NIGHTLY:
         return
-    first, kept, left = {}, [], []
+    first, kept, covered = {}, [], defaultdict(list)
     for item in items:
-        seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")
         # A test without a seed is kept.
-        test = item.nodeid.partition("[")[0]
-        (kept if seed == first.setdefault(test, seed) else left).append(item)
-    config.hook.pytest_deselected(items=left)
-    items[:] = kept
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        test, seed = item.nodeid.partition("[")[0], parameters.get("seed")
+        if seed == first.setdefault(test, seed):
+            kept.append(item)
+            if parameters and item.get_closest_marker("covering"):
+                covered[test].append(item)
+    chosen = {item for group in covered.values() for item in covering(group)}
+    left = {item for group in covered.values() for item in group} - chosen | {*items} - {*kept}
+    config.hook.pytest_deselected(items=[*left])
+    items[:] = [item for item in items if item not in left]

@@ -25,7 +25,7 @@ PROMISES = {
     "models own their arrays": "contract::models_own_all_arrays_that_they_write_to",
     "missing values": "inputs::missing_values_of_all_libraries_are_absent",
     "types of values": "inputs::numbers_of_any_type_are_features_targets_and_weights",
-    "batches": "configurations::batches_equal_single_samples_bit_for_bit[1-adaptive",
+    "batches": "configurations::batches_equal_single_samples_bit_for_bit[adaptive",
     "copies": "configurations::copies_go_on_bit_for_bit[300-adaptive",
     "loaded models": "files::loaded_models_are_the_same",
     "files of earlier versions": "files::golden_files",

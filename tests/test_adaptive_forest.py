@@ -74,6 +74,7 @@ def test_a_drift_is_survived(detector):
         assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("limit", [1_500_000, 3_000_000])
 @pytest.mark.parametrize("drifts", [False, True])
 def test_memory_stays_below_a_limit_in_bytes(limit, drifts):

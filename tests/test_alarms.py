@@ -81,6 +81,7 @@ ARGUMENTS += [OFTEN | {"window": 130, "rest": 20, "grace_period": 150}]
 ARGUMENTS += [OFTEN | {"tolerance": 0.01, "budget": (2, 90)}]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("samples", SAMPLES)
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 def test_scores_and_alarms_are_those_of_the_twin(samples, arguments):
@@ -177,18 +178,6 @@ def test_an_exception_within_the_first_shingle():
     run(alarms, samples[:2])
     judge = Judge(lambda m: (m.n_samples, m._views[0]._past_now()), lambda m: None, every=1)
     assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(samples[2]))
-
-
-def test_frames_are_rows():
-    samples = [x | {"kind": "ab"[i % 2]} for i, x in enumerate(told(400, seed=16))]
-    one, other = (Alarms(NearestNeighborDetector(seed=1), 0.95, average=4) for _ in range(2))
-    run(one, samples)
-    other.learn_many(pd.DataFrame(samples[:250]))
-    other.learn_many(pd.DataFrame(samples[250:]))
-    assert other.alarms == one.alarms
-    assert one.alarms
-    x = {"a": 0.5, "kind": "a"}
-    assert other.score_one(x) == one.score_one(x)
 
 
 def test_the_first_sample_has_the_features_in_calendar():

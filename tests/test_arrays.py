@@ -107,6 +107,9 @@ MIXED = pd.DataFrame({0: ["u", "v", None], 1: [1.5, None, 2.0]}, dtype=object)
         (np.ma.masked_equal([[7, 1], [2, 7]], 7), pd.DataFrame([[np.nan, 1.0], [2.0, np.nan]])),
         (np.asfortranarray(rows(18))[::2], pd.DataFrame(rows(18)[::2])),
         (np.empty((0, 2)), pd.DataFrame(np.empty((0, 2)))),
+        (pd.DataFrame({0: pd.array([1, None])}), pd.DataFrame({0: [1.0, np.nan]})),
+        (pl.DataFrame({"0": [1.5, None, np.nan]}), pd.DataFrame({"0": [1.5, np.nan, np.nan]})),
+        (pa.table({"0": [1, None, 3]}), pd.DataFrame({"0": [1.0, np.nan, 3.0]})),
     ],
 )
 def test_kinds_of_arrays(given, like):
@@ -116,42 +119,7 @@ def test_kinds_of_arrays(given, like):
     assert pickle.dumps(models[0]) == pickle.dumps(models[1])
 
 
-def with_a_gap(kind):
-    """Return a series of a nullable pandas type, with a null."""
-    frame = pd.DataFrame(np.arange(12).reshape(4, 3), columns=list("abc")).astype(kind)
-    frame.iloc[2, 1] = pd.NA
-    return frame
-
-
-NUMBERS = {
-    "float64": pd.DataFrame(rows(9)),
-    "float32": pd.DataFrame(rows(9).astype(np.float32)),
-    "uint8": pd.DataFrame(np.arange(12, dtype=np.uint8).reshape(4, 3)),
-    "large": pd.DataFrame(np.full((4, 2), 2**62 - 1)),
-    "Int64": with_a_gap("Int64"),
-    "Float64": with_a_gap("Float64"),
-    "polars": pl.DataFrame({"a": [1.5, None, float("nan")], "b": [2.0, 1.0, None]}),
-    "pyarrow": pa.table({"a": [1, None, 3], "b": [2, 1, None]}),
-    "masked": np.ma.masked_equal(np.array([[7, 1], [2, 7]]), 7),
-    "strided": np.asfortranarray(rows(18))[::2],
-}
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_one_type_are_read_at_once_as_column_by_column(name, monkeypatch):
-    taken, real = [], rm.frames._numbers
-    with monkeypatch.context() as patch:
-        patch.setattr(rm.frames, "_numbers", lambda *args: taken.append(real(*args)) or taken[-1])
-        _, names, at_once = rm.frames.read_frame(NUMBERS[name])
-    assert at_once is taken[0]
-    monkeypatch.setattr(rm.frames, "_numbers", lambda *args: None)
-    _, same_names, one_by_one = rm.frames.read_frame(NUMBERS[name])
-    assert names == same_names
-    assert at_once.flags.c_contiguous
-    assert at_once.flags.owndata
-    np.testing.assert_array_equal(at_once, one_by_one)
-
-
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [

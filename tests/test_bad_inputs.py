@@ -164,6 +164,7 @@ VALUE_ERRORS = [
     (learn(X, LABELS, progress="yes"), "progress must be True or False, got 'yes'"),
     (call(TARGET, "learn_many", X, TARGETS[::-1]), "in another order"),
     (call(RIDGE, "learn_many", X, TARGETS[::-1]), "in another order"),
+    (call("DriftMonitor", "learn_many", X[:1], [1, 2]), "1 rows but there are 2"),
     (sharded(X, LABELS[::-1]), "labels of the index of X in another order"),
     (sharded(X, LABELS, LABELS[::-1].index.to_series()), "the weights have the labels"),
     (lambda: rm.RandomCutForest(shingle=2).forget_one(GOOD), "needs shingle=1, got shingle=2"),
@@ -270,6 +271,10 @@ ARGUMENTS = {
         ({"calendar": "hour"}, "calendar must be None or a list of features, got 'hour'"),
         ({"detector": 3}, "detector must be an anomaly detector or a list, got 3"),
         ({"detector": []}, "detector must not be an empty list"),
+    ],
+    "DriftMonitor": [
+        ({"kinds": kinds}, "kinds must be some of")
+        for kinds in ("inputs", [], ["input"], ["inputs", "inputs"], None, 3)
     ],
     OGD: [({"loss": optim.losses.Squared()}, "BinaryLoss")],
     "OGDRegressor": [

@@ -28,6 +28,8 @@ from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian.transforms import Categories, place_of
 from river_mondrian.values import level_of, number_of
 
+pytestmark = pytest.mark.covering
+
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
     "exact": lambda **more: Exact(**{"n_estimators": 3, "seed": 1} | more),
@@ -156,14 +158,6 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
         assert many == pytest.approx(one, rel=1e-9, abs=1e-12)
     else:
         assert many == one
-
-
-def test_a_pandas_categorical_of_numbers_is_a_category():
-    frame = pd.DataFrame({"a": pd.Series([3, 1, 3, None], dtype="category")})
-    model = rm.MondrianForestClassifier(2, seed=1)
-    model.learn_many(frame, [0, 1, 0, 1])
-    assert model.predict_many(frame[:3]).tolist() == [0, 1, 0]
-    assert [model.predict_one({"a": one}) for one in (3, 1.0)] == [0, 1]
 
 
 def test_a_value_is_one_level_whichever_way_it_comes(recwarn):

@@ -24,6 +24,8 @@ import river_mondrian as rm
 from river_mondrian.partitions.mondrian import trees
 from river_mondrian.posteriors.targets import components
 
+pytestmark = pytest.mark.covering
+
 CELLS = rm.IsolationFeatures(4, 4, pool_size=100, seed=1)
 TREES = rm.IsolationFeatures(4, 4, "iforest", 100, seed=1)
 FOURIER = rm.RandomFourierFeatures(6, seed=1)
@@ -159,32 +161,29 @@ def without_zeros(found):
 
 
 @of_frames
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path, monkeypatch):
+def test_batches_equal_single_samples_bit_for_bit(name, tmp_path, monkeypatch):
     # Frames have more rows than one block.
     monkeypatch.setattr(trees, "LEARNED_ROWS", 37)
     one = learn(CONFIGURATIONS[name]())
-    if n_jobs > 1 and "n_jobs" not in one._get_params():
-        return
     expected = state(one, tmp_path)
-    for cuts in ((0, N), (0, 1, 100, N), (0, 255, 256, 300, N)):
-        many = CONFIGURATIONS[name]()
-        if n_jobs > 1:
-            many.mutate({"n_jobs": n_jobs})
-        for first, last in itertools.pairwise(cuts):
-            learn_frame(many, FRAME, first, last)
-        if n_jobs > 1:
-            many.mutate({"n_jobs": 1})
-        assert state(many, tmp_path) == expected
-    if n_jobs > 1:
-        many.mutate({"n_jobs": n_jobs})
     # The rows of a frame of shingles follow one another.
-    for method in () if "shingle" in name else readings(many, "many"):
-        found = getattr(many, f"{method}_many")(FRAME)
-        if isinstance(found, pd.DataFrame | pd.Series):
-            assert found.index.equals(FRAME.index)
-        single = [without_zeros(getattr(one, f"{method}_one")(x)) for x in ROWS]
-        assert of_rows(found) == single, method
+    methods = [] if "shingle" in name else readings(one, "many")
+    single = {m: [without_zeros(getattr(one, f"{m}_one")(x)) for x in ROWS] for m in methods}
+    jobs = [{"n_jobs": 1}, {"n_jobs": 3}] if "n_jobs" in one._get_params() else [{}]
+    for n_jobs in jobs:
+        for cuts in ((0, N), (0, 1, 100, N), (0, 255, 256, 300, N)):
+            many = CONFIGURATIONS[name]()
+            many.mutate(n_jobs)
+            for first, last in itertools.pairwise(cuts):
+                learn_frame(many, FRAME, first, last)
+            many.mutate(jobs[0])
+            assert state(many, tmp_path) == expected
+        many.mutate(n_jobs)
+        for method in methods:
+            found = getattr(many, f"{method}_many")(FRAME)
+            if isinstance(found, pd.DataFrame | pd.Series):
+                assert found.index.equals(FRAME.index)
+            assert of_rows(found) == single[method], method
 
 
 LAWS = ["regressor", "regressor, bounded", "ridge", "ridge, dense", "adaptive regressor"]

@@ -12,10 +12,12 @@ import pytest
 from common import answer, answers, fed, raises, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base, preprocessing
+from river import base
 
 import river_mondrian as rm
 from river_mondrian.records import Memory, memory
+
+pytestmark = pytest.mark.covering
 
 MODELS = {
     "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
@@ -217,10 +219,3 @@ def test_subclasses_are_shown_whatever_the_names_of_their_rests():
             self.mine = mine
 
     assert repr(Mine(2, 3)).startswith("Mine (\n  mine=2\n  n_estimators=3\n  ")
-
-
-def test_shown_within_a_pipeline():
-    scaler = preprocessing.StandardScaler()
-    model = scaler | rm.OGDClassifier(rm.IsolationFeatures(n_cells=23))
-    assert "\n    features=IsolationFeatures (\n" in repr(model)
-    assert "\n      n_cells=23\n" in repr(model)

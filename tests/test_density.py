@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from attack.judging import some
 from common import as_kernels, fed, ordered_kernel, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,13 +80,13 @@ def roots_of(projected, horizon, seed, n_trees, origin=None):
 
 
 # The kernel estimator has no directions.
-ALONG_AXES = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "laplace", "kernel")]
+ESTIMATORS = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "laplace", "kernel")]
+ESTIMATORS += [("oblique", "forest"), ("oblique", "laplace")]
+LIFETIMES = [(1.5, False), (None, False), (1.5, True)]
+CASES = [(*one, *other) for one, other in itertools.product(ESTIMATORS, LIFETIMES)]
 
 
-@pytest.mark.parametrize(
-    ("dims", "estimator"), [*ALONG_AXES, ("oblique", "forest"), ("oblique", "laplace")]
-)
-@pytest.mark.parametrize(("lifetime", "start"), [(1.5, False), (None, False), (1.5, True)])
+@pytest.mark.parametrize(("dims", "estimator", "lifetime", "start"), some(CASES, 2))
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
     """Cells are equal (with directions, polygons), and so are densities outside of all cells."""
     is_oblique = dims == "oblique"

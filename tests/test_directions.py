@@ -200,6 +200,7 @@ LIFETIMES |= {"uniform": stats.uniform(0.5, 2.0), "half normal": stats.halfnorm(
 LIFETIMES |= {"gamma": stats.gamma(2.0, scale=0.8), "shifted": stats.gamma(1.5, 0.3, 0.5)}
 
 
+@pytest.mark.covering
 @pytest.mark.blas
 @pytest.mark.parametrize("name", LIFETIMES)
 @pytest.mark.parametrize("directions", [None, THREE, 60])

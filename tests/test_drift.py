@@ -72,6 +72,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("parameters", PARAMETERS)
 @pytest.mark.parametrize("is_real", [False, True])
 @pytest.mark.parametrize("kind", RATES)

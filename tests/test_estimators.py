@@ -8,6 +8,7 @@ import pickle
 from unittest import mock
 
 import pytest
+from attack.judging import some
 from river import checks, datasets, linear_model
 from scipy import stats
 
@@ -20,12 +21,18 @@ def one_key(x):
     return "all"
 
 
-# All classes with default arguments, then configurations that run different code.
-MODELS = {name: getattr(rm, name)() for name in estimators()} | {
-    "calibrated": rm.Calibrated(**next(rm.Calibrated._unit_test_params())),
+# All classes, most with default arguments.
+CLASSES = {name: getattr(rm, name)() for name in estimators()} | {
     "calibrated classifier": rm.Calibrated(linear_model.LogisticRegression()),
     "calibrated regressor": rm.Calibrated(rm.MondrianForestRegressor()),
     "NystromFeatures": rm.NystromFeatures(n_landmarks=20),
+    "keyed classifiers": KeyedModels(one_key, rm.MondrianForestClassifier(2, seed=1)),
+    "keyed regressors": KeyedModels(one_key, rm.MondrianForestRegressor(2, seed=1)),
+    "keyed detectors": KeyedModels(one_key, rm.DensityForest(2, seed=1)),
+}
+# Configurations that run different code.
+CONFIGURATIONS = {
+    "calibrated": rm.Calibrated(**next(rm.Calibrated._unit_test_params())),
     "shingles": rm.RandomCutForest(n_estimators=3, window=50, shingle=3, missing="zero", seed=3),
     "window": rm.MondrianForestClassifier(n_estimators=3, window=50, missing="zero", seed=3),
     "growing": rm.MondrianForestRegressor(n_estimators=3, lifetime=math.sqrt, posterior="mean"),
@@ -34,15 +41,12 @@ MODELS = {name: getattr(rm, name)() for name in estimators()} | {
     "ridge, window": rm.RidgeRegressor(
         rm.IsolationFeatures(4, 8, "iforest", 60, seed=3), window=40, max_columns=90
     ),
-    "keyed classifiers": KeyedModels(one_key, rm.MondrianForestClassifier(2, seed=1)),
-    "keyed regressors": KeyedModels(one_key, rm.MondrianForestRegressor(2, seed=1)),
-    "keyed detectors": KeyedModels(one_key, rm.DensityForest(2, seed=1)),
 }
 
 
-def cases() -> list:
+def cases(models) -> list:
     found = []
-    for name, model in MODELS.items():
+    for name, model in models.items():
         marks = [pytest.mark.blas] if name == "NystromFeatures" else []
         # River would download its stream for anomaly detectors, so another stream replaces it.
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
@@ -54,18 +58,18 @@ def cases() -> list:
 
 # Some checks predict other features than they learn.
 @pytest.mark.filterwarnings("ignore:the last 100 labels belong to no stored prediction")
-@pytest.mark.parametrize(("model", "check"), cases())
+@pytest.mark.parametrize(("model", "check"), cases(CLASSES) + some(cases(CONFIGURATIONS)))
 def test_river_check(model, check):
     check(copy.deepcopy(model))
 
 
 def test_no_check_is_skipped():
-    names = {type(model).__name__ for model in MODELS.values()}
+    names = {type(model).__name__ for model in CLASSES.values()}
     made = {"CalibratedClassifier", "CalibratedRegressor"}
     made |= {"KeyedClassifier", "KeyedRegressor", "KeyedDetector"}
     assert names - set(estimators()) == made
     assert set(estimators()) <= names
-    assert all(model._unit_test_skips() == set() for model in MODELS.values())
+    assert all(model._unit_test_skips() == set() for model in CLASSES.values())
 
 
 class Passing(rm.MondrianForestClassifier):

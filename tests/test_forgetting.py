@@ -157,6 +157,7 @@ def test_learning_and_forgetting_in_any_order(cls, params, seed):
     assert model.n_samples == 420
 
 
+@pytest.mark.covering
 @kinds
 @pytest.mark.parametrize("window", [1, 7, 256, 300])
 @pytest.mark.parametrize("missing", [0.0, 0.3])

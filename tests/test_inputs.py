@@ -24,6 +24,7 @@ import pyarrow as pa
 import pytest
 from common import answer, fed, raises
 from river import base, compose, feature_extraction, feature_selection, preprocessing, stats
+from test_configurations import CONFIGURATIONS
 from test_contract import MODELS
 
 import river_mondrian as rm
@@ -31,6 +32,8 @@ from river_mondrian.distributed.keyed import KeyedClassifier
 from river_mondrian.inputs import FeatureIndex
 from river_mondrian.learners import references
 from river_mondrian.samples import SampleReader
+
+pytestmark = pytest.mark.covering
 
 
 def learn(model, x, y=1):
@@ -92,8 +95,13 @@ def test_reading_large_numbers_of_low_precision_does_not_warn(kind, first):
         reader.read_sparse(x)
 
 
-def test_answers_do_not_depend_on_how_numpy_reports_errors(model):
-    """A program may call `numpy.seterr`, such as for its own sums."""
+DENSITIES = [name for name in CONFIGURATIONS if "density" in name and name not in MODELS]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
+def test_results_do_not_depend_on_how_numpy_reports_errors(name):
+    """A program may call `numpy.seterr`. Widths and references are renewed in the meantime."""
+    model, rng = CONFIGURATIONS[name](), np.random.default_rng(0)
     x, names = {"a": 0.3, "b": 1e30}, ["explain_one", "feature_importances", "widths", "debug_one"]
     names += ["log_density_one", "raw_score_one", "raw_scores_one", "baseline"]
 
@@ -101,41 +109,22 @@ def test_answers_do_not_depend_on_how_numpy_reports_errors(model):
         found = [getattr(model, name) for name in names if hasattr(model, name)]
         return str([answer(model, x), *(one(x) if callable(one) else one for one in found)])
 
-    expected = answers()
-    with np.errstate(all="raise"):
-        assert answers() == expected
-        learn(model, {"a": 0.1, "b": None, "c": 1e-30})
-        learn(model, {"a": 0.1, "b": 1e30, "c": 1e-30})
-        learn(model, {"a": 1e-42, "b": 1.0})
-        assert np.isfinite(references.cuts_of(np.zeros(9))).any()
-
-
-DENSITIES = {
-    "fixed": rm.DensityForest(5, 2.0, seed=1),
-    "kernel": rm.DensityForest(5, method="kernel", seed=1),
-    "window": rm.DensityForest(5, window=20, seed=1),
-    "growing": rm.DensityForest(5, None, seed=1),
-    "random directions": rm.DensityForest(5, 2.0, directions=3, seed=1),
-    "given directions": rm.DensityForest(5, 2.0, directions=[{"a": 1.0}, {"b": 1.0}], seed=1),
-}
-
-
-@pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
-def test_learning_does_not_depend_on_how_numpy_reports_errors(name):
-    """Widths are measured again, and references are renewed, whatever a program sets."""
-    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
-    rng = np.random.default_rng(0)
     with np.errstate(all="raise"):
         for a, b, c in rng.random((300, 3)).tolist():
             learn(model, {"a": a, "b": b * 1e-310, "c": (c < 0.1) * 1e-45})
         assert all(map(math.isfinite, numbers_of(answer(model, {"a": 0.5, "b": 1e-310}))))
+        for more in ({"b": None, "c": 1e-30}, {"b": 1e30, "c": 1e-30}, {"a": 1e-42, "b": 1.0}):
+            learn(model, {"a": 0.1} | more)
+        found = answers()
+        assert np.isfinite(references.cuts_of(np.zeros(9))).any()
+    assert answers() == found
 
 
 @pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
 @pytest.mark.parametrize("name", [*NAMES, *DENSITIES])
 def test_samples_without_values_come_at_any_time(name, by_frames):
     """Sensors may start late, and may stop; predictions are possible at all times."""
-    model = DENSITIES[name].clone() if name in DENSITIES else MODELS[name]()
+    model = CONFIGURATIONS[name]()
     gap, values = [{}] * 260, [{"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13} for i in range(30)]
     for samples in (gap[:16], gap, values, gap[:20], values):
         if by_frames and hasattr(model, "learn_many"):

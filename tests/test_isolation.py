@@ -98,6 +98,7 @@ def searching(monkeypatch, way, rows, **params):
     return features
 
 
+@pytest.mark.covering
 @pytest.mark.blas
 @pytest.mark.parametrize("kind", ["real", "binary", "tenths", "few", "twice"])
 @pytest.mark.parametrize("dims", [1, 17, 60, 150])
@@ -119,6 +120,7 @@ def in_unit(unit, rows):
     return [{name: unit * v for name, v in x.items()} for x in rows]
 
 
+@pytest.mark.covering
 @pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("unit", [1e12, 1.0, 1e-18, 1e-21, 3e-22, 1e-23, 1e-30])

@@ -15,9 +15,8 @@ from river_mondrian.partitions.mondrian.records import Point
 from river_mondrian.partitions.mondrian.shards import joined, shard_of
 from river_mondrian.records import Float32s, Float64s, Int64s, Memory
 
-distance_outside, distance_to_batch, distances_to_batch, distance_to_inputs = as_kernels(
+distance_outside, distances_to_batch, distance_to_inputs = as_kernels(
     boxes.distance_outside,
-    boxes.distance_to_batch,
     boxes.distances_to_batch,
     boxes.distance_to_inputs,
 )
@@ -211,8 +210,6 @@ def test_distances_to_points_are_the_twins(dims, is_scaled):
                 for row in values[start:].tolist():
                     twin.grow(row)
                 assert distance == pytest.approx(twin.distance(x.tolist()), rel=1e-12)
-                part = places.array.part(start, len(rows) - start)
-                assert distance == distance_to_batch(part, part.length, *own)
                 corners = np.array([twin.lower, twin.upper], dtype=np.float32)
                 # Distances equal those from stored boxes bit for bit.
                 box = (Float32s.of(corner) for corner in corners)

@@ -68,6 +68,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("make", [frozen, dense])
@@ -102,6 +103,7 @@ TARGET_LOSSES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("loss", TARGET_LOSSES)
 def test_regression_is_rivers_linear_model_on_the_mapped_sample(rate, loss):

@@ -5,7 +5,6 @@ import pickle
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from common import raises
 from naive.monitor import Reference
@@ -293,11 +292,6 @@ def test_the_first_y_decides_between_labels_and_targets():
         assert pickle.dumps(monitor) == before
 
 
-@pytest.mark.parametrize("kinds", ["inputs", [], ["input"], ["inputs", "inputs"], None, 3])
-def test_kinds_that_are_none_are_refused(kinds):
-    raises(ValueError, "kinds must be some of", lambda: DriftMonitor(kinds=kinds))
-
-
 def test_memory_is_bounded():
     """References have at most 1,024 features, 64 levels and 64 labels."""
     monitor = DriftMonitor(grace_period=64, seed=1)
@@ -321,17 +315,6 @@ def test_the_features_with_a_score_for_dependence_are_those_that_are_predicted_b
     table = monitor._table
     found = {table.features.names[j] for j in table.learned["dependent"]}
     assert {f"copy {k}" for k in range(20)} <= found
-
-
-def test_rows_of_frames_are_samples():
-    samples = changed("values", 1, n=400, at=300)
-    one, many = sampled(samples), DriftMonitor(grace_period=64, seed=3)
-    frame = pd.DataFrame([x for x, _ in samples])
-    many.learn_many(frame[:100], [y for _, y in samples[:100]])
-    many.learn_many(frame[100:], pd.Series([y for _, y in samples[100:]]))
-    for own, other in zip(*(m._table.learned.values() for m in (many, one)), strict=True):
-        np.testing.assert_array_equal(own, other)
-    raises(ValueError, "1 rows but there are 2", lambda: many.learn_many(frame[:1], [1, 2]))
 
 
 # The detector for single values.

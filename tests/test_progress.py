@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
+from attack.judging import some
 from common import raises
 from test_configurations import CONFIGURATIONS, readings
 
@@ -83,7 +84,7 @@ def assert_shown(bars, total, least=1):
     bars.clear()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS, 2))
 def test_progress_changes_no_result(name, bars):
     model, shown = MODELS[name](), MODELS[name]()
     model.learn_many(*arguments(model))
@@ -98,7 +99,7 @@ def test_progress_changes_no_result(name, bars):
     assert_shown(bars, N)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS, 2))
 def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     model, same = MODELS[name](), MODELS[name]()
     monkeypatch.setattr(Bar, "stops_at", 2)

@@ -1,4 +1,4 @@
-"""Tests of records: fields in Python and in kernels, owners, pickles, growing tables."""
+"""Tests of records: fields in Python, owners, growing tables, and checks of accesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from test_warmup import PATHS
 
 from river_mondrian import records as rec
-from river_mondrian.compiling.kernels import kernel
 from river_mondrian.records.layout import RowLayout
 from river_mondrian.records.memory import ChunkedRows, TableState
 
@@ -63,23 +62,6 @@ class Holder(rec.Record):
     rows: rec.Table[Part]
 
 
-@kernel
-def total_of(record: Whole) -> float:
-    """Return the sum of a record's fields."""
-    total = record.small + record.large + record.single + record.real + record.after
-    return total + record.parts[1].count + record.parts[0].share + record.numbers[1]
-
-
-@kernel
-def set_all(record: Whole, value: int) -> None:
-    """Set fields of a record."""
-    record.small = value
-    record.large = value + 1
-    record.single = value + 0.5
-    record.after = value + 2
-    record.parts[1].count = value + 3
-
-
 def make_whole() -> tuple[rec.Memory[Whole], Whole]:
     memory = rec.Memory(Whole, 3)
     record = memory[1]
@@ -104,17 +86,6 @@ def test_fields_keep_what_is_written(small, large, bits, single, real):
         np.testing.assert_array_equal([seen.single, seen.real], [single, real])
     for neighbour in (memory[0], memory[2]):
         assert not any(rec.Int32s(neighbour, 0, Whole.SIZE // 4).view())
-
-
-def test_kernels_read_and_write_the_same():
-    memory, record = make_whole()
-    record.small, record.large, record.single, record.real, record.after = 1, 20, 0.5, 300.0, 4000
-    record.parts[1].count, record.parts[0].share = 50_000, 600_000.0
-    assert total_of(record) == 654_321.5 + 2.5
-    set_all(record, 7)
-    assert (record.small, record.large, record.single, record.after) == (7, 8, 7.5, 9)
-    assert record.parts[1].count == 10 and record.parts[0].count == 0
-    assert memory.words["large"].tolist() == [0, 8, 0]
 
 
 def test_divisions_are_those_of_kernels():
@@ -154,22 +125,6 @@ def test_fields_that_no_record_can_have():
 
         class Strange(rec.Record):
             what: int | None
-
-
-def test_pickles_hold_state_alone():
-    memory, record = make_whole()
-    record.large, record.unlike, record.passing, record.real = 5, 6, 7, 0.1
-    found = pickle.loads(pickle.dumps(memory))
-    copied = found[1]
-    assert (copied.large, copied.real) == (5, 0.1)
-    assert (copied.unlike, copied.passing) == (0, 0)
-    # Addresses are not part of the state.
-    assert not copied.numbers and not copied.next
-    copied.large = 9
-    assert record.large == 5
-    other, _ = make_whole()
-    other.words["large"][1], other.words["real"][1] = 5, 0.1
-    assert pickle.dumps(other) == pickle.dumps(memory)
 
 
 def test_a_record_keeps_its_memory():
@@ -231,35 +186,27 @@ def test_rows_never_lose_what_they_hold(steps):
     assert counts(shown(again), n // 2) == list(range(n // 2))
 
 
-def test_rows_get_wider():
-    words = Part.SIZE // 4
-    rows = ChunkedRows(1, words)
-    grow(rows, shown(rows), 200)
-    # Two more words of memory precede the share.
-    rows = rows.resized(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
-    table = shown(rows)
-    for j in (0, 127, 128, 199):
-        found = rec.Int32s(table.row(j), 0, words + 2).view().tolist()
-        assert found == [j, 0, -1, -1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    "place", ["record.numbers[2]", "record.parts[2].count", "record.next.large"]
-)
-def test_the_checked_mode_refuses_wrong_places(place, tmp_path):
-    code = f"""
+def test_the_checked_mode_refuses_wrong_places(tmp_path):
+    code = """
 import test_records
 from river_mondrian.compiling.kernels import kernel
 from test_records import Whole
 
-def read(record: Whole) -> float:
-    return {place}
+def number(record: Whole) -> float:
+    return record.numbers[2]
+
+def part(record: Whole) -> float:
+    return record.parts[2].count
+
+def after(record: Whole) -> float:
+    return record.next.large
 
 memory, record = test_records.make_whole()
-try:
-    kernel(read)(record)
-except IndexError as error:
-    print("refused", error)
+for read in (number, part, after):
+    try:
+        kernel(read)(record)
+    except IndexError:
+        print("refused")
 """
     modes = {"RIVER_MONDRIAN_CHECKS": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    assert run("-c", code, PYTHONPATH=PATHS, **modes)[0].startswith("refused")
+    assert run("-c", code, PYTHONPATH=PATHS, **modes)[0].split() == ["refused"] * 3

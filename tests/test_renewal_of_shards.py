@@ -87,6 +87,7 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
 # Renewals on workers.
 
 
+@pytest.mark.covering
 @test_shards.forests
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):

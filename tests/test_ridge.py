@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from attack.judging import some
 from common import fed, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,7 +215,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize("kind", some(STREAMS, 2))
 def test_errors_do_not_add_up_over_1e5_samples(kind):
     n, window = 100_000, 100
     delta2, change = STREAMS[kind]
@@ -239,6 +240,7 @@ def test_a_wild_sample_leaves_no_trace(setting, wild):
     compare(model, samples)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("window", [None, 20, 90, 100, 300])
 @pytest.mark.parametrize("n", [1, 2, 60, 100, 104, 170])
 def test_a_map_that_is_built_anew_learns_the_window_again(window, n):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from attack.interrupts import interrupt
+from attack.judging import some
 from common import raises
 from river import checks
 
@@ -202,6 +203,7 @@ def test_the_first_category_is_learned_by_the_whole(engine):
     assert_same(sharded.gather(), whole)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["classes", "targets"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_worker_that_dies_is_replaced(name, when, engine):
@@ -250,6 +252,7 @@ BAD = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["classes", "targets"])
 @pytest.mark.parametrize("bad", range(len(BAD)))
 @pytest.mark.parametrize("as_list", [False, True])
@@ -293,7 +296,7 @@ SHARDED = [rm.MondrianForestClassifier, rm.MondrianForestRegressor]
 CHECKS = [(kind, c) for kind in SHARDED for c in checks.yield_checks(ShardedForest(kind(3), 2))]
 
 
-@pytest.mark.parametrize("kind, check", CHECKS)
+@pytest.mark.parametrize("kind, check", some(CHECKS))
 def test_rivers_checks(kind, check, engine):
     check(ShardedForest(kind(3, seed=1), 2))
 

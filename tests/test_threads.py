@@ -113,6 +113,7 @@ def calls(model, counts, folder):
     return found + ([learn_many, predict_many] if hasattr(model, "learn_many") else [])
 
 
+@pytest.mark.covering
 @models
 @pytest.mark.parametrize("n", [0, 300])
 def test_everything_at_once(name, n, tmp_path):

@@ -27,6 +27,7 @@ def test_nothing_is_learned_of_what_weighs_nothing(make):
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):

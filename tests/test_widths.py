@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from attack.judging import some
 from common import answer, assert_one_law, fed, restored
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +106,7 @@ def shapes_of(model, numbers):
 FENCE = 100.0
 
 
+@pytest.mark.covering
 @plain_kinds
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 def test_first_widths_are_the_twins(kind, missing):
@@ -386,7 +388,7 @@ MEANWHILE = [
 ]
 
 
-@pytest.mark.parametrize(("event", "kind", "own", "n"), MEANWHILE)
+@pytest.mark.parametrize(("event", "kind", "own", "n"), some(MEANWHILE, 4))
 def test_what_may_happen_meanwhile(event, kind, own, n):
     X, y = corner(1200)
     model = learned(make(kind, own), X[:n], y[:n], own)
@@ -455,6 +457,7 @@ def test_a_full_forest_keeps_its_widths(kind, own):
 # Large changes of units, the purpose of renewals.
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("window", [None, 1024])
 @pytest.mark.parametrize("factor", [1e-6, 1e-9, 1e-10])
 def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
@@ -495,6 +498,7 @@ def test_a_category_may_come_at_any_time(since):
             np.testing.assert_array_equal(kept[:, places], X[: i + 1])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("own", ["categories", "drawn", "given"])
 @pytest.mark.parametrize("n", [300, 430, 505])
 def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):

@@ -48,6 +48,7 @@ def check_moments(trees, y, w):
     assert forest.y_squares == pytest.approx(squares, rel=1e-7, abs=1e-12 * total * size**2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("plain_means", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -88,6 +88,7 @@ def test_the_final_weights_learn_the_words_of_stored_samples_again():
         assert model._current.scores[0] == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("loss", ["log", "foreign"])
 @pytest.mark.parametrize("n", [1, 40, 59, 62, 90, 150])
 def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
@@ -133,6 +134,7 @@ def test_words_that_came_once_take_next_to_no_memory():
     assert model._raw_memory_usage > 8 * 4 * (slots > 0).sum()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [30, 100])
 @pytest.mark.parametrize("value", [float("inf"), 1e39, "much"])
 @pytest.mark.parametrize("known", [True, False])

@@ -40,13 +40,12 @@ def add_levels(
     distances: Distances,
     missing: Int32s,
     values: Float32s,
-    first: int,
-    last: int,
+    n: int,
     value: Any,
     term: Any,
 ) -> None:
     """Add `term` to distances where a category has another level, and count missing values."""
-    for i in range(first, last):
+    for i in range(n):
         gap = abs(value - values[i])
         distances[i] += term if gap > 0.0 else 0.0
         missing[i] += 0 if gap == gap else 1
@@ -88,13 +87,12 @@ def add_numbers(
     distances: Distances,
     missing: Int32s,
     values: Float32s,
-    first: int,
-    last: int,
+    n: int,
     value: Any,
     rate: Any,
     is_squared: bool,
 ) -> None:
-    """Add a numerical input's terms to distances.
+    """Add a numerical input's terms to `n` distances.
 
     The term of a difference d is (rate d)^2 if `is_squared`. Otherwise the term is a = |rate d|, or
     CAP (1 + log(a / CAP)) if a > `CAP`. Terms have the type of `rate`. A missing value adds nothing
@@ -104,13 +102,13 @@ def add_numbers(
     limit, zero = LARGEST if is_squared else CAP, rate - rate
     # Numbers of the same type as terms are counted by vector units of the same width.
     one, n_beyond = zero + np.float32(1.0), zero
-    for i in range(first, last):
+    for i in range(n):
         term = _term(np.float32(value - values[i]), rate, is_squared)
         # With `not`, the condition is true for NaN.
         is_beyond = not term <= limit
         distances[i] = distances[i] + (zero if is_beyond else term)
         n_beyond = n_beyond + (one if is_beyond else zero)
-    for i in range(first, last if n_beyond > 0.0 else first):
+    for i in range(n if n_beyond > 0.0 else 0):
         term = _term(np.float32(value - values[i]), rate, is_squared)
         if term > limit:
             distances[i] = (

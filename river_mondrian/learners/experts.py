@@ -32,7 +32,7 @@ LARGEST_WIDTH = 1 << 25
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
 # Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
-LARGEST_WEIGHT_DECAY = 0.001
+FADING = 0.001
 # Step size of an exponent, its initial sum of squared gradients, and its bounds.
 STEP_SIZE = 0.1
 FIRST_SQUARES = 20.0
@@ -58,7 +58,7 @@ class MixtureRecord(Record):
     squares: Float64s = sized("n_experts")
     # Weight of each expert but the last in the fixed share; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
-    # Largest weight of a sample, at least 1; it decays at each sample (LARGEST_WEIGHT_DECAY).
+    # Largest weight of a sample, at least 1; it decays at each sample (FADING).
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # For the last sample: the experts' predictions and their logarithms (a row per expert), the
     # pool's prediction, and each expert's probability of the label.
@@ -70,6 +70,14 @@ class MixtureRecord(Record):
     def n_shared(self) -> int:
         """Return the number of experts, not counting the fixed share."""
         return self.n_experts - 1
+
+
+@helper
+@ordered_sums
+def relative_weight(weight: float, largest: float) -> tuple[float, float]:
+    """Return the largest recent weight, given the previous one, and the ratio of a weight to it."""
+    largest = max(weight, 1.0, (1.0 - FADING) * largest)
+    return largest, weight / largest
 
 
 @helper
@@ -122,9 +130,7 @@ def learn(experts: MixtureRecord, label: int, weight: float) -> None:
     """Update exponents and shares with the class and weight of the sample, after `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
-    largest = max(weight, 1.0, (1.0 - LARGEST_WEIGHT_DECAY) * experts.largest_weight)
-    experts.largest_weight = largest
-    power = weight / largest
+    experts.largest_weight, power = relative_weight(weight, experts.largest_weight)
     for e in range(n):
         # Let l_k be the logarithms of the probabilities of an expert with exponent a. Then log p_k
         # = a l_k + ... - log sum_j exp(a l_j + ...). So the derivative of the log loss with respect

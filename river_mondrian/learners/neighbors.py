@@ -158,9 +158,9 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
     for j in range(neighbors.n_inputs):
         own, value, rate = held.part(capacity * j, n), np.float32(row[j]), np.float32(rates[j])
         if rate > 0.0 and are_levels[j] == 1:
-            columns.add_levels(squares, missing, own, 0, n, value, 1.0)
+            columns.add_levels(squares, missing, own, n, value, 1.0)
         elif rate > 0.0 and gaps[j] > 0:
-            columns.add_numbers(squares, missing, own, 0, n, value, rate, True)
+            columns.add_numbers(squares, missing, own, n, value, rate, True)
     for i in range(n):
         # Without a shared input, the distance is NaN, and the sample is no neighbour.
         squares[i] = squares[i] * n_used / (n_used - missing[i])
@@ -357,9 +357,7 @@ class Neighbors(Learned[NeighborsRecord]):
         learned["held"][record.n_inputs :, :n_held] = absent[:, np.newaxis]
         for name in ("targets", "weights"):
             learned[name][:n_held] = self.learned[name][positions]
-        fitted = type(self).__new__(type(self))
-        fitted.memory, fitted.learned = self.memory.copied(), learned
-        fitted.record = fitted.memory[0]
+        fitted = self.changed(learned)
         fitted.record.n_inputs, fitted.record.capacity = n_inputs, capacity
         fitted.record.n_held, fitted.record.next_place = n_held, n_held % max(capacity, 1)
         fitted.show()

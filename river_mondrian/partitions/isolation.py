@@ -254,10 +254,8 @@ class Growth(rec.Record):
     # Row of each point of the tree in the CSR matrix.
     members: rec.Int64s
     n_members: rec.Int64
-    # The tree's draws, and the number of draws used.
+    # The tree's draws, two for each node. The tree's nodes, and their number.
     draws: rec.Float64s
-    n_draws: rec.Int64
-    # The tree's nodes, and their number.
     nodes: rec.Array[Cut]
     n_nodes: rec.Int64
     # Column of the first point's cell.
@@ -382,12 +380,11 @@ def grow(growth: Growth) -> None:
                 only.children[ABOVE] = leaf
             continue
         # Draw a new node's cut from the range of one of the varying features.
-        k, number = growth.n_draws, growth.n_nodes
-        growth.n_draws = k + 2
+        number = growth.n_nodes
         growth.n_nodes = number + 1
-        feature = growth.met[min(int(growth.draws[k] * n_varying), n_varying - 1)]
+        feature = growth.met[min(int(growth.draws[2 * number] * n_varying), n_varying - 1)]
         lower, upper = growth.low[feature], growth.high[feature]
-        cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
+        cut: float = np.float64(np.float32(lower + growth.draws[2 * number + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
         # Rounding may move the cut to the upper end, above which there is no point.
@@ -411,7 +408,6 @@ def grow_trees(growth: Growth, first: int, limit: int) -> int:
         growth.draws = growth.all_draws.part(2 * n * tree, 2 * n)
         growth.nodes = growth.all_nodes.part(n_nodes * tree, n_nodes)
         growth.first_column = n * tree
-        growth.n_draws = 0
         growth.n_nodes = 0
         for i in range(n):
             growth.members[i] = growth.all_members[growth.n_trees * i + tree]

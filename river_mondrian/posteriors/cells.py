@@ -28,7 +28,7 @@ from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_store
 from ..partitions.mondrian.readers import TreeReader
-from ..partitions.mondrian.records import INNER, Forest, Node, Tree
+from ..partitions.mondrian.records import INNER, LANES, Forest, Node, Tree
 from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.trees import MondrianTrees
 from ..records.memory import grown
@@ -150,8 +150,6 @@ class CellTrees(MondrianTrees[CellForest]):
     """
 
     _FOREST = CellForest
-    _TREE: ClassVar[type[Tree]] = CellTree
-    _NODE: ClassVar[type[Node]] = CellNode
     _READER = CellReader
 
     def __init__(
@@ -375,7 +373,7 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
-    return _end(record, outputs, extension.extend_trees(forest, 0, forest.n_trees, extension.LANES))
+    return _end(record, outputs, extension.extend_trees(forest, 0, forest.n_trees, LANES))
 
 
 @kernel

@@ -413,7 +413,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     _READER = CutReader
     _RENEWS: ClassVar[bool] = True
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
-        *("out", "memory", "noted", "version_now", "_own"),
+        *("out", "memory", "noted", "_own"),
     }
 
     def __init__(self, partitions: tree_store.Partitions, entering: float) -> None:
@@ -428,8 +428,6 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     def _finish(self) -> None:
         super()._finish()
         forest = self.forest
-        # The version in the record: the trees' version, or CLOSED during a change.
-        self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
         forest.noted_inputs = rec.Float64s.of(self.noted)
@@ -466,9 +464,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         Returns DONE, or the index of an input that is too large. If an input is too large, nothing
         changes.
         """
-        learn = self._learn_one
-        if learn is None:
-            learn = self._learn_one = learn_one.of(CutForest)
+        learn = learn_one.of(CutForest)
         status = learn(self.forest, self._own)
         if status == DONE:
             return DONE
@@ -484,11 +480,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
 
         Returns DONE, or the index of an input that is too large.
         """
-        predict = self._predict_one
-        if predict is None:
-            predict = self._predict_one = score_one.of(CutForest)
-        bad: int = predict(self.forest, self._own)
-        return bad
+        return score_one.of(CutForest)(self.forest, self._own)
 
     def score_rows(self, inputs: rec.Floats, n_jobs: int) -> rec.Floats:
         """Return the readings of rows of checked inputs (see `Scores`), shape (n, N_READINGS)."""

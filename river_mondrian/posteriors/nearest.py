@@ -45,7 +45,7 @@ from ..inputs import FeatureIndex
 from ..learners.columns import CAP, add_levels, add_numbers, stored_value
 from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
-from .displacement import KEPT, RecentScores, RecentScoresRecord, add_score, rank_of
+from .displacement import KEPT, LEAST_HELD, RecentScores, RecentScoresRecord, add_score, rank_of
 
 # Largest total weight of the terms that are omitted from equation (1) above.
 REST = 1e-4
@@ -53,9 +53,6 @@ REST = 1e-4
 CLIPPED = 3.0
 # Widths are renewed after this many stored samples, and more often while the store fills.
 RENEWED_AFTER = 64
-# Scores are stored once this many samples are held. Among fewer samples, every sample is far from
-# the others.
-LEAST_HELD = 32
 # A sample whose score has at least this rank is unusual (see `_is_skipped`).
 UNUSUAL = 0.9
 # Number of intervals for sorting distances.
@@ -144,9 +141,9 @@ def _add_terms(table: NeighborTableRecord, ago: int, j: int) -> None:
     values, value = table.held.part(table.capacity * column, n), table.row[column]
     distances, missing, rate = table.distances, table.missing, table.rates[j]
     if table.level_rates[j] > 0.0:
-        add_levels(distances, missing, values, 0, n, value, table.level_rates[j])
+        add_levels(distances, missing, values, n, value, table.level_rates[j])
     else:
-        add_numbers(distances, missing, values, 0, n, value, rate, False)
+        add_numbers(distances, missing, values, n, value, rate, False)
 
 
 @always_inline

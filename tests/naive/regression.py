@@ -7,6 +7,8 @@ import numpy as np
 from scipy import stats
 
 ITSELF, BEND = -1, -2
+# Fraction by which the largest weight decays at each sample.
+FADING = 0.001
 
 
 def wave(turns):
@@ -97,7 +99,7 @@ class Mixture:
 
     def learn(self, y, weight=1.0):
         c = self.c
-        self.largest = max(weight, 1.0, (1.0 - c.FADING) * self.largest)
+        self.largest = max(weight, 1.0, (1.0 - FADING) * self.largest)
         part = weight / self.largest
         late = 1.0 / min(1.0 + self.samples, c.N_OF_LATE)
         if self.samples:
@@ -113,7 +115,7 @@ class Mixture:
                 d = np.exp(-c.RATE_OF_SQUARES * np.minimum(e2 - e2.min(), c.MOST_SQUARES))
             else:
                 d = self.densities(self.finalists, y, self.last_widths)
-            self.last = self.share(self.last, d**part, c.LAST_SHARE_RATE * part)
+            self.last = self.share(self.last, d**part, c.SHARE_RATE * part)
             self.descend(y, part)
             self.regress(y, weight)
         self.widths = self.faded(self.widths, np.abs(y - self.predicted), late)
@@ -199,7 +201,7 @@ class Law:
         c = self.c
         guesses = self.guess(point, spread, size)
         error = y - point
-        self.largest = max(weight, 1.0, (1.0 - c.FADING) * self.largest)
+        self.largest = max(weight, 1.0, (1.0 - FADING) * self.largest)
         part, found = weight / self.largest, 0.0
         if self.samples:
             self.move = self.faded(self.move, abs(y - self.before), c.N_LONG)

@@ -104,7 +104,7 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 
 
 @always_inline
-def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
+def take_out(ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
     """Write both parts' columns times the inverse without the cell, and return the cell's pivot.
 
     Let p be the column of cell c in A^-1. Then the inverse without the cell is A^-1 - p p^T / p_c.
@@ -212,7 +212,7 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     moments_with_others(sweep, ranges[large], n, second)
     # A point's feature is 1 / sqrt(M), and its square is 1 / M.
     diagonal = (n_lower + n_upper) / n_partitions + delta2
-    pivot = take_out(sweep, ridge, number, n, diagonal)
+    pivot = take_out(ridge, number, n, diagonal)
     n_small, n_large = min(n_lower, n_upper), max(n_lower, n_upper)
     # The Schur complement [[s, off], [off, t]] of both parts, which share no point.
     s, t, off = n_small / n_partitions + delta2, n_large / n_partitions + delta2, 0.0

@@ -75,8 +75,8 @@ def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) ->
     h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(rows):
         inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)
-        z = solving.in_units(ridges, design, inputs, first)
-        second_input = solving.in_units(ridges, design, inputs, second) if second >= 0 else 0.0
+        z = solving.in_units(design, inputs, first)
+        second_input = solving.in_units(design, inputs, second) if second >= 0 else 0.0
         h, r = solving.column_of(z, second_input, second, candidate.knot), errors[j]
         if h == h:
             n += 1
@@ -254,7 +254,7 @@ def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
         row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units
         inputs = row.part(records.FIRST_INPUT, ridges.n_inputs)
         for i in range(d):
-            units[d * j + i] = solving.in_units(ridges, design, inputs, i)
+            units[d * j + i] = solving.in_units(design, inputs, i)
 
 
 @helper

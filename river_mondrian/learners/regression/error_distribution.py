@@ -21,9 +21,9 @@ from ... import checks, limits
 from ...compiling.kernels import helper, kernel, link_by_name
 from ...predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
-from ..experts import share
+from ..experts import SHARE_RATE, relative_weight, share
 from ..learned import Learned
-from .mixing import FADING, LEAST_WIDTH, faded_mean
+from .mixing import LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 # Kernels of this module compute each sum in the order of the source.
@@ -58,8 +58,6 @@ MEAN_SIZES = tuple(
 N_LONG, N_SHORT = 300.0, 20.0
 # Largest ratio of the long mean to the short mean.
 LONGEST = 8.0
-# Fraction of the weights that is spread evenly at each sample.
-SHARE_RATE = 0.01
 # Bounds of log(size of an error / long mean).
 SMALLEST, LARGEST = -3.0, 3.0
 # The combined guess: number of terms of its linear function, factor of past sums at each sample,
@@ -194,9 +192,7 @@ def learn(
     """
     guess(errors, point, spread, size)
     error, n = target - point, errors.n_samples
-    largest = max(weight, 1.0, (1.0 - FADING) * errors.largest_weight)
-    errors.largest_weight = largest
-    power = weight / largest
+    errors.largest_weight, power = relative_weight(weight, errors.largest_weight)
     log_size = 0.0
     if n > 0:
         moved = abs(target - errors.last_target)

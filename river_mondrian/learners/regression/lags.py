@@ -16,6 +16,7 @@ import numpy as np
 from ...compiling.kernels import helper, link_by_name
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
+from .records import FAR, N_OF_LATE
 
 # Kernels of this module compute each sum in the order of the source.
 ORDERED_SUMS = True
@@ -31,9 +32,6 @@ N_REGRESSIONS = len(KEPT)
 N_PREDICTIONS = N_REGRESSIONS + 1
 NAMES = ("targets and errors of late", "latest targets and errors", "last target")
 
-# Differences are clipped at FAR times their mean size, a mean over about N_OF_LATE samples.
-FAR = 10.0
-N_OF_LATE = 50.0
 # Forgetting lets the trace of the inverse grow only up to this multiple of its initial value.
 MOST_UNKNOWN = 10.0
 

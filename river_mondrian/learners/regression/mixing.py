@@ -26,8 +26,9 @@ import numpy as np
 from ... import checks, limits
 from ...compiling.kernels import helper, link_by_name
 from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
-from ..experts import share
+from ..experts import SHARE_RATE, relative_weight, share
 from ..learned import Learned
+from .records import FAR, FIRST_ERRORS, N_OF_LATE
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 # Kernels of this module compute each sum in the order of the source.
@@ -46,17 +47,9 @@ ABSOLUTE, SQUARED = range(2)
 # Degrees of freedom of the densities. With 3 degrees of freedom, a density is computed without a
 # power function.
 FREEDOM = 3.0
-# Fraction of a share's weights that is spread evenly at each sample.
-SHARE_RATE = 0.01
-LAST_SHARE_RATE = 0.01
-# The width of a density is the mean size of about N_OF_LATE recent errors. The width is at least
-# LEAST_WIDTH times the mean size of the differences between successive targets.
-N_OF_LATE = 50.0
+# The width of a density is the mean size of recent errors, but at least LEAST_WIDTH times the mean
+# size of the differences between successive targets.
 LEAST_WIDTH = 1e-6
-# Errors are clipped at FAR times the mean size of recent errors. In these means, the first
-# FIRST_ERRORS errors are not clipped.
-FAR = 10.0
-FIRST_ERRORS = 8
 # Rate of the product update, and fraction of its weights that is spread evenly.
 STEP = 0.05
 SPREAD = 1e-3
@@ -72,8 +65,6 @@ SOLVED_AFTER = 16
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
-# Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
-FADING = 0.001
 
 
 # Bounds of weights that add up to 1.
@@ -86,7 +77,7 @@ class TargetMixtureRecord(Record):
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
     loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
     n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
+    # Largest recent weight of a sample (see `experts.relative_weight`).
     largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     # The latest target, and the mean size of the differences between successive targets.
     last_target: Float64
@@ -299,9 +290,7 @@ def learn(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
     """Update the mixture with the target of the last predicted sample."""
     n, n_samples = mixture.n_experts, mixture.n_samples
     predicted, finalists, densities = mixture.predicted, mixture.finalists, mixture.densities
-    largest = max(weight, 1.0, (1.0 - FADING) * mixture.largest_weight)
-    mixture.largest_weight = largest
-    part = weight / largest
+    mixture.largest_weight, part = relative_weight(weight, mixture.largest_weight)
     rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
     if n_samples > 0:
         moved = abs(target - mixture.last_target)
@@ -317,7 +306,7 @@ def learn(mixture: TargetMixtureRecord, target: float, weight: float) -> None:
             find_likelihoods(densities, N_FINALISTS, finalists, target, widths, least)
         else:
             find_densities(densities, N_FINALISTS, finalists, target, widths, least)
-        share(mixture.last_weights, N_FINALISTS, densities, part, LAST_SHARE_RATE)
+        share(mixture.last_weights, N_FINALISTS, densities, part, SHARE_RATE)
         descend(mixture, target, part)
         regress(mixture, target, weight)
     widths, last_widths = mixture.widths, mixture.last_widths

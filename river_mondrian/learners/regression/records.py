@@ -45,6 +45,12 @@ N_ARMS = 8
 # Products of this many samples are added in one pass over the sums.
 N_HELD = 4
 
+# Errors are clipped at FAR times their mean size, a mean over about N_OF_LATE recent errors. The
+# first FIRST_ERRORS errors are not clipped.
+FAR = 10.0
+N_OF_LATE = 50.0
+FIRST_ERRORS = 8
+
 # A stored row has the target, the logarithm of the error's size, the sample's weight, and the
 # inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)

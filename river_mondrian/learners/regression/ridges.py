@@ -29,11 +29,7 @@ from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 # Kernels of this module compute each sum in the order of the source.
 ORDERED_SUMS = True
 
-# Errors are clipped at FAR times the mean size of about N_OF_LATE recent errors. The first
-# FIRST_ERRORS errors are not clipped.
-FAR = 10.0
-FIRST_ERRORS = 8
-N_OF_LATE = 50.0
+# Largest number of successive doublings of the mean size of errors.
 MOST_DOUBLINGS = 30
 
 
@@ -60,15 +56,15 @@ def predict(ridges: RidgeExpertsRecord, inputs: Float64s) -> None:
 def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
-    limit = FAR * scale
-    if ridges.n_samples < FIRST_ERRORS or abs(error) <= limit or scale == 0.0:
+    limit = records.FAR * scale
+    if ridges.n_samples < records.FIRST_ERRORS or abs(error) <= limit or scale == 0.0:
         ridges.n_large[k] = 0
     else:
         error = limit if error > 0.0 else -limit
         ridges.n_large[k] += 1
         # The n-th successive outlier multiplies the scale by 2^(n - 1).
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
-    rate = 1.0 / min(1.0 + ridges.n_samples, N_OF_LATE)
+    rate = 1.0 / min(1.0 + ridges.n_samples, records.N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)
     return ridges.predicted[k] + error
 

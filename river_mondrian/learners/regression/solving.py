@@ -127,7 +127,7 @@ LARGEST = 5.0
 
 
 @helper
-def in_units(ridges: RidgeExpertsRecord, design: Design, inputs: Float64s, i: int) -> float:
+def in_units(design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN if it is missing."""
     scaled = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if scaled > LARGEST else -LARGEST if scaled < -LARGEST else scaled
@@ -172,7 +172,7 @@ def make_columns(
     """Write the columns of a sample."""
     units, n_additive = ridges.units, design.n_additive
     for i in range(design.n_inputs):
-        units[i] = in_units(ridges, design, inputs, i)
+        units[i] = in_units(design, inputs, i)
     out[0] = 1.0
     for c in range(1, n_additive):
         first, kind = units[design.firsts[c]], design.seconds[c]

@@ -250,30 +250,6 @@ class _Points:
         return _larger(builder, gaps, zeros)
 
 
-def distance_to_points(
-    context: Any,
-    builder: Any,
-    batch: Any,
-    n: Any,
-    source: Any,
-    x: Any,
-    dims: Any,
-) -> Any:
-    """Return the L1 distance of `x` to the box of a batch's points in at least BLOCK dimensions."""
-    points = _Points(builder, batch, source)
-    x = address_in(builder, x)
-    total = cgutils.alloca_once(builder, _DOUBLES)
-    builder.store(ir.Constant(_DOUBLES, None), total)
-
-    def add(d: Any, repeated: Any) -> None:
-        points.begin()
-        points.hold(n.type(0), n, d)
-        _add(builder, total, _overlap(builder, points.gaps(x, d), repeated))
-
-    _blocks(builder, dims, add)
-    return _sum(builder, total)
-
-
 def distances_to_points(
     context: Any,
     builder: Any,

@@ -49,14 +49,8 @@ def _distance_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims: i
     """Return the l1 distance from `x` to a box with at least BLOCK dimensions."""
     total = 0.0
     for d in range(n_dims):
-        total += _gap_in_python(x[d], lower[d], upper[d])
+        total += gap(x[d], lower[d], upper[d])
     return total
-
-
-def _gap_in_python(v: float, low: float, high: float) -> float:
-    below, above = float(np.float32(low - v)), float(np.float32(v - high))
-    gap = below if below > above else above
-    return gap if gap > 0.0 else 0.0
 
 
 @always_inline
@@ -92,7 +86,7 @@ def distance_to_inputs(
     total = 0.0
     for d in range(n_dims):
         v = scaled(inputs[d], offsets[d], factors[d])
-        total += _gap_in_python(x[d], v, v)
+        total += gap(x[d], v, v)
     return total
 
 
@@ -179,25 +173,6 @@ def values_of(forest: Forest, tree: Tree, p: int, buffer: Float32s) -> Float32s:
     return buffer
 
 
-@lowered(box_vectors.distance_to_points)
-def distance_to_batch(
-    batch: Array[PointAt], n: int, source: Source, x: Float32s, n_dims: int
-) -> float:
-    """Return the l1 distance from `x` to the box of the first `n` points of a batch.
-
-    There are at least BLOCK dimensions.
-    """
-    total = 0.0
-    for d in range(n_dims):
-        low = high = np.nan
-        for i in range(n):
-            v = value_in(batch[i].point, source, d)
-            low = v if (v < low or low != low) else low
-            high = v if (v > high or high != high) else high
-        total += _gap_in_python(x[d], low, high)
-    return total
-
-
 @lowered(box_vectors.distances_to_points)
 def distances_to_batch(
     batch: Array[PointAt],
@@ -210,12 +185,18 @@ def distances_to_batch(
 ) -> None:
     """Write to `out[k]` the distance from `x` to the box of the points from `starts[k]` on.
 
-    There are `n` starts, in ascending order. The element `starts[n]` is the end of the points.
+    There are `n` starts, in ascending order, and at least BLOCK dimensions. The element `starts[n]`
+    is the end of the points.
     """
     for k in range(n):
-        first, end = starts[k], starts[n]
-        part = batch.part(first, end - first)
-        out[k] = distance_to_batch(part, end - first, source, x, n_dims)
+        out[k] = 0.0
+        for d in range(n_dims):
+            low = high = np.nan
+            for i in range(starts[k], starts[n]):
+                v = value_in(batch[i].point, source, d)
+                low = v if (v < low or low != low) else low
+                high = v if (v > high or high != high) else high
+            out[k] = out[k] + gap(x[d], low, high)
 
 
 @always_inline
@@ -303,6 +284,7 @@ def hold_point(forest: Forest, tree: Tree, point: Point, lower: Float32s, upper:
 
 
 _buffer_of_refs = words_buffer(Int64s, BATCH)
+_buffer_of_distance = words_buffer(Float64s, 1)
 
 
 @always_inline
@@ -421,10 +403,13 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     if node.has_box(forest):
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         return distance_outside(x, lower, upper, forest.n_dims)
-    batch = buffer_of_batch()
-    n = gather(forest, tree, ref, batch, 0)
+    batch, starts, distance = buffer_of_batch(), _buffer_of_refs(), _buffer_of_distance()
+    starts[0] = 0
+    starts[1] = gather(forest, tree, ref, batch, 0)
     # Forests with light nodes have at least BLOCK dimensions.
-    return distance_to_batch(batch, n, source_of(forest, tree), x, forest.n_dims)
+    source = source_of(forest, tree)
+    distances_to_batch(batch, starts, 1, source, x, forest.n_dims, distance)
+    return distance[0]
 
 
 @link_by_name

@@ -4,9 +4,10 @@
 EMPTY = -(2**31)
 NONE = -1
 
-# Sides of a cut.
+# Sides of a cut, and the side of a missing value in sums over both sides.
 LEFT = 0
 RIGHT = 1
+MISSING = 2
 
 # `dim` of a leaf. The cuts of a paused leaf have not been sampled yet. A complete leaf has no cut
 # within the tree's lifetime, or the tree has `max_splits` cuts. The cuts of a mixed leaf are

@@ -23,12 +23,9 @@ from . import forgetting, sampling
 from .box_vectors import MOST_PARTS
 from .boxes import distance_outside, gap, hold, make_box, values_of, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NEVER, NONE, PAUSED, RIGHT, START, UNLIMITED
-from .records import F, Forest, Layout, Node, Point, Tree, layout_of
+from .records import LANES, F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
 from .scaling import find_too_large, set_scaling, store_inputs, store_rows, write_scaled
-
-# Number of trees that a kernel walks in lock-step.
-LANES = 16
 
 
 class Lane(Record):
@@ -183,7 +180,7 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     if not paused:
         node.dim = COMPLETE
     if not forest.keeps_points(tree):
-        node.count_point(forest, tree, t, forest.points.row(p))
+        node.count_point(forest, tree, forest.points.row(p))
     _add_to_leaf(forest, tree, j, p)
     sampling.link_to_parent(tree, j)
 
@@ -218,7 +215,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
     if may_split and _cuts_off(forest, tree, t, ref, p):
         return True
     node.dim = COMPLETE
-    node.count_point(forest, tree, t, point)
+    node.count_point(forest, tree, point)
     _add_to_leaf(forest, tree, ref, p)
     return True
 

@@ -32,7 +32,7 @@ from ...compiling.kernels import always_inline, helper, inline_in_source, kernel
 from ...limits import LARGEST, TOO_LARGE
 from .boxes import begin_box, box_of, hold_point, linear_dimension, values_of
 from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, UNLIMITED
-from .records import F, Forest, Node, Tree
+from .records import LANES, F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
 from .scaling import find_too_large, scale
 
@@ -40,9 +40,6 @@ from .scaling import find_too_large, scale
 # reference to the child. References to points are larger than these values.
 UP = EMPTY + 1
 LARGEST_UP = EMPTY + 2**29
-
-# Number of trees that are searched for a point in lock-step.
-LANES = 16
 
 # The search for a point's leaf.
 

@@ -21,7 +21,7 @@ from ...records import Array, Float32s, Float64s, Floats, Int64, Ints, Memory, S
 from ...records.layout import columns_of
 from . import boxes
 from .constants import EMPTY
-from .records import F, Forest, Node, Point, Tree
+from .records import F, Forest, Node, Tree
 from .scaling import scale
 from .walks import Prediction, Step, Walk, predict_rows
 
@@ -207,26 +207,19 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], describe: Descript
         number = len(nodes)
         if parent >= 0:
             setattr(nodes[parent], side, number)
-        if ref < 0:
-            point: Point = forest.points.row(~ref)
-            low, high = box_at(forest, t, ref)
-            n_samples, dim, delta, cut, left, right = 1, -1, 0.0, math.nan, EMPTY, EMPTY
-            is_leaf, paused, extra = describe(ref, point)
-        else:
-            row: Node = tree.nodes.row(ref)
-            low, high = box_at(forest, t, ref)
-            n_samples, dim, left, right = row.n_samples, row.dim, row.left, row.right
-            delta, cut = float(row.delta), float(row.cut)
-            is_leaf, paused, extra = describe(ref, row)
+        record = record_at(forest, tree, ref)
+        is_leaf, paused, extra = describe(ref, record)
         if is_leaf:
-            delta, dim, cut = end - tau, -1, math.nan
-        time = end if is_leaf else tau + delta
-        box = (side[:n_dims].astype(np.float64) for side in (low, high))
+            time, delta, dim, cut = end, end - tau, -1, math.nan
+        else:
+            delta, dim, cut = float(record.delta), record.dim, float(record.cut)
+            time = tau + delta
+            waiting.append((record.right, number, "right", time, depth + 1))
+            waiting.append((record.left, number, "left", time, depth + 1))
+        n_samples = 1 if ref < 0 else record.n_samples
+        box = (side[:n_dims].astype(np.float64) for side in box_at(forest, t, ref))
         cut_and_box = dim, cut, n_samples, *box
         nodes.append(view(parent, depth, is_leaf, paused, time, delta, *cut_and_box, *extra))
-        if not is_leaf:
-            waiting.append((right, number, "right", tau + delta, depth + 1))
-            waiting.append((left, number, "left", tau + delta, depth + 1))
     return nodes
 
 

@@ -39,6 +39,9 @@ LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
+# Number of walks down trees in lock-step.
+LANES = 16
+
 
 class Point(rec.Record):
     """A stored sample. In a row, columns of values (if any), inputs and links follow the record."""
@@ -165,7 +168,7 @@ class Node(rec.Record):
         """Return whether an internal node is read as a paused leaf."""
         return False
 
-    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
+    def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Update a leaf that is not cut any more, before the leaf gets a point (`add_point`)."""
 
     def end_time(self, start: float) -> float:

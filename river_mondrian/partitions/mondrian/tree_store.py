@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,25 +90,26 @@ AnyForest = TypeVar("AnyForest", bound=Forest)
 class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over shared points: tables of rows.
 
-    Each subclass sets the classes of its records. During a change that needs several kernel calls,
-    the forest's record is `CLOSED` to calls for one sample. The next call that enters the trees
-    completes or undoes an interrupted change (see ARCHITECTURE.md).
+    Each subclass sets the class of its forest's record. During a change that needs several kernel
+    calls, the forest's record is `CLOSED` to calls for one sample. The next call that enters the
+    trees completes or undoes an interrupted change (see ARCHITECTURE.md).
     """
 
     forest: AnyForest
 
-    # The classes of the records of the forest, the trees, the nodes and the points.
+    # The class of the forest's record. The annotations of the record name the classes of the trees,
+    # the nodes and the points.
     _FOREST: type[AnyForest]
-    _TREE: ClassVar[type[Tree]] = Tree
-    _NODE: ClassVar[type[Node]] = Node
-    _POINT: ClassVar[type[Point]] = Point
+    _TREE: ClassVar[type[Tree]]
+    _NODE: ClassVar[type[Node]]
+    _POINT: ClassVar[type[Point]]
     # Whether widths may be renewed, and the number of spare trees in this case.
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "buffers", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "buffers", "vector", "row", "forest", "version_now", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -126,6 +127,13 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     _jobs: Sequence[Future[None]] = ()
     # Whether jobs should stop early.
     _jobs_end = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "_FOREST"):
+            (cls._TREE,) = get_args(cls._FOREST.FIELDS["trees"].kind)
+            (cls._POINT,) = get_args(cls._FOREST.FIELDS["points"].kind)
+            (cls._NODE,) = get_args(cls._TREE.FIELDS["nodes"].kind)
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -323,6 +331,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
         self.forest = forest = self.shared[0]
+        # The version in the record: the trees' version, or CLOSED during a change. Estimators read
+        # this view in each call.
+        self.version_now = self.shared.word("version")
         self.inputs = np.full((1, int(forest.input_capacity)), np.nan)
         self.vector = self.inputs[0]
         self.row = np.empty(int(forest.n_values), dtype=np.float32)

@@ -55,14 +55,9 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     # The class of `reader`.
     _READER: ClassVar[type[TreeReader]] = TreeReader
-    # Kernels for one sample, set at their first use. A cached property would read `__dict__`, which
-    # slows down each access to an attribute.
-    _learn_one: Any
-    _predict_one: Any
 
     def _finish(self) -> None:
         super()._finish()
-        self._learn_one = self._predict_one = None
         if self.forest.renewal.is_running == 1:
             self._compile_renewal()
 
@@ -524,6 +519,8 @@ class ClassTrees(MondrianTrees[AnyForest]):
     # kernel returns WAITS.
     _PREDICT: ClassVar[Any]
     _PREDICT_ANY: ClassVar[Any] = None
+    # The second kernel, once a sample has needed it.
+    _predict_one: Any = None
 
     def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that writes a sample's class probabilities to a buffer.

@@ -15,11 +15,11 @@ from ...records.numba_types import new_int64s
 from . import boxes, scaling
 from .box_vectors import MOST_PARTS
 from .constants import LEFT, RIGHT
-from .records import F, Forest, Layout, Tree, layout_of
+from .records import LANES, F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
 
-# Number of walks in lock-step.
-LANES = 16
+# Weights below this number are lost to rounding in float64 sums.
+NEGLIGIBLE = 1e-17
 
 # Initial number of steps for which a walk has room.
 FIRST_DEPTH = 64

@@ -11,7 +11,7 @@ from ...compiling.kernels import set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import LinearDiscriminants
 from ...learners.neighbors import WINDOWS
-from ...partitions.mondrian.records import Node, Point, Tree
+from ...limits import MOST_CLASSES
 from ...partitions.mondrian.tree_store import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import INT32, Floats, Memory, RowLayout, Section
@@ -69,9 +69,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
     """
 
     _FOREST = ClassForest
-    _TREE: ClassVar[type[Tree]] = nodes.AdaptiveTree
-    _NODE: ClassVar[type[Node]] = nodes.AdaptiveNode
-    _POINT: ClassVar[type[Point]] = nodes.AdaptivePoint
     _READER = AdaptiveReader
     _PREDICT: ClassVar[Any] = prediction.predict_one
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
@@ -96,9 +93,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         super()._check_kind()
         checks.check_equal(self, self.mixture.record, n_experts=N_EXPERTS + 1)
         n, capacity = self.forest.n_classes, self.forest.class_capacity
-        checks.check_number(
-            self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
-        )
+        checks.check_number(self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * MOST_CLASSES)
         if capacity % nodes.BLOCK:
             checks.refuse(self, "class_capacity", capacity, f"but not a multiple of {nodes.BLOCK}")
 

@@ -11,7 +11,7 @@ from ...compiling.kernels import always_inline, link_by_name
 from ...elementary import sort
 from ...learners import discriminants, experts
 from ...partitions.mondrian.boxes import source_of, value_in, values_of
-from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT
+from ...partitions.mondrian.constants import LEFT, MISSING, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Float64s, Int32s
 from ..labels.hnsp import most_probable
@@ -24,10 +24,6 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 # Labels guide cuts: of the candidates (see `rebuilt.splits`), the cut with the largest reduction of
 # the Gini impurity is kept. With one candidate, the tree is distributed like any other Mondrian
 # tree.
-
-
-# Side of a missing value in `ClassSides`. The other sides are LEFT and RIGHT.
-MISSING = 2
 
 
 @always_inline

@@ -12,7 +12,7 @@ from ... import records as rec
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminantsRecord
 from ...learners.experts import MixtureRecord
 from ...learners.neighbors import N_WINDOWS, remember
-from ...limits import LARGEST_WEIGHT
+from ...limits import LARGEST_WEIGHT, MOST_CLASSES
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import (
     LastPrediction,
@@ -215,9 +215,6 @@ def most_rows(n_classes: int) -> int:
     # Rows with links are full. The rows without links outnumber the rows with links by at most one.
     return 3 + 2 * n_classes // (N_MORE + 1)
 
-
-# Upper bound of the number of classes.
-MOST_CLASSES = 1 << 24
 
 # Largest weight of a stored sample, rounded to single precision.
 MOST = float(np.float32(LARGEST_WEIGHT))

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ from ...learners.regression import error_distribution, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
-from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_store import Partitions
 from ...records import Float64s, Floats, Memory
 from ..rebuilt import rebuilt_trees
@@ -99,13 +98,9 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     """
 
     _FOREST = TargetsForest
-    _TREE: ClassVar[type[Tree]] = means.TargetsTree
-    _NODE: ClassVar[type[Node]] = means.TargetsNode
-    _POINT: ClassVar[type[Point]] = means.TargetsPoint
     _READER = AdaptiveTargetReader
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}
-    _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
         self,
@@ -256,10 +251,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
 
         Returns DONE, or the index of an input that is too large.
         """
-        predict_one = self._predict_one
-        if predict_one is None:
-            predict_one = self._predict_one = means.predict.of(self._FOREST)
-        status: int = predict_one(self.forest)
+        status = means.predict.of(self._FOREST)(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:

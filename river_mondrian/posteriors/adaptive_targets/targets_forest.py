@@ -13,7 +13,7 @@ from ...compiling.kernels import (
 from ...learners.neighbors import remember
 from ...learners.regression import error_distribution, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold, source_of, value_in, values_of
-from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
+from ...partitions.mondrian.constants import EMPTY, LEFT, MISSING, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
 from ..rebuilt.forest import Candidate, path_to
@@ -27,10 +27,6 @@ from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTr
 # Half of the candidates are drawn from the Mondrian distribution with weighted dimensions. For the
 # other half, only the dimension is drawn from this distribution, and the position is uniform
 # between the values of two points.
-
-
-# Side of a missing value. The other sides of a candidate are LEFT and RIGHT.
-MISSING = 2
 
 
 @inline_in_source

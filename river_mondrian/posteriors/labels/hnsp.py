@@ -42,15 +42,12 @@ from ...partitions.mondrian import extension, forgetting, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.scaling import scale
-from ...partitions.mondrian.walks import Prediction, Walk, predict_row, predict_rows
+from ...partitions.mondrian.walks import NEGLIGIBLE, Prediction, Walk, predict_row, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, array_buffer
 from ...records.arrays import Writable
 from ...records.numba_types import lowest_bit
 from . import records
 from .records import L, LabelForest, LabelNode, LabelPoint, LabelTree, word_at
-
-# Weights below this number are lost to rounding in float64 sums.
-NEGLIGIBLE = 1e-17
 
 
 class LabelPrediction(Prediction):

@@ -28,24 +28,6 @@ class LabelView(NodeView):
         return self.weight
 
 
-def effect_of_branching(
-    path: Path, i: int, gamma: float, discount: float, tables: Floats, here: Floats, above: Floats
-) -> Floats:
-    """Return the change in a prediction because the sample may branch off at step `i` of a path.
-
-    `here` and `above` are the distributions of the node and of its parent. After branching off, the
-    prediction is a mixture of the distribution above and the node's tables (see `hnsp.branching`).
-    """
-    eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
-    if not eta > 0.0:
-        return np.zeros_like(here)
-    # The probability of branching off times the expected discount.
-    passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-    stopped = max(reach * (1.0 - stays) - passed, 0.0)
-    effect: Floats = stopped * (tables / tables.sum() - here) + passed * (above - here)
-    return effect
-
-
 class LabelReader(Explainer):
     """A reader of `LabelTrees`."""
 
@@ -97,7 +79,11 @@ class LabelReader(Explainer):
         here, branches = np.zeros((2, len(path.refs), n_classes))
         for i, ref in enumerate(path.refs.tolist()):
             current, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
-            branches[i] = effect_of_branching(path, i, gamma, discount, tables, current, above)
+            # After branching off, the prediction is a mixture of the distribution above and the
+            # node's tables.
+            numbers = path.etas[i], path.reach[i], path.stays[i]
+            stopped, passed = hnsp.branching(*numbers, gamma, discount)
+            branches[i] = stopped * (tables / tables.sum() - current) + passed * (above - current)
             here[i] = above = current
         return here, branches
 

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number, refuse
+from ...limits import MOST_CLASSES
 from ...partitions.mondrian import constants, tree_store, trees
-from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
+from ...partitions.mondrian.records import IN_USE
 from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
 from ...records.layout import RowLayout, Section, words_of
 from ...restored import Edges, Followed, Rows
 from . import hnsp
 from .label_reader import LabelReader
-from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
+from .records import CountRow, LabelForest
 
 # In a paused leaf with more points than this number, hidden cuts are sampled (see
 # `partitions.mondrian.sampling`).
@@ -47,9 +48,6 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
     _PREDICT: ClassVar[Any] = hnsp.predict_one
     _PREDICT_ANY: ClassVar[Any] = hnsp.predict_any
     _FOREST = LabelForest
-    _TREE: ClassVar[type[Tree]] = LabelTree
-    _NODE: ClassVar[type[Node]] = LabelNode
-    _POINT: ClassVar[type[Point]] = LabelPoint
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ import numpy as np
 
 from ... import records as rec
 from ...compiling.kernels import always_inline
-from ...limits import LARGEST_WEIGHT
+from ...limits import LARGEST_WEIGHT, MOST_CLASSES
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
@@ -84,10 +84,6 @@ def first_class(classes: rec.Int32s, n_words: int) -> int:
         if word != 0:
             return WORD_CLASSES * w + lowest_bit(word)
     return -1
-
-
-# Upper bound of the number of classes.
-MOST_CLASSES = 1 << 24
 
 
 class LabelPoint(Point):
@@ -231,7 +227,7 @@ class LabelNode(mondrian.LightNode):
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
 
-    def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
+    def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Count a point's class at a complete leaf (see `constants`) before the point is added.
 
         If the leaf then has several classes but no row of counts, a row is computed from the leaf's

@@ -137,7 +137,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"schedule", "version_now"}
+    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"schedule"}
     _RENEWS: ClassVar[bool] = True
     # One of the existing trees is always the spare tree.
     _N_SPARE: ClassVar[int] = 0
@@ -174,8 +174,6 @@ class RebuiltTrees(MondrianTrees[R]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, which estimators read in each call.
-        self.version_now = self.shared.word("version")
         forest, own = self.forest, self.shared.own
         forest.errors = self.watch.record
         n_trees, n_dims = len(self.trees), int(forest.n_dims)
@@ -302,10 +300,8 @@ class RebuiltTrees(MondrianTrees[R]):
         detector would keep, otherwise 0. Returns DONE, or the index of an input that is too large.
         If an input is too large, nothing changes.
         """
-        learn_one = self._learn_one
-        if learn_one is None:
-            learn_one = self._learn_one = sample.learn.of(self._FOREST)
-        status: int = learn_one(self.forest, y, weight, is_new, n_to_keep)
+        learn_one = sample.learn.of(self._FOREST)
+        status = learn_one(self.forest, y, weight, is_new, n_to_keep)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:

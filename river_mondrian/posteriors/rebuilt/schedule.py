@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
+from ...partitions.mondrian.constants import NEVER
 from ...partitions.mondrian.tree_store import WARM_UP
 from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
@@ -24,9 +25,6 @@ BUILD_EVERY = 4
 
 # Least number of samples in the window, even if the memory is limited.
 LEAST_WINDOW = 512
-
-# Placeholder for the first sample of a tree without samples.
-NEVER = 2**62
 
 
 class Schedule(NamedTuple):
@@ -41,7 +39,8 @@ class Schedule(NamedTuple):
     capacity: int
     # The spare tree, in whose place the next tree is built.
     slot: int
-    # For each tree: the number of samples at the build of the tree, and the tree's first sample.
+    # For each tree: the number of samples at the build of the tree, and the tree's first sample
+    # (NEVER without samples).
     ages: tuple[int, ...]
     starts: tuple[int, ...]
     # For each tree: its role. A tree that is being built gets a role when the tree is complete.

@@ -14,7 +14,7 @@ import numpy as np
 from ...compiling.kernels import always_inline, batch_kernel, inline_in_source, kernel, link_by_name
 from ...partitions.mondrian import scaling
 from ...partitions.mondrian.records import Forest
-from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
+from ...partitions.mondrian.walks import NEGLIGIBLE, Prediction, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Floats, Int64, Memory, Record
 from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
@@ -25,9 +25,6 @@ from .scale_mixture import N_SCALES, SCALES
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
 RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
-
-# Weights below this number are lost to rounding in float64 sums.
-NEGLIGIBLE = 1e-17
 
 
 class Normal(NamedTuple):

@@ -1,20 +1,18 @@
 """Trees over real targets: hierarchical Gaussian posteriors or plain means (see `messages`)."""
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...limits import DONE
 from ...partitions.mondrian import tree_store, trees
-from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.ranges import robust_ranges
 from ...predictive import PredictiveDistribution
 from ...records import Array, Float32s, Float64s, Floats, Memory
 from . import components, learning, messages, scale_mixture
 from .components import MomentsPrediction
-from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
+from .messages import TargetForest
 from .target_reader import TargetReader
 
 # Hyperparameters are adapted to the number of samples at powers of 2 up to this number.
@@ -55,20 +53,15 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     """
 
     _FOREST = TargetForest
-    _TREE: ClassVar[type[Tree]] = TargetTree
-    _NODE: ClassVar[type[Node]] = TargetNode
-    _POINT: ClassVar[type[Point]] = TargetPoint
     _READER = TargetReader
     _RENEWS: ClassVar[bool] = True
-    _learn_one: Callable[[TargetForest, float, float], int] | None
-    _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     # In a shard of a forest: the targets that update the learned distribution (`is_used`), and the
     # densities of these targets under the shard's trees. The distribution of targets is learned
     # from the lists of all shards.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "tail_mixture"),
-        *("block", "block_densities", "version_now"),
+        *("block", "block_densities", "_learn_one"),
     }
 
     def __init__(
@@ -102,8 +95,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The version in the record: the trees' version, or CLOSED during a change.
-        self.version_now = self.shared.word("version")
+        self._learn_one = learning.learn_in_window if self.has_window else learning.learn_one
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
@@ -143,10 +135,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         Returns DONE, or the index of an input that is too large. If an input is too large, nothing
         changes.
         """
-        learn_one = self._learn_one
-        if learn_one is None:
-            kernel = learning.learn_in_window if self.has_window else learning.learn_one
-            learn_one = self._learn_one = kernel.of(TargetForest)
+        learn_one = self._learn_one.of(TargetForest)
         status = learn_one(self.forest, y, weight)
         if status == DONE:
             return DONE
@@ -380,10 +369,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def predict(self) -> int:
         """Write the prediction for `inputs` to `out`, and return the result of `predict_one`."""
-        predict_one = self._predict_one
-        if predict_one is None:
-            predict_one = self._predict_one = components.predict_one.of(TargetForest)
-        return predict_one(self.forest, self._moments)
+        return components.predict_one.of(TargetForest)(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
         """Return the status of `predict`, and the mixture, or None if an input is too large."""
