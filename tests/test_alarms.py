@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from attack.judging import Judge
 from common import fed, raises
-from naive.alarms import NaiveAlarms
+from naive.alarms import NaiveAlarms, is_near
 from river import anomaly, base, compose, preprocessing
 
 import river_mondrian as rm
@@ -353,6 +353,63 @@ def test_a_dismissed_job_raises_no_alarm_and_spends_no_budget():
         assert {1900 + n for n, one in enumerate(scores) if one >= 0.997} == raised[is_answered]
     assert raised[False] & {*range(jobs[1], jobs[1] + 15)} and 2120 not in raised[False]
     assert raised[True] == {2120}
+
+
+@pytest.mark.parametrize(("length", "average"), [(6, 6), (18, 40)])
+def test_the_samples_of_a_repeated_job_are_compared_without_normal_samples(length, average):
+    """At the last job, averages contain normal samples before or after the job.
+
+    Two incidents raise alarms: a novel one between the jobs, and a mild one after the last job.
+    """
+    rng, day = np.random.default_rng(1), 288
+    angles = 2.0 * np.pi * np.arange(14 * day) / day
+    loads = 200.0 + 80.0 * np.sin(angles - 2.0) + 20.0 * np.sin(2.0 * angles)
+    loads += rng.normal(0.0, 6.0, 14 * day)
+    for job_day in (4, 6, 8, 10, 12):
+        loads[day * job_day + 24 :][:length] += 110.0
+    incidents = [day * 9 + 170, day * 13 + 150]
+    loads[incidents[0] :][:36] += 120.0
+    loads[incidents[1] :][:36] -= 80.0
+    alarms, found, jobs = Alarms(period=day, average=average), [], []
+    for i, load in enumerate(loads.tolist()):
+        alarms.learn_one({"load": load})
+        if alarms.alarm:
+            own = [start for start in incidents if start <= i < start + 36]
+            (alarms.confirm if own else alarms.dismiss)(alarms.alarm)
+            found += own
+            jobs += [] if own else [i]
+    assert found == incidents
+    (first,) = jobs
+    assert first // day in (6, 8) and 24 <= first % day < 24 + length + average
+
+
+def test_alarms_near_to_dismissed_samples_are_those_of_the_twin():
+    """A copy of the model without dismissed samples raises all alarms."""
+    samples = hourly(1000, seed=48)
+    for start, size in ((600, 30.0), (700, 30.0), (800, 32.0), (900, -30.0)):
+        for x in samples[start : start + 8]:
+            x["load"] += size
+    detector = NearestNeighborDetector(seed=1)
+    alarms = Alarms(detector, 0.97, average=24, rest=0, tolerance=0.9, calendar=["s", "c"])
+    surprises, decided = [], []
+    for n, x in enumerate(samples):
+        surprises.append(-math.log(1.0 - detector.score_one(x)))
+        if n >= 640 and n % 100 < 40:
+            free = alarms.clone(include_attributes=True)
+            free._table.dismissed = free._table.dismissed[:0]
+            free.learn_one(x)
+            if free.alarm:
+                part = slice(free.alarm.began - 1, n + 1)
+                dismissed = [samples[int(i) - 1] for i in alarms._table.dismissed[:, 0]]
+                usual = np.quantile(detector.recent_scores, 0.9)
+                given = samples[part], surprises[part], dismissed, detector.widths, usual
+                decided.append(is_near(*given))
+                assert (alarms.score_one(x) == 0.0) == decided[-1]
+        alarms.learn_one(x)
+        detector.learn_one(x)
+        if alarms.alarm and n < 640:
+            alarms.dismiss(alarms.alarm)
+    assert {*decided} == {False, True}
 
 
 @pytest.mark.parametrize("is_late", [False, True])

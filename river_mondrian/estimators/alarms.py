@@ -18,7 +18,7 @@ from ..checks import refuse
 from ..frames import read_frame, rows_of
 from ..inputs import as_dict, check_value
 from ..model import Model, locked
-from ..posteriors.course import LEAST_CHANCE, Course, CourseRecord, learn, look
+from ..posteriors.course import Course, CourseRecord, learn, look
 from ..progress import one_by_one
 from .calibrated import final_of
 from .incidents import CONFIRMED, DISMISSED, RISING, Alarm, Incident, answered, followed, running
@@ -60,7 +60,8 @@ class Alarms(Model, base.AnomalyDetector):
     threshold
         A score at or above the threshold raises an alarm.
     average
-        Number of the latest samples whose surprises are averaged.
+        Number of the latest samples whose surprises are averaged, at most the length of the
+        shortest incident.
     window
         Number of the latest averages among which an average is ranked. None means 8,192, or 14
         periods.
@@ -130,10 +131,11 @@ class Alarms(Model, base.AnomalyDetector):
     value passes. This rule applies to novel values, too.
 
     The score is 0 during the grace period, if no feature passes, while another alarm would exceed
-    the budget, and if the samples since `began` are near to dismissed samples. If a value is novel,
-    only the sample itself is compared. Without a novel value or a feature that has lost its values,
-    the score is also 0 for `rest` samples after an alarm, during a confirmed incident, and while
-    all features are constant up to the tolerance.
+    the budget, and if the samples since `began` are near to dismissed samples. Only samples whose
+    surprise is at least the mean surprise since `began` are compared. If a value is novel, only the
+    sample itself is compared. Without a novel value or a feature that has lost its values, the
+    score is also 0 for `rest` samples after an alarm, during a confirmed incident, and while all
+    features are constant up to the tolerance.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -325,9 +327,10 @@ class Alarms(Model, base.AnomalyDetector):
         """Report that the incident of an alarm was normal.
 
         Later alarms whose samples are as near to the samples of the incident as usual samples are
-        to the stored samples are not raised. If the incident has not ended, the rest of the
-        incident is dismissed, too, up to the next alarm with a novel value. That alarm has its own
-        answer. At most 512 dismissed samples are kept, the latest.
+        to the stored samples are not raised. Samples whose surprise is below the mean surprise
+        since `began` are not compared. If the incident has not ended, the rest of the incident is
+        dismissed, too, up to the next alarm with a novel value. That alarm has its own answer. At
+        most 512 dismissed samples are kept, the latest.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
@@ -438,11 +441,9 @@ class Alarms(Model, base.AnomalyDetector):
         if table.course.is_silent:
             began, silent = number - self.average + 1, table.silent
             return Alarm(number, began, score, (), dict.fromkeys(silent, 1 / len(silent)), {}, {})
-        chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
-        surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
         # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) over a sample
         # and all later samples is largest for the first anomalous sample.
-        ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
+        ago = int(np.argmax(np.cumsum(table.recent_surprises() - 1.0)))
         shares: dict[Any, float] = {}
         near: dict[Any, list[Any]] = {}
         for view in self._views:
@@ -485,13 +486,17 @@ class Alarms(Model, base.AnomalyDetector):
         return detectors
 
     def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
-        """Return whether a new alarm's samples are near to dismissed samples."""
+        """Return whether a new alarm's most surprising samples are near to dismissed samples."""
         detectors = self._neighbor_detectors()
         if not detectors or not len(table.dismissed):
             return False
         # Earlier samples may belong to a dismissed incident that still runs.
         first = alarm.sample if alarm.novel else alarm.began
         rows, names = table.numbered(first)[:, 1:], table.features.names
+        surprises = table.recent_surprises()[: len(rows)][::-1]
+        # Normal samples before and after an incident are not near to dismissed samples. The factor
+        # allows for rounding if all surprises are equal.
+        rows = rows[surprises >= (1.0 - 1e-9) * surprises.mean()]
         return all(one._are_near(names, rows, table.dismissed[:, 1:]) for one in detectors)
 
     # Scores.

@@ -343,11 +343,16 @@ class Course(OwnsArrays):
         return widened
 
     def recent_surprises(self) -> NDArray[np.float64]:
-        """Return surprises averaged over detectors, shape (samples,), the latest sample first."""
+        """Return surprises averaged over detectors, the latest first, shape (samples,).
+
+        The samples are the next sample and at most `average` - 1 samples before it.
+        """
         course = self.course
-        n = min(int(course.n), int(course.average))
+        n = min(int(course.n), int(course.average) - 1)
         places = (int(course.n) - 1 - np.arange(n)) % int(course.average)
-        return self.surprises[:, places].mean(axis=0) / UNIT
+        before = self.surprises[:, places].mean(axis=0) / UNIT
+        chances = np.maximum(1.0 - self.given, LEAST_CHANCE)
+        return np.array([-np.log(chances).mean(), *before])
 
     def recent_means(self, n: int) -> dict[Hashable, float]:
         """Return the mean of each numeric feature over the next sample and `n` samples before it.

@@ -159,3 +159,20 @@ class NaiveAlarms:
 
     def confirm(self, i):
         self.confirmed.add(i)
+
+
+def is_near(samples, surprises, dismissed, widths, usual):
+    """Return whether the samples of an alarm are near to dismissed samples.
+
+    Only samples whose surprise is at least the mean surprise are compared. `usual` is the distance
+    of usual samples.
+    """
+
+    def distance(x, y):
+        terms = [abs(x[name] - y[name]) / width for name, width in widths.items()]
+        return sum(term if term <= 10.0 else 10.0 * (1.0 + math.log(term / 10.0)) for term in terms)
+
+    mean = math.fsum(surprises) / len(surprises)
+    compared = [x for x, s in zip(samples, surprises, strict=True) if s >= mean - 1e-12]
+    nearest = [min(distance(x, y) for y in dismissed) for x in compared]
+    return math.fsum(nearest) / len(nearest) <= usual
