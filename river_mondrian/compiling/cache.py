@@ -276,6 +276,12 @@ class FunctionCache:
         if content is not None:
             self._package.write(folder / name, _checksum(content) + content)
 
+    def flush(self) -> None:
+        """Remove the function's files, for `Dispatcher.recompile`."""
+        if self._package.folder is not None:
+            for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
+                path.unlink(missing_ok=True)
+
 
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
