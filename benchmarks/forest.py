@@ -313,8 +313,8 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
     """Report the mean depth of leaves (Table 1 of Lakshminarayanan et al. 2014).
 
     Mean depth of the leaves, weighted by their samples (Table 1 of Lakshminarayanan et al.
-    2014). The column `depth` has the mean and the standard deviation over {trees} trees. The
-    first 3,104 rows of satimage are used, which may differ from the paper's rows.
+    2014). The column `depth` has the mean and the standard deviation over {trees} trees. Of
+    satimage, at most the first 3,104 rows are used, which may differ from the paper's rows.
     """
     expected = {"letter": (23.2, 1.8), "satimage": (17.4, 1.6), "dna, paper's rows": (12.0, 0.3)}
     trees = 10 if quick else 100
