@@ -77,7 +77,8 @@ class Report:
         if sys.stderr.isatty():
             progress("")
         if not any(line.startswith(("|", "!")) for line in self.lines):
-            print("skipped, without data\n", flush=True)
+            if not kind:
+                print("skipped, without data\n", flush=True)
             return
         spent = time.perf_counter() - self.started
         how = "the run was broken off after" if kind else "the run took"
