@@ -43,7 +43,7 @@ def _lower_distance(builder: Any, x: Any) -> Any:
 
 
 def _lower_exponent(context: Any, builder: Any, x: Any) -> Any:
-    # The exponent has 32 bits, because LLVM can convert vectors of 32-bit integers to floats.
+    # Truncate to 32 bits: LLVM converts vectors of such integers to floats, but not of 64 bits.
     shifted = builder.lshr(_lower_distance(builder, x), _WORD(_MANTISSA_BITS))
     biased = builder.trunc(shifted, _HALF)
     return builder.sitofp(builder.sub(biased, _HALF(_BIAS)), _DOUBLE)

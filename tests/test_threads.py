@@ -323,3 +323,35 @@ def test_the_classifiers_without_a_global_lock(name, monkeypatch):
     for x, _ in stream(10, 5):
         assert model.predict_proba_one(x) == usual.predict_proba_one(x)
     assert model._prepared is None
+
+
+@pytest.mark.parametrize(("nested", "label"), [({"a": 0.1, "c": 0.7}, "v"), ({"a": 0.1}, "new")])
+def test_a_sample_that_learns_another_sample_while_it_is_read_is_learned_second(nested, label):
+    class Learning(collections.UserDict):
+        """A sample that is read after the samples that wait have been learned."""
+
+        def __getitem__(self, key):
+            learn_waiting()
+            return super().__getitem__(key)
+
+        def __iter__(self):
+            learn_waiting()
+            return super().__iter__()
+
+    def learn_waiting():
+        if waiting:
+            model.learn_one(*waiting.pop())
+
+    x, states = {"a": 0.3, "b": 0.9}, []
+    for is_nested in (True, False):
+        rng, waiting = np.random.default_rng(1), []
+        model = rm.AdaptiveMondrianForestClassifier(3, seed=1)
+        for a, b, y in rng.random((40, 3)):
+            model.learn_one({"a": a, "b": b}, "u" if y < 0.5 else "v")
+        sample, waiting = Learning(x), [(nested, label)]
+        if not is_nested:
+            learn_waiting()
+        model.learn_one(sample, "new")
+        assert not waiting
+        states.append((model.n_samples, model.classes, model.predict_proba_one(x)))
+    assert states[0] == states[1]

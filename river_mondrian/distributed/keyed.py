@@ -137,11 +137,11 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     def __new__(cls, key: Any = ..., model: Any = ..., *_: Any, **__: Any) -> _KeyedPipelines: ...
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Create a classifier, a regressor or a detector, like the prototype."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        unknown = [name for name in kwargs if name not in names]
-        if unknown:
-            raise TypeError(f"KeyedModels has the arguments {', '.join(names)}, got {unknown[0]}")
         if cls is KeyedModels:
+            names = [field.name for field in dataclasses.fields(cls)]
+            for unknown in kwargs.keys() - names:
+                text = f"KeyedModels has the arguments {', '.join(names)}, got {unknown}"
+                raise TypeError(text)
             cls = KeyedDetector
             if isinstance(calibrated.final_of(model), base.Classifier):
                 cls = KeyedClassifier

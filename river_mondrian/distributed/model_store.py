@@ -36,7 +36,7 @@ def digest_of(key: Hashable) -> str:
 
 
 def kind_of(model: Any) -> str:
-    """Return the names of the classes of a model and of the models that are its arguments.
+    """Return the name of a model's class, and the names of the classes of its inner models.
 
     Models of the same kind may have other arguments that differ. The steps of a pipeline are
     arguments, too.

@@ -71,10 +71,10 @@ class ShardedForest(ClonesWhole, base.Estimator):
     hyperparameters. For a regressor with a Gaussian posterior, the calling process learns 1,024
     samples. After that, a tree depends only on the samples and on the tree's random numbers.
     Trees that are redrawn in turn (`rescale`) are no exception, because each worker computes the
-    turns from the number of samples. The calling process learns the tails of a regressor's noise
-    from densities that workers report. The calling process fetches the whole forest to learn the
-    first sample with a category. With random `directions`, the calling process also fetches the
-    forest for each sample with a new feature.
+    turns from the number of samples. The calling process estimates the tails of a regressor's
+    noise from the predicted densities, which the workers report. It fetches the whole forest to
+    learn the first sample with a category, and with random `directions` also for each sample with
+    a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     once the block is accepted.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .. import arguments, model
+from .. import arguments, limits, model
 from ..inputs import check_label, check_weight
 from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
 from . import label_forest
@@ -221,16 +221,28 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             weight is out of range.
 
         """
+        weight = w if type(w) is float else check_weight(w)
+        prepared = self._prepared
+        if prepared is not None:
+            inputs = prepared.pack(x)
+            try:
+                label = prepared.labels.get(y)
+            except TypeError:
+                label = None
+            if inputs and label is not None and 0.0 < weight <= limits.LARGEST_WEIGHT:
+                with self._lock:
+                    if prepared.trees.version_now[0] == prepared.version:
+                        prepared.vector[:] = inputs
+                        self._learn(prepared.trees, label, weight, False)
+                        return
+        # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
         check_label(y)
-        weight = check_weight(w)
+        weight = check_weight(weight)
+        is_inside = self._is_inside
         with self._lock:
-            trees = self._whole()
-            # The user's code, such as a label's `__eq__`, may raise, so it runs before any change.
-            label = self._labels.get(y)
-            if label is not None and weight > 0.0 and self._features.read_known(x, trees.vector):
-                self._learn(trees, label, weight, False)
-                return
-            values, is_new = self._read(x), label is None
+            if not is_inside:
+                self._settle()
+            values, is_new = self._read(x), y not in self._labels
             if weight == 0.0:
                 return
             add = (lambda _: self._add_label(y)) if is_new else None

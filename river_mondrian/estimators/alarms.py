@@ -43,8 +43,8 @@ class Alarms(Model, base.AnomalyDetector):
     A detector's scores are high for each sample of an incident, and for some normal samples. This
     class raises one alarm per incident[^1]. It averages the surprises of the latest samples (see
     the notes), and ranks the average among earlier averages. After an alarm, averages raise no
-    alarm for `rest` samples. A value outside the range of all earlier values raises an alarm at
-    once, and so does a feature that has lost its values.
+    alarm for `rest` samples. An alarm is raised at once if a value is outside the range of all
+    earlier values, or if a feature becomes missing.
 
     Call `learn_one` for each sample, and then read `alarm`. To answer an alarm, call `confirm` or
     `dismiss`.

@@ -139,7 +139,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples.
     Redrawing the trees takes as long as learning these samples. If most values equal one value, the
     width is the mean distance of the other values from this value. If all values are equal, the
-    width is the distance from this value to the next different value. With other lifetimes,
+    width is the distance to the first later value that differs. With other lifetimes,
     features are not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region

@@ -338,7 +338,8 @@ class ScoringDetector(Model, base.AnomalyDetector):
             NaN are missing values.
         progress
             Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
-            as text. The result does not depend on `progress`.
+            as text. The result does not depend on `progress`. After Ctrl-C, each row has been
+            learned completely or not at all.
 
         Raises
         ------

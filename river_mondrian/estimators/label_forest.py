@@ -61,6 +61,7 @@ class Prepared:
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
         self.pack, self.read = features.pack, functools.partial(features.read, levels=levels)
+        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
     def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
         """Pack checked values; return None if a feature is unknown."""

@@ -314,7 +314,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def log_marginal_likelihood(self) -> float:
-        """Log density of the targets that the current map has learned.
+        """Log marginal likelihood of the targets learned since the current map was set.
 
         The weights are integrated out, and so is a learned variance of the noise. With an
         intercept, the density is conditional on one target; the value is the same for each choice

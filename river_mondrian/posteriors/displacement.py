@@ -232,7 +232,7 @@ class Scores(Prediction):
 
 @link_by_name
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
-    """Add the readings of a walk: expectations over all nodes where the sample may branch off."""
+    """Add a walk's expectations over all nodes where the sample may branch off to `out`."""
     tree = forest.trees[t]
     # Largest displacement at the visited nodes, and number of samples of the parent.
     largest, n_above = 0.0, 0

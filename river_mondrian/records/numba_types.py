@@ -386,7 +386,7 @@ def _reserve(function: Any, result: SpanType, length: int) -> None:
 
 
 def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
-    """Return a function by which a kernel reserves `length` words until the kernel returns."""
+    """Return a function that allocates `length` words, which the end of the kernel frees."""
 
     def reserved() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -397,7 +397,7 @@ def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Return a function by which a kernel reserves `length` records until the kernel returns."""
+    """Return a function that allocates `length` records, which the end of the kernel frees."""
 
     def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)

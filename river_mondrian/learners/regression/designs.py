@@ -404,7 +404,7 @@ def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 @link_by_name
 def continue_design(ridges: RidgeExpertsRecord) -> None:
-    """Continue the construction of the design that is not in use, within a budget."""
+    """Continue to build the inactive design, within a budget of operations."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
     if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:
         design.n_inputs = ridges.n_inputs

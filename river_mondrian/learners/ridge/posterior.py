@@ -401,7 +401,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             "are kept depends on the order"
         )
     ours, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Replace the shift of the other posterior's targets by the first posterior's shift.
+    # Targets are stored minus a shift. Moments can only be added if the shifts are equal.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]

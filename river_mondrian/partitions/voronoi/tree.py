@@ -281,7 +281,7 @@ class PointTree(OwnsArrays):
         self._bind()
 
     def check(self, n_points: int, d: int, t: int, psi: int) -> None:
-        """Refuse a stored tree that does not fit the points, features, diagrams and cells."""
+        """Check a stored tree against the numbers of points, features, diagrams and cells."""
         check_types(self, {"n_axes": (int, np.integer), "width": int, "slack": tuple})
         width = distances.padded(int(self.n_coordinates))
         check_number(self, "n_axes", self.n_axes, 1, max(1, d))
