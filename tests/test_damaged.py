@@ -293,6 +293,8 @@ DAMAGES = {
     ("ridge, window", 70): [(put(whole, window=21), "window is 21, but it holds 25")],
     ("alarms", 200): [
         (put(whole, _alarms=(((3,), 1, 0, ""),)), "_alarms"),
+        # An incident without an answer.
+        (put(whole, _alarms=(((3, 1, 1.0, (), {}, {}, {}), 1, 0),)), "_alarms"),
         (put(whole, window=50), "window"),
         (put(whole, window=101), r"_table is \(2, 100, .* parameters are \(2, 101"),
         (put(whole, threshold=0.5), "_table is .* but the parameters are"),

@@ -74,7 +74,7 @@ class Incident(NamedTuple):
     alarm: Alarm
     began: int
     ended: int
-    answer: str = ""
+    answer: str
 
     @property
     def runs(self) -> bool:
@@ -128,7 +128,7 @@ def followed(
     first = n + 1
     if alarm is not None:
         first = max(alarm.began, 1 + max((one.ended for one in incidents), default=0))
-        incidents = (*incidents, Incident(alarm, first, state))[-kept:]
+        incidents = (*incidents, Incident(alarm, first, state, ""))[-kept:]
         table = table.cut(first - 1, incidents[0].began)
     waiting, dismissed = table.waiting, table.dismissed
     unended = running(incidents)
