@@ -139,8 +139,9 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         """Create a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
             names = [field.name for field in dataclasses.fields(cls)]
-            for unknown in kwargs.keys() - names:
-                text = f"KeyedModels has the arguments {', '.join(names)}, got {unknown}"
+            unknown = [name for name in kwargs if name not in names]
+            if unknown:
+                text = f"KeyedModels has the arguments {', '.join(names)}, got {unknown[0]}"
                 raise TypeError(text)
             cls = KeyedDetector
             if isinstance(calibrated.final_of(model), base.Classifier):
