@@ -1,6 +1,7 @@
 """The recipes' figures: decisions by cost, forecasts, active users, and retraining in batch."""
 
 import importlib.util
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from .timing import call_seconds
 CHECK = 4.0  # Cost of a check, in the unit of amounts.
 HORIZONS = (1, 6, 24)
 DAYS, ROWS = 30, 500  # Of a stream of `retraining`.
+
+Days = list[tuple[Array, Array]]  # Features and labels of each day.
 
 
 def _payments(n: int, seed: int) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -103,8 +106,9 @@ def horizons(data: DataFolder, report: Report, quick: bool) -> None:
                     x = {"hour": ahead % 24, "weekday": ahead // 24 % 7, "weather": weather[ahead]}
                     x |= {"now": load[t], "day before": load[ahead - 24]}
                     x |= {"horizon": h} if is_shared else {}
-                    ends = model.predict_interval_one(x, coverage=0.9, id=f"{ahead}/{h}")
-                    waiting[ahead, h] = x, model.predict_one(x), ends
+                    key = f"{ahead}/{h}"
+                    ends = model.predict_interval_one(x, coverage=0.9, id=key)
+                    waiting[ahead, h] = x, model.predict_one(x, id=key), ends
             means = (np.mean(scores[h], axis=0) for h in HORIZONS)
             cells = [f"{coverage:.3f} / {error:.2f}" for coverage, error in means]
             rows.append([seed, "all horizons" if is_shared else "each horizon", *cells])
@@ -183,32 +187,58 @@ def _days(has_interactions: bool, drifts: bool, seed: int) -> Iterator[tuple[Arr
         yield X, (rng.random(ROWS) < 1.0 / (1.0 + np.exp(-score))).astype(int)
 
 
-def _boosters() -> dict[str, Callable[[list[tuple[Array, Array]], Any], Any]]:
-    """Return functions from all days and the model so far to the next model."""
+def _trainings(seed: int) -> dict[str, Callable[[Days, Any], Any]]:
+    """Return functions by name from all days so far and the previous model to the next model."""
     import lightgbm
     import xgboost
 
     small: dict[str, Any] = {"num_leaves": 15, "verbosity": -1, "n_jobs": 1, "random_state": 1}
 
-    def retrained(days: list[tuple[Array, Array]]) -> Any:
+    def adaptive(days: Days, last: Any) -> Any:
+        model = rm.AdaptiveMondrianForestClassifier(seed=seed) if last is None else last
+        X, y = days[-1]
+        model.learn_many(pd.DataFrame(X), y)
+        return model
+
+    def retrained(days: Days, last: Any) -> Any:
         X, y = map(np.concatenate, zip(*days, strict=True))
         return lightgbm.LGBMClassifier(n_estimators=100, **small).fit(X, y)
 
-    def light(days: Any, last: Any) -> Any:
+    def light(days: Days, last: Any) -> Any:
         return lightgbm.LGBMClassifier(n_estimators=10, **small).fit(*days[-1], init_model=last)
 
-    def extreme(days: Any, last: Any) -> Any:
+    def extreme(days: Days, last: Any) -> Any:
         model = xgboost.XGBClassifier(
             n_estimators=10, max_depth=4, learning_rate=0.1, n_jobs=1, random_state=1
         )
         return model.fit(*days[-1], xgb_model=last)
 
     return {
-        "LightGBM, all days": lambda days, last: retrained(days),
-        "LightGBM, last 10 days": lambda days, last: retrained(days[-10:]),
+        "adaptive forest": adaptive,
+        "LightGBM, all days": retrained,
+        "LightGBM, last 10 days": lambda days, last: retrained(days[-10:], last),
         "`init_model`": light,
         "`xgb_model`": extreme,
     }
+
+
+def _chances(model: Any, X: Array) -> Array:
+    """Return the probability of class 1 of each row."""
+    if isinstance(model, rm.AdaptiveMondrianForestClassifier):
+        return np.asarray(model.predict_proba_many(pd.DataFrame(X))[1])
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
+def _losses(train: Callable[[Days, Any], Any], days: Days) -> list[float]:
+    """Return the mean log loss of each day from the third on, before it is learned."""
+    model, losses = None, []
+    for day, (X, y) in enumerate(days):
+        if day >= 2:
+            p = _chances(model, X)
+            p = np.clip(np.where(y == 1, p, 1.0 - p), FLOOR, 1.0)
+            losses.append(-float(np.log(p).mean()))
+        model = train(days[: day + 1], model)
+    return losses
 
 
 def retraining(data: DataFolder, report: Report, quick: bool) -> None:
@@ -223,41 +253,20 @@ def retraining(data: DataFolder, report: Report, quick: bool) -> None:
     if any(importlib.util.find_spec(name) is None for name in ("lightgbm", "xgboost")):
         print("retraining: skipped, because it needs lightgbm and xgboost", flush=True)
         return
-    seeds, boosters = 1 if quick else 3, _boosters()
+    seeds = 1 if quick else 3
     rows = []
-    for has_interactions in (False, True):
-        for drifts in (False, True):
-            name = "interactions" if has_interactions else "nearly linear"
-            name += ", drift" if drifts else ""
-            progress(f"retraining: {name}")
-            losses: dict[str, list[float]] = {}
-            for seed in range(1, seeds + 1):
-                days: list[tuple[Array, Array]] = []
-                models: dict[str, Any] = {
-                    "adaptive forest": rm.AdaptiveMondrianForestClassifier(seed=seed)
-                }
-                models |= dict.fromkeys(boosters)
-                for X, y in _days(has_interactions, drifts, seed):
-                    for which, model in models.items():
-                        if len(days) < 2:
-                            continue
-                        p = _chances(model, X)
-                        p = np.clip(np.where(y == 1, p, 1.0 - p), FLOOR, 1.0)
-                        losses.setdefault(which, []).append(-np.log(p).mean())
-                    days.append((X, y))
-                    models["adaptive forest"].learn_many(pd.DataFrame(X), y)
-                    for which, train in boosters.items():
-                        models[which] = train(days, models[which])
-            rows.append([name, *(f"{np.mean(losses[which]):.3f}" for which in losses)])
+    for has_interactions, drifts in itertools.product((False, True), repeat=2):
+        name = "interactions" if has_interactions else "nearly linear"
+        name += ", drift" if drifts else ""
+        progress(f"retraining: {name}")
+        losses: dict[str, list[float]] = {}
+        for seed in range(1, seeds + 1):
+            days = list(_days(has_interactions, drifts, seed))
+            for training, train in _trainings(seed).items():
+                losses.setdefault(training, []).extend(_losses(train, days))
+        rows.append([name, *(f"{np.mean(found):.3f}" for found in losses.values())])
     report.about(retraining, seeds=seeds)
-    report.table(["stream", "adaptive forest", *boosters], rows)
-
-
-def _chances(model: Any, X: Array) -> Array:
-    """Return the probability of class 1 of each row."""
-    if isinstance(model, rm.AdaptiveMondrianForestClassifier):
-        return np.asarray(model.predict_proba_many(pd.DataFrame(X))[1])
-    return np.asarray(model.predict_proba(X)[:, 1])
+    report.table(["stream", *_trainings(0)], rows)
 
 
 PARTS = (fraud, horizons, series, users, retraining)
