@@ -291,13 +291,14 @@ class Alarms(Model, base.AnomalyDetector):
                 # Shingles contain samples of an incident after its end.
                 if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
                     steps.append(functools.partial(self._remove, one, n + 1))
-            view, n_learned = self._views[0], _n_learned(self._views[0])
-            is_foreign = not isinstance(final_of(view), Model) and n_learned is not None
+            view = self._views[0]
+            is_foreign = not isinstance(final_of(view), Model)
+            n_learned = _n_learned(view) if is_foreign else None
             try:
                 self._run_steps(steps)
             except Exception:
                 # Each later call would learn the sample first, and the detector would refuse again.
-                if is_foreign and _n_learned(view) == n_learned:
+                if n_learned is not None and _n_learned(view) == n_learned:
                     self._pending = None
                 raise
 
