@@ -207,7 +207,7 @@ def _compare(
             cells = []
             for method, runs in found.items():
                 with np.errstate(invalid="ignore"):
-                    ratios = np.nan_to_num(scores[method] / scores[BEFORE], nan=1.0)
+                    ratios = np.nan_to_num(scores[method] / scores[BEFORE], nan=1.0, posinf=np.inf)
                 totals.setdefault((asked, method), []).append((runs, ratios))
                 covered = 100.0 * np.mean([one.coverage for one in runs], axis=0)
                 shown = ", ".join(f"{c:.1f}" for c in covered)
