@@ -78,8 +78,8 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # Rows of zeros are no centres. They have no direction, and would be nearest to every
-            # sample of small length.
+            # Rows of zeros are no centres. Such rows have no direction, and would be nearest to
+            # every sample of small length.
             owners = np.repeat(rows, np.diff(starts))[factors[indices] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -357,8 +357,8 @@ def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, 
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
-    The feature is drawn uniformly from the features in which the points of a node differ. The cut
-    is drawn uniformly from the feature's range in these points. Equal points share the cell of the
+    The feature of a cut is drawn uniformly from the features that vary among the node's points. The
+    threshold is drawn uniformly from the range of these points. Equal points share the cell of the
     first equal point.
     """
     push_subtree(growth, 0, 0, growth.n_members, -1, BELOW)
@@ -388,7 +388,8 @@ def grow(growth: Growth) -> None:
         cut: float = np.float64(np.float32(lower + growth.draws[2 * number + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
-        # Rounding may move the cut to the upper end, above which there is no point.
+        # Rounding may move the cut to the upper end, where no point is above the cut. The lower end
+        # is a valid cut.
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)

@@ -67,7 +67,7 @@ class Sweep(Record):
 def draw_cut(
     sweep: Sweep, number: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
-    """Return a cell's cut, given three draws: the time to the cut, the feature and the threshold.
+    """Return the time to a cell's cut, the feature and the threshold, given three draws.
 
     The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """

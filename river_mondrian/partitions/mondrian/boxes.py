@@ -58,7 +58,7 @@ def gap(v: float, low: float, high: float) -> float:
     """Return the distance from `v` to [low, high] in float32; 0 if the value or a bound is NaN."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
-    # Comparisons with NaN are false.
+    # Comparisons with NaN are false, so the gap is 0 if a number is NaN.
     largest = below if below > above else above
     return largest if largest > 0.0 else 0.0
 

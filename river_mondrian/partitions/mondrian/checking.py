@@ -186,7 +186,8 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
-    # A full tree counts samples that it does not store, and some subclasses store no samples.
+    # A leaf may have more samples than listed points, because full trees and some subclasses do not
+    # store all samples.
     keeps = forest.lists_points() and tree.n_splits < forest.max_splits
     is_more = (dims < 0) & (n_samples > expected) & (not keeps)
     bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
@@ -226,7 +227,8 @@ def _check_arrivals(owner: Any) -> None:
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
-    # In `parents`, the forest's record has the number 0, and arrivals have the numbers from 1 on.
+    # Subtract 1, because in `parents` the forest's record has the number 0, and arrivals have the
+    # numbers from 1 on.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
@@ -255,7 +257,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
         least[owner.category_indices], most[owner.category_indices] = LEAST_LEVEL, 2 * LEAST_LEVEL
         # The code of an absent level may be 0, so 0 is always valid.
         bad = ((found < least) | (found > most)) & (found != 0.0)
-        # With directions, the mean of a feature replaces its missing inputs, so these are valid.
+        # With directions, means replace missing inputs, so missing inputs are valid.
         if not forest.has_missing and owner.directions is None:
             bad[:, : forest.n_inputs] |= np.isnan(found[:, : forest.n_inputs])
     else:

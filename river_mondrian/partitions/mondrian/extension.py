@@ -266,7 +266,7 @@ def _corners(forest: Forest, layout: Layout, tree: Tree, node: Node) -> tuple[Fl
     """Return the lower and the upper corner of a node's box."""
     if layout.light_size > 0:
         return node.lower(forest, tree), node.upper(forest, tree)
-    # The node's row contains the box.
+    # Without light nodes, the node's row contains the box, so the corners need no look-up.
     lower = Float32s(node, layout.box_word, layout.capacity)
     return lower, Float32s(node, layout.box_word + layout.capacity, layout.capacity)
 
@@ -321,7 +321,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
-    # Lines 4 to 9.
+    # Lines 4 to 9: insert the cut above the node.
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
@@ -363,7 +363,7 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
             return 1
     elif not extend_end(forest, lane.number):
         return -1
-    # The walk of the lane's next point begins.
+    # The walk has ended, so the walk of the lane's next point begins.
     tree.walk_point = tree.walk_point + 1
     if tree.walk_point == tree.walk_end:
         return 0

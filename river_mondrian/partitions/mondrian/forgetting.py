@@ -13,8 +13,8 @@ distributed as a Mondrian tree of the node's points that starts at the time of t
 cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
-replaced by a reference to the parent (`UP`). On the way up, the references are restored. This needs
-no memory, so no step can fail.
+replaced by a reference to the parent (`UP`). On the way up, the references are restored. The search
+needs no memory, so no step can fail.
 
 A point with a missing value was assigned to the side of the nearer box. Boxes may have changed
 later. So at a cut on the missing value, the search enters each side whose box contains the point's
@@ -148,7 +148,7 @@ buffer_of_descents = rec.array_buffer(Descent, LANES)
 
 @always_inline
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is on a box's surface. Its removal may then shrink the box."""
+    """Return whether a point is on a box's surface. The point's removal may then shrink the box."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -160,7 +160,7 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Search a point's leaf in trees `first` to `last`, as `_find` does in one tree.
+    """Find a point's leaf in trees `first` to `last`, as `_find` does in one tree.
 
     The trees are searched in lock-step, so that their cache misses overlap.
     """

@@ -184,7 +184,7 @@ class Explainer(TreeReader, abc.ABC):
         if directions is None:
             return values
         low, high = directions.ranges()
-        # `ranges` are in the current scaling. The tree may have another scaling, so they are
+        # `ranges` are in the current scaling. The tree may have another scaling, so the sides are
         # converted.
         current = store.current_scaling[1, : store.n_inputs]
         sides = (high - low) * (store.scaling_of(slot)[1] / current)

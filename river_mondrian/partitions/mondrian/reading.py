@@ -90,7 +90,7 @@ class TreeTable:
 def make_table(
     root: int, left: NDArray[np.int32], right: NDArray[np.int32], is_leaf: NDArray[np.bool_]
 ) -> TreeTable:
-    """Make the table of a tree.
+    """Return the table of a tree's nodes.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
-# Largest number of descents in lock-step, in which the cache misses of all descents overlap.
+# Largest number of descents in lock-step. In lock-step, their cache misses overlap.
 LANES = 16
 
 
@@ -361,8 +361,8 @@ class Renewal(rec.Record):
     # The numbers of samples at the next check of widths, and at the start of the last renewal.
     next_check: rec.Int64
     began_at: rec.Int64
-    # In exact forests: the index, in the whole forest, of the tree that is being redrawn, and the
-    # number of points in the spare tree, which replaces the tree.
+    # In exact forests: the redrawn tree's index in the whole forest, and the number of points in
+    # the spare tree, which will replace the redrawn tree.
     tree: rec.Int64
     n_spare_points: rec.Int64
     # Number of learned samples whose share of the redraw is not done yet, and whether the spare

@@ -266,7 +266,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on each side of a cut, and the points without a value to compare.
+    """The points of a leaf on each side of a cut, and the points whose value is missing.
 
     The fields are the number of points in each of the three lists, and the first point of each
     list.

@@ -5,9 +5,9 @@ When a tree reads an input, it computes the value (input - offset) * factor, rou
 a tree that is redrawn with another scaling reads other values of the same inputs.
 
 With directions or categories, a value is a projection or the place of a level, which takes longer
-to compute. Such values are computed once and stored in *columns* of the point's row: one column for
-each scaling if all trees share given directions, otherwise one column for each tree. The kernels
-that compute columns are called through addresses in the forest's record.
+to compute. Such values are computed once and stored in *columns* of the point's row. If all trees
+share given directions, there is one column for each scaling, otherwise one column for each tree.
+The kernels that compute columns are called through addresses in the forest's record.
 
 `TreeStore.add_inputs` adds features, and widens the rows of nodes and points accordingly.
 """
@@ -101,7 +101,7 @@ def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
 @batch_kernel
 @cold
 def write_all_columns(forest: F) -> None:
-    """Compute the columns of all stored points, after features were added to the categories."""
+    """Compute the columns of all stored points, after a forest with categories got features."""
     for p in range(forest.n_points):
         for t in range(forest.n_trees):
             write_column(forest, forest.trees[t], t, forest.points.row(p))

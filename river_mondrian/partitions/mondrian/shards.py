@@ -2,12 +2,12 @@
 
 After the warm-up a tree depends only on the samples and its own random state. So a tree's nodes are
 the same in a shard as in the whole forest. The data that all trees share (points, scaling,
-features, classes) depend only on the samples, so they are the same in every shard. Every shard has
-the same schedule of redraws. A shard stores the number of trees in the whole forest, and the index
-of its first tree in the whole forest. The spare tree belongs to the shard whose tree it will
-replace. Two draws serve all trees. Keys for places of levels (`transforms`) are drawn with the
-first category. Coefficients of random directions are drawn with each new feature. A forest is
-divided only after the samples of these draws.
+features, classes) depend only on the samples, so every shard has the same data. Every shard has the
+same schedule of redraws. A shard stores the number of trees in the whole forest, and the index of
+its first tree in the whole forest. The spare tree belongs to the shard whose tree it will replace.
+Two draws serve all trees. Keys for places of levels (`transforms`) are drawn with the first
+category. Coefficients of random directions are drawn with each new feature. A forest is divided
+only after the samples of these draws.
 """
 
 import copy

@@ -81,7 +81,7 @@ class ObliqueTransform(rec.Record):
 @always_inline
 def clipped(v: float) -> float:
     """Return a value clipped to the range of float32; NaN is not changed."""
-    # NaN fails both comparisons.
+    # NaN fails both comparisons, so NaN is not changed.
     v = FARTHEST if v > FARTHEST else v
     return -FARTHEST if v < -FARTHEST else v
 

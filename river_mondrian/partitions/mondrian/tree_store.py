@@ -506,7 +506,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # Past samples get this value for new features.
+        # New features get this value in past samples.
         fill = scaling.NAN_BITS if self._absent_is_unknown else 0
         dims = unknown if self.directions is None else unknown[:0]
         # Boxes are in separate rows, or in the rows of nodes.
@@ -597,7 +597,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         is_whole = not self.is_changing and self._before is None and forest.version == self.version
         self.close()
-        # Another thread may have begun a sample and closed the trees before this call.
+        # If another thread has begun a sample and closed the trees before this call, the sample
+        # must be completed.
         if is_whole and forest.n_walking == 0:
             return
         # Wait until no other thread works on an interrupted change.

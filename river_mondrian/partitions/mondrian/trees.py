@@ -166,7 +166,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _following_fit(self, n: int) -> int:
         """Return the number of samples at the fit of ranges after the fit at `n` samples.
 
-        At the end of the warm-up, this is `n`.
+        At the end of the warm-up, the result is `n`.
         """
         return min(1 << n.bit_length(), self._warm_up_end)
 
@@ -522,7 +522,7 @@ class ClassTrees(MondrianTrees[AnyForest]):
     # kernel has returned WAITS.
     _PREDICT: ClassVar[Any]
     _PREDICT_ANY: ClassVar[Any] = None
-    # The second kernel, after a sample has needed it; before, None.
+    # The second kernel, or None if no sample has needed the second kernel yet.
     _predict_one: Any = None
 
     def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:

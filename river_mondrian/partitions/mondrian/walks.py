@@ -21,7 +21,7 @@ from .sampling import distance_to, mass_below
 # Weights below this number are skipped, because they are lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
-# Initial number of steps for which a walk has room.
+# Initial capacity of a walk, in steps.
 FIRST_DEPTH = 64
 
 # Least weight of a branch that is followed at a missing value.
@@ -81,7 +81,7 @@ class Branch(rec.Record):
 
 
 class Prediction(rec.Record):
-    """A prediction to which the walk down each tree adds a term. Each posterior has a subclass."""
+    """A prediction. The walk down each tree adds a term. Each posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the prediction of tree `t` for the sample with index `row`, whose walk has ended."""

@@ -5,7 +5,7 @@
    the trees' widths with the widths of recent samples.
 2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
 3. `extension.count_walked` adds each learned sample to `Renewal.n_owed`. `learn_next` then calls
-   `continue_renewal`, which redraws the trees with this scaling: `_begin_redraw` clears the spare
+   `continue_renewal`, which redraws the trees with this scaling. `_begin_redraw` clears the spare
    tree, `_extend_spare` extends the spare tree, and `_replace_tree` swaps both trees.
 4. When all trees are redrawn, the other scaling becomes the current scaling (`_end_renewal`).
 

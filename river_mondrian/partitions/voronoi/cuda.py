@@ -32,8 +32,8 @@ MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.
 BOUND_BYTES = 12
 
-# Blocks for each multiprocessor, which runs two blocks at a time. More waves of blocks shorten the
-# last wave, in which some multiprocessors are idle.
+# Blocks for each multiprocessor, which runs two blocks at a time. With several waves of blocks, a
+# multiprocessor is idle for less time in the last wave.
 BLOCKS = 4
 # Least number of splits of the points. With more splits, less is searched if the nearest point of a
 # row is uncertain, because only splits with several candidates are searched.
@@ -306,7 +306,7 @@ class VoronoiCells:
         xp, n, t = self.xp, len(rows), group.n_partitions
         n_splits = self._splits(n)
         minima = xp.empty((n_splits, t, n, 2), dtype=np.uint32)
-        # The pairs of a partition and a row that the scores do not decide, and the number of pairs.
+        # The undecided pairs of a partition and a row, and the number of these pairs.
         pending = xp.empty(n * t, dtype=np.uint32)
         n_pending = xp.zeros(1, dtype=np.uint32)
         sizes = np.int32(n_splits), np.int32(t), np.int32(n)
@@ -335,7 +335,7 @@ def nearest_cells(
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
     The partitions are copied to the device once, and stay there as long as the array `members`
-    exists. So the caller must not change `members` and the pool in place.
+    exists. So the caller must not change `members` or the pool in place.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ PRODUCT_SIZE = 1 << 23
 # stays in the cache.
 DEVICE_BLOCK = 256
 
-# Number of the pool's samples that are searched to compare searches.
+# Number of samples of the pool on which costs of searches are measured.
 TRIALS = 32
 
 # Costs of the operations of searches in nanoseconds, measured on the data sets letter, covertype,
@@ -85,7 +85,7 @@ class VoronoiMap(PointPartitions):
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
-        # Only the build needs these attributes.
+        # Only the build needs these attributes, so their memory is freed.
         self.points = self.basis = self.trials = None
         self._finish()
         return True

@@ -127,7 +127,7 @@ def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
 @helper
 @ordered_sums
 def add_to_lane(sums: Float64s, index: int, gap: float) -> None:
-    """Add the square of a difference in single precision to its partial sum."""
+    """Add the square of a difference in single precision to the feature's partial sum."""
     k = index % VECTOR
     sums[k] = sums[k] + gap * gap
 
@@ -311,7 +311,7 @@ def axes_for(n_features: int) -> int:
 
 
 def find_axes(rows: Singles) -> Basis:
-    """Return the mean of points, and orthogonal directions of large variance."""
+    """Return the mean of points, and orthogonal axes along which the variance is large."""
     d = rows.shape[1]
     n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
     axes = np.zeros((d, padded(n_axes + (n_axes < d))))

@@ -67,7 +67,7 @@ struct __align__(8) Minimum {
     unsigned column;
 };
 
-// A tile's least and second least score among a partition's points. The owner refers to the point
+// A tile's least and second least score among a partition's points. The owner encodes the point
 // with the least score: its place in the tile plus `POINTS` times its column.
 struct Lowest {
     float score;
@@ -223,14 +223,14 @@ __device__ __forceinline__ void take(Lowest &lowest, float score, unsigned owner
 
 // Add a tile's lowest score to a minimum. The minimum is contested if another score is within the
 // limit. The limit grows with the least score. So a score beyond an earlier limit is also beyond
-// the present limit. A contested minimum is no longer contested once it is beyond the present limit.
+// the present limit. A contested minimum beyond the present limit is no longer contested.
 __device__ __forceinline__ void merge(
     Minimum &minimum, const Lowest &lowest, float factor, float slack) {
     const bool less = lowest.score < minimum.score;
     const float limit = limit_of(fminf(lowest.score, minimum.score), factor, slack);
     const float other = fmaxf(lowest.score, minimum.score);
     const bool own = less ? !(lowest.second > limit) : (minimum.column & CONTESTED) != 0;
-    // With this form of comparison, NaN is within any limit.
+    // The comparison is negated, so that NaN is within any limit.
     const bool contested = own || !(other > limit);
     const unsigned column = lowest.owner / POINTS, former = minimum.column & ~CONTESTED;
     const bool first = less || (lowest.score == minimum.score && column < former);

@@ -12,7 +12,7 @@ and a point p in single precision. All searches compute D with the same order of
 of x in a diagram belongs to the centre p with the least D(x, p). Among centres at equal distances,
 the first centre in the pool is chosen. Every search compares candidates by D alone and keeps the
 first of equal candidates. So a search is exact if it excludes no point with the least D. A
-filtering search computes an approximation A(x, p) for each point. The bounds below limit the
+filtering search computes an approximation A(x, p) for each point. The following bounds limit the
 rounding error of A.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
@@ -511,7 +511,8 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     if whole:
         find_nearest(record, cells)
         return
-    # Exact distances need sorted entries. The sort is Shellsort with Ciura's gaps.
+    # The entries are sorted, because exact distances need sorted entries. The sort is Shellsort
+    # with Ciura's gaps.
     for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for a in range(gap, n_entries):
             index, value = x_indices[a], x_values[a]

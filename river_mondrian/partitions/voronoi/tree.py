@@ -117,7 +117,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # This cell remains if all distances are NaN.
+        # If all distances are NaN, the result is this cell.
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
