@@ -47,7 +47,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above the node: the smaller of `time` and `cut_time`."""
+        """Return the time of a new parent's cut: the smaller of `time` and `cut_time`."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -89,7 +89,7 @@ class CellForest(SampledForest):
     column_capacity: rec.Int64 = rec.derived()
 
     def lists_points(self) -> bool:
-        """Return False: leaves store no points."""
+        """Return False, because leaves store no points."""
         return False
 
     def lifetimes_of(self, t: int) -> rec.Float64s:

@@ -5,8 +5,8 @@ n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With seve
 the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
 The earlier means are the means at the latest `window` samples. While a detector's store fills,
-means are irregular: first high, then low. So a mean in the second `window` samples replaces a mean
-in the first `window` samples only if the new mean is higher.
+means are irregular: first high, then low. So in the second `window` samples, a new mean replaces an
+old mean only if the new mean is higher.
 
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.
@@ -125,7 +125,7 @@ def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
 
 @always_inline
 def _size(course: CourseRecord, j: int) -> float:
-    """Return a feature's largest absolute value, or 0 if most values differ from the previous."""
+    """Return a feature's largest absolute value, or 0 if the feature changes in most samples."""
     if 2 * course.n_changes[j] < course.n_values[j]:
         return max(abs(course.lows[j]), abs(course.highs[j]))
     return 0.0

@@ -173,7 +173,7 @@ class CutForest(SampledForest):
         return self.n_samples + self.n_forgotten
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because random cut forests may forget samples."""
         return True
 
 
@@ -200,7 +200,7 @@ C = TypeVar("C", bound=CutForest)
 
 # Indices of a sample's *readings*, the five scores of a sample. All readings except RANK are means
 # over trees. DISPLACEMENT: the collusive displacement. RELATIVE: log(1 + displacement), divided by
-# its value for a sample that branches off at the root. DEPTH: the number of cuts above the sample.
+# the value for a sample that branches off at the root. DEPTH: the number of cuts above the sample.
 # DENSITY: the share of the trees' samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the
 # rank of RELATIVE among recent scores.
 DISPLACEMENT = 0
@@ -323,7 +323,7 @@ def score_one(forest: C, scores: Scores) -> int:
 def learn_one(forest: C, scores: Scores) -> int:
     """Learn the sample in `inputs`. If the window is full, the sample replaces the oldest sample.
 
-    The score of the sample before learning is stored, even if the sample does not enter the trees.
+    The sample's score before learning is stored, even if the sample does not enter the trees.
     Returns the result of `widths.learn_next`, or WAITS.
     """
     passes = forest.passes()

@@ -181,7 +181,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
     gains = errors[inner].copy()
     for child in (left, left + 1):
-        # A single target is predicted by the mean of the parent's other targets.
+        # The mean of the parent's other targets predicts a single target.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
         gains -= np.where(several[child], errors[child], single)
@@ -233,7 +233,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    # Set the root. The slices are empty if the tree has no nodes.
+    # Set the root's moments. The slices are empty if the tree has no nodes.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.by_depth:

@@ -90,9 +90,9 @@ class NeighborTableRecord(rec.Record):
     # Number of each held sample: the number of samples learned before this sample.
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
-    # Three rates of each feature: `rates` is 1 / width of a numeric feature, `level_rates` is 1 /
-    # width of a category, and `given_rates` is 1 / width if the user has set the width. The other
-    # rates of the feature are 0.
+    # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
+    # width of a category. `given_rates` is 1 / width if the user has set the width. The other rates
+    # of a feature are 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
@@ -420,7 +420,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
     """
 
     _KIND = NeighborTableRecord
-    # Values may be missing.
+    # Values may be missing, so arrays may contain NaN.
     _HAS_NAN = True
     _DERIVED = Learned._DERIVED | {"vector", "out", "_out"}
 
@@ -611,7 +611,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
     def _terms(self, samples: rec.Singles) -> rec.Floats:
         """Return, by column, the terms of the last scored sample's distances to samples.
 
-        Samples that share no column with the last scored sample are left out.
+        Samples that share no column with the last scored sample are omitted.
         """
         # Differences are in single precision, so that they equal the differences in `add_numbers`.
         row = self.row
@@ -623,7 +623,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
         return shared_terms
 
     def _terms_of(self, gaps: rec.Floats, shingle: int) -> rec.Floats:
-        """Return distance terms, given differences by column. Missing values have NaN."""
+        """Return distance terms, given differences by column. Missing values have NaN terms."""
         terms = gaps * np.tile(self.learned["rates"], shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
@@ -632,8 +632,8 @@ class NeighborTable(Learned[NeighborTableRecord]):
     def are_near(self, rows: rec.Floats, others: rec.Floats) -> bool:
         """Return whether rows of inputs are as near to other rows as samples usually are.
 
-        The mean distance of the rows to their nearest other row is compared with a quantile of the
-        recent scores, which are distances of samples to the nearest held samples. Two rows with
+        The rows' mean distance to the nearest other row is compared with a quantile of the recent
+        scores. These scores are distances of samples to the nearest held samples. Two rows with
         different missing features are not near.
         """
         scores, distances = self.scores.latest, []

@@ -30,13 +30,13 @@ from ..rebuilt.forest import (
 # Discounting does not change stored counts. Instead, the weight of each new sample is multiplied by
 # a unit, which grows.
 #
-# With few classes, a row has all classes, in blocks of `BLOCK`. The counts of a block are
-# contiguous, since predictions read block by block. With many classes, a node stores only its seen
-# classes (`seen`).
+# With few classes, a row has the counts of all classes, in blocks of `BLOCK` classes. The counts of
+# a block are contiguous, since predictions read block by block. With many classes, a node stores
+# only its seen classes (`seen`).
 #
 # Counts are in single precision. Sums of integer weights are exact up to 2^24. A sample whose
-# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30
-# neither vanish nor overflow.
+# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30 do not
+# underflow or overflow.
 
 
 N_MEMORIES = 3
@@ -351,8 +351,8 @@ class PosteriorBuffers(rec.Record):
     steps: rec.Array[Step]
     # Sums of the posteriors, first of trees of all samples, then of recent trees.
     sums: rec.Float32s
-    # For samples with weights other than 1: c of the HNSP (see `labels.hnsp`) for each class at a
-    # node of a path, and the weight of each class at the node below.
+    # For samples with weights other than 1: the HNSP's c of each class at a node of a path, and the
+    # weight of each class at the node below.
     node_c: rec.Float32s
     below: rec.Float32s
 
@@ -366,7 +366,7 @@ class SeenBuffers(rec.Record):
     labels: rec.Int64s
     # Queued rows, each with the index of the row's node.
     rows: rec.Array[FoundRow]
-    # The empty record of an unseen class.
+    # An empty record, which stands for unseen classes.
     nothing: rec.Array[SeenClass]
 
 

@@ -120,8 +120,8 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The estimate at the end of the path gets the remaining weight. The estimate consists of the
-    # prior and, if the path ends at a point, of the point.
+    # The estimate at the end of the path gets the remaining weight. The estimate uses the prior
+    # and, if the path ends at a point, the point's class.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -259,7 +259,8 @@ def predict_tree(
             weight += passed
     if forest.is_sparse == 1:
         forest.add_seen(forest, tree, noted, n_noted, out)
-    # The base distribution of the HNSP is uniform.
+    # The base distribution of the HNSP is uniform, so each class gets an equal part of the
+    # remaining weight.
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 

@@ -271,7 +271,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield each row's node and classes, first for the nodes' own rows, then for linked rows."""
+    """Yield the nodes and classes of rows, first for the nodes' own rows, then for linked rows."""
     first_rows, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = first_rows
     owners, first, n = first_rows, nodes.HEAD_WORDS, nodes.N_FIRST

@@ -31,8 +31,7 @@ AMF:
   The first weighting has the priors of AMF. The second weighting relies more on deep nodes. In the
   second weighting, p_own is a mixture of the estimates from three counts (see `nodes`).
 
-- The labels that update b have already guided the cuts, so the likelihood of deep nodes is too
-  high.
+- Labels guide the cuts before they update b, so the likelihood of deep nodes is too high.
 
 - b is clipped to [`LEAST_STOP`, 1 - `LEAST_STOP`], so that a node can adapt later.
 
@@ -85,7 +84,7 @@ def _spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
-    """Load a vector of type `block` that begins at the word `start`."""
+    """Return the vector of type `block` that begins at the word `start`."""
     place = builder.bitcast(builder.gep(words, [start]), block.as_pointer())
     return builder.load(place, align=_ALIGNMENT)
 

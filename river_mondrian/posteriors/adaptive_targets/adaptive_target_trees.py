@@ -232,8 +232,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
         if t == schedule.slot and not schedule.at_once:
-            # A new tree of all samples gets the purpose of the oldest tree, because it replaces
-            # this tree.
+            # A new tree of all samples gets the purpose of the oldest tree, because the new tree
+            # replaces the oldest tree.
             before = self.trees[schedule.oldest(LONG)]
             is_recent = schedule.role == RECENT
             tree.learns = ERROR if is_recent else before.learns

@@ -25,7 +25,7 @@ RESIDUAL = 1
 ERROR = 2
 N_TARGETS = 3
 
-# Factor by which a node's `late_weight` is discounted with each sample that passes the node.
+# Each sample that passes a node multiplies the node's `late_weight` by this factor.
 KEPT = 0.4
 
 
@@ -98,7 +98,7 @@ class AcceptedTargets(rec.Record):
 
 
 class TargetFences(rec.Record):
-    """Fences at which targets are clipped (see `targets_forest`)."""
+    """Fences that clip targets (see `targets_forest`)."""
 
     EMBEDDED = True
 
@@ -305,11 +305,11 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     for g in range(N_FIRST_GROUPS):
         base = regressed if g >= 2 * RESIDUAL else 0.0
         _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
-    # Neighbours predict the residual, as trees of residuals do.
+    # Neighbours predict the residual, so `regressed` is added to their prediction.
     design = forest.ridges.designs[forest.ridges.active]
     neighbors.predict(forest.neighbors, design.rates, inputs)
-    # The mean is computed from differences, so that it is exact if all experts agree. Mixtures
-    # would amplify a rounding error.
+    # The mean is computed from differences, so that the mean is exact if all experts agree.
+    # Mixtures would amplify a rounding error.
     said = first[0]
     for e in range(1, OF_NEIGHBORS):
         said += (first[e] - first[0]) / OF_NEIGHBORS

@@ -145,7 +145,7 @@ def next_renewal(n: int) -> int:
 
 
 # `TargetFences.n_beyond` counts the targets beyond the fences. Each sample multiplies the count by
-# `FADING`. Targets are clipped only while the count is at most `MOST_BEYOND`.
+# `FADING`. Targets are clipped only if the count is at most `MOST_BEYOND`.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -258,8 +258,8 @@ class TargetsForest(AdaptiveTargetForest):
     def begin_walk(self, t: int, p: int) -> None:
         """Begin a point's walk at the root if points outside boxes add cuts, otherwise at the leaf.
 
-        If the walk begins at the leaf, the boxes on the path grow to contain the point. The path is
-        the path of the prediction. If the tree does not predict, the path is computed first.
+        If the walk begins at the leaf, the boxes on the path grow to contain the point. The path
+        comes from the prediction. If the tree does not predict, the path is computed first.
         """
         tree, path = self.trees[t], self.path_of(t)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:

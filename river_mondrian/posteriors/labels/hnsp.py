@@ -219,7 +219,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         weight += passed
         if weight + step.above < NEGLIGIBLE:
             return
-    # The base distribution is uniform.
+    # The base distribution is uniform, so each class gets an equal part of the remaining weight.
     for k in range(n_classes):
         out[k] = out[k] + weight / n_classes
 
@@ -393,7 +393,8 @@ def fill_weights(forest: L, t: int, order: Int32s) -> None:
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
         return
-    # List the rows from the root down. Then fill them from the leaves up, since parents inherit.
+    # List the rows from the root down. Then fill the rows from the leaves up, since parents read
+    # their children.
     order[0] = tree.root
     n, done = 1, 0
     while done < n:

@@ -102,7 +102,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a leaf with both points is paused because they have the same class."""
+        """Return whether a leaf with both points is paused: the points have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -298,7 +298,7 @@ class LabelNode(mondrian.LightNode):
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free a leaf's row of counts, so that another leaf can use it."""
+        """Free a leaf's row of counts, so that another leaf can use the row."""
         if self.dim == COMPLETE and self.count_row != NONE:
             labels, row = LabelForest(forest), LabelTree(tree).side_rows.row(self.count_row)
             for k in range(labels.count_width):
@@ -343,7 +343,7 @@ class LabelForest(SampledForest):
         return self.weight_capacity > 0
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because label forests may forget samples."""
         return True
 
 

@@ -50,7 +50,7 @@ class RebuiltPoint(Point):
     """A stored sample."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return True: a leaf with two points is always paused."""
+        """Return True, because leaves are always paused."""
         return True
 
 
@@ -65,11 +65,11 @@ class RebuiltNode(Node):
     next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return True: leaves are always paused."""
+        """Return True, because only splits of the queue cut leaves."""
         return True
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return False: no point ends a pause."""
+        """Return False, because only splits of the queue end pauses."""
         return False
 
 
@@ -103,10 +103,10 @@ class PathEntry(rec.Record):
     row: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Set the fields of a subclass for the path's node."""
+        """Set the fields that a subclass adds."""
 
     def fetch(self, forest: Forest) -> None:
-        """Prefetch the memory that the fields of a subclass refer to."""
+        """Prefetch the memory to which the subclass's fields refer."""
 
 
 class Candidate(rec.Record):

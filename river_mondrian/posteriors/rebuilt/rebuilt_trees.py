@@ -45,8 +45,7 @@ GAIN_SHARE = 0.7
 # batch only between kernel calls.
 ROWS_PREDICTED = 64
 
-# Least number of stored samples from before the last fit for a comparison of widths with the last
-# fit.
+# Widths are compared with the last fit only if at least this many earlier samples are still stored.
 LEAST_TELLING = 64
 
 
@@ -351,7 +350,8 @@ class RebuiltTrees(MondrianTrees[R]):
                 self._reserve_points(n + 1)
                 sample.fit(forest, self._fitted_scaling(), self._following_fit(n + 1))
             elif n - schedule.capacity >= forest.oldest:
-                # The next sample overwrites a point that trees contain.
+                # The next sample overwrites a point that trees contain, so these trees are rebuilt
+                # or dropped first.
                 self._set_schedule(schedule.without(n - schedule.capacity))
             else:
                 assert forest.pending.stage == rebuilt.ACCEPTED
@@ -456,7 +456,7 @@ class RebuiltTrees(MondrianTrees[R]):
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
         n = (int(self.forest.renewal.began_at) or tree_store.WARM_UP) - first
-        # If too few samples of the last fit are still stored, there is no comparison.
+        # If too few samples of the last fit are still stored, widths are not compared.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else widths.mostly_recent(n, n_rows)
         points = widths.mostly_recent(held, n_rows)
         capacity = self.schedule.capacity
@@ -553,7 +553,7 @@ class RebuiltTrees(MondrianTrees[R]):
     def _put_in_place(self) -> None:
         """Replace the oldest tree of a role with the new tree of this role."""
         slot = self.schedule.slot
-        # The tables of the tree may still have the size of an earlier, larger tree.
+        # Free unused rows, since the tables may still have the size of an earlier, larger tree.
         tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
             rows.trim(slot, table.n_rows + GROWTH)

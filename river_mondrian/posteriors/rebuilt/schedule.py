@@ -243,7 +243,7 @@ class Schedule(NamedTuple):
         doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
         planned_at = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
-            # Number of samples at the next turn of a recent tree.
+            # Number of samples at the next build of a recent tree.
             start = max(n, self.first + self.recent_samples) + 1
             since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:

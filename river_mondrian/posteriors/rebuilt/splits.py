@@ -38,7 +38,7 @@ def draw_candidates(
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]
-        # A side without values is NaN.
+        # A side without values is NaN, and has the weight 0.
         total += weights[d] * (side if side > 0.0 else 0.0)
         sums[d] = total
     step = total / m

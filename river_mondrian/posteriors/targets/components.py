@@ -39,7 +39,7 @@ class TargetPrediction(Prediction):
     """A collector of the components that trees predict."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the components of a walk."""
+        """Add the components of a walk to the prediction."""
         add_components(TargetForest(forest), t, walk, self, row)
 
     def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
@@ -155,7 +155,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     end = 1.0 + decay * discount
     stays = math.exp(-eta * span)
     leaves = -math.expm1(-eta * span)
-    # A branch of length 0 has no variance.
+    # A branch of length 0 has no variance, so r has no effect.
     if not (lost > 0.0 and leaves > 0.0):
         return 0.0, 0.0
     power = eta / gamma2

@@ -64,7 +64,7 @@ def strided(n: int) -> tuple[int, int]:
 
 @always_inline
 def judged(forest: TargetForest, y: float, weight: float) -> float:
-    """Return the weight that is stored with a target, negated if the target is set aside."""
+    """Return the stored weight of a target: the weight, negated if the target is set aside."""
     counts = forest.is_full == 1 or forest.low_fence <= y <= forest.high_fence
     return weight if counts else -weight
 
@@ -93,7 +93,7 @@ def find_fences(forest: TargetForest) -> tuple[float, float]:
 
 def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
     """Return fences beyond the robust range of targets, or infinity if all targets are equal."""
-    # Too large targets, which only a damaged model has, are ignored.
+    # Targets that are too large, which only a damaged model has, are ignored.
     targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
     low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
     reach = FENCE * (high - low)
@@ -311,8 +311,8 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
     """Extend trees `first` to `last` - 1 by a block's points.
 
     Before a tree learns a used target (`is_used`), the target's density is computed. Returns the
-    result of `extend_trees`. The next call continues at the same place, even with fewer `lanes`,
-    the trees in lock-step.
+    result of `extend_trees`. The next call continues at the same place, even with fewer trees in
+    lock-step (`lanes`).
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.

@@ -24,16 +24,16 @@ from .scale_mixture import ScaleMixture, TargetDensity
 #
 # The posterior is described by Lakshminarayanan, Roy and Teh (2016), with the hyperparameters
 # gamma1 and gamma2. The mean of a node, given the parent's mean, is normal. The variance of this
-# distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here
-# sigma is the logistic function, and tau and tau_parent are the times of both nodes. A target,
-# given the leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So
-# messages do not depend on the targets' scale, which changes with each sample.
+# distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). sigma is
+# the logistic function, and tau and tau_parent are the times of both nodes. A target, given the
+# leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So messages do not
+# depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
-# side. The likelihood is normal, and the message has its precision and mean. If a new point enters
-# a side, the side's message becomes unknown and gets a negative precision. `update_messages`
-# updates only unknown messages, so learning a sample costs one pass along the sample's path. With
-# plain means, a message is a weight and a mean.
+# side. The likelihood is normal, and its precision and mean are stored. If a new point enters a
+# side, the side's message becomes unknown and gets a negative precision. `update_messages` updates
+# only unknown messages, so learning a sample costs one pass along the sample's path. With plain
+# means, a message is a weight and a mean.
 
 
 # `y_squares` is recomputed if the sum has shrunk to this fraction of the largest sum (`y_most`),
@@ -115,12 +115,12 @@ class TargetNode(LightNode):
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
         Subtraction leaves rounding errors. So a large leaf is recomputed when the removed weight
-        exceeds the remaining weight. This costs about one step for each removed sample. Until the
-        recomputation, the rounding errors are at most the errors of a sum over all points,
-        including removed points. These errors are relative to the largest target, which is bounded
-        by the fences against outliers (see `learning`). Without fences, or if the target is beyond
-        the current fences, the leaf is recomputed immediately. The right message of a leaf stores
-        the removed weight.
+        exceeds the remaining weight. The recomputation costs about one step for each removed
+        sample. Until the recomputation, the rounding errors are at most the errors of a sum over
+        all points, including removed points. These errors are relative to the largest target, which
+        is bounded by the fences against outliers (see `learning`). Without fences, or if the target
+        is beyond the current fences, the leaf is recomputed immediately. The right message of a
+        leaf stores the removed weight.
         """
         targets, message, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -227,7 +227,7 @@ class TargetForest(SampledForest):
     densities: rec.Array[TargetDensity] = rec.derived()
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because target forests may forget samples."""
         return True
 
     def update_drawn(self) -> None:
@@ -237,8 +237,8 @@ class TargetForest(SampledForest):
     def forget_sample(self, p: int) -> None:
         """Remove the target of a stored point from the running moments.
 
-        After a subtraction of nearly the whole sum of squares, mostly rounding errors would remain.
-        The moments are then recomputed from all other points.
+        If a subtraction would leave mostly rounding errors in the sum of squares, the moments are
+        recomputed from all other points.
         """
         point = self.points.row(p)
         weight = point.counted()

@@ -114,7 +114,7 @@ def is_used(n: int) -> bool:
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return the number of used targets (`is_used`) among `size` targets after `n` earlier ones."""
+    """Return the number of used targets (`is_used`) among `size` targets after `n` targets."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)

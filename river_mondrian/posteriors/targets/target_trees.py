@@ -196,7 +196,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
             block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
             block[0].densities = densities.array
             block.own("done", np.full(self.n_trees, first))
-            # The block refers to the densities, so their memory must exist as long as the block.
+            # The densities are assigned first and freed last, because the block refers to their
+            # memory.
             self.block_densities = densities
             self.block = block
             if horizons is not None:
@@ -330,7 +331,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         """Renew fences and hyperparameters if a renewal is due.
 
         A renewal of hyperparameters is due if the number of samples is a power of 2 up to
-        `LAST_CHANGE`. The caller must update messages next.
+        `LAST_CHANGE`. Afterwards the caller must update messages.
         """
         if self.n_samples < self.forest.renewed_at:
             return
