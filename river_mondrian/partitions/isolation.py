@@ -21,11 +21,12 @@ from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from .ranges import robust_ranges_of_sparse
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, so that results do not depend
+# on the compiler.
 ORDERED_SUMS = True
 
-# If there are many features, and less than this share of the pool's values is nonzero, samples are
-# read by their nonzero entries.
+# Samples are read by their nonzero entries if there are many features, and less than this share of
+# the pool's values is nonzero.
 DENSE_SHARE = 0.1
 
 
@@ -50,8 +51,8 @@ class PointPartitions(maps.CompiledMap):
         Generator for the draws of points.
     metric
         "cosine" divides the points by their lengths, and "euclidean" does not. "auto" is "cosine"
-        if samples are read by their nonzero entries, otherwise "euclidean". Up to rounding, the
-        nearest of several points of equal length has the smallest angle to the sample.
+        if samples are read by their nonzero entries, otherwise "euclidean". Among points of equal
+        length, the nearest point has the smallest angle to the sample, up to rounding.
 
     """
 
@@ -77,8 +78,8 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # A row of zeros has no direction. Such a point would be nearest to every sample of
-            # small length.
+            # Rows of zeros are no centres. Such rows have no direction, and would be nearest to
+            # every sample of small length.
             owners = np.repeat(rows, np.diff(starts))[factors[indices] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -122,12 +123,12 @@ class PointPartitions(maps.CompiledMap):
         """Store the points of all partitions in the form that the subclass needs."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
-        """Return names of columns, which consist of the method, build, partition and cell."""
+        """Return names of columns: the method, the build, the partition and the cell."""
         return [f"{self.METHOD}{self.number}_{c // self.psi}_{c % self.psi}" for c in columns]
 
 
 def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floats:
-    """Return the length of each row of a sparse matrix, 1 for a row of zeros."""
+    """Return the length of each row of a sparse matrix, or 1 for a row of zeros."""
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     squares = np.bincount(rows, weights=values**2, minlength=len(starts) - 1)
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
@@ -156,7 +157,7 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 
 
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
-    """Refuse isolation trees in which a walk may end outside the tree's cells.
+    """Raise ModelFormatError if a descent of an isolation tree may end outside the tree's cells.
 
     A child must have a larger number than its parent, so that there are no cycles.
 
@@ -228,7 +229,7 @@ class IsolationTrees(MapRecord):
 
 
 class Subtree(rec.Record):
-    """The points of a subtree that is not grown yet, and the parent of the subtree's node."""
+    """The points of a subtree that has no node yet, and the parent of the future node."""
 
     # Start and end of the points in `Growth.order`.
     begin: rec.Int64
@@ -344,7 +345,7 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
 
 @helper
 def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
-    """Store a subtree on the stack at `depth`."""
+    """Write a subtree to the stack at the index `depth`."""
     subtree = growth.subtrees[depth]
     subtree.begin = begin
     subtree.end = end
@@ -356,8 +357,8 @@ def push_subtree(growth: Growth, depth: int, begin: int, end: int, parent: int, 
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
-    The feature is drawn uniformly from the features in which the points of a node differ. The cut
-    is drawn uniformly from the feature's range in these points. Equal points share the cell of the
+    The feature of a cut is drawn uniformly from the features that vary among the node's points. The
+    threshold is drawn uniformly from the range of these points. Equal points share the cell of the
     first equal point.
     """
     push_subtree(growth, 0, 0, growth.n_members, -1, BELOW)
@@ -387,7 +388,8 @@ def grow(growth: Growth) -> None:
         cut: float = np.float64(np.float32(lower + growth.draws[2 * number + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
-        # Rounding may move the cut to the upper end, above which there is no point.
+        # Rounding may move the cut to the upper end, where no point is above the cut. The lower end
+        # is a valid cut.
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
@@ -421,7 +423,7 @@ def grow_trees(growth: Growth, first: int, limit: int) -> int:
 
 @helper
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
-    """Walk the scaled sample down every tree, and write the sample's cells."""
+    """Write the scaled sample's cell in each tree."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
     for i in range(record.n_out):
         number = 0
@@ -434,7 +436,7 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
 
 @link_by_name
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector to cells."""
+    """Write a vector's cells."""
     trees = IsolationTrees(record)
     bad = maps.read_vector(trees, sample, trees.factors, trees.row)
     if bad < 0:
@@ -444,7 +446,7 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @link_by_name
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sparse sample to cells. The buffer `row` is zero before and after the call."""
+    """Write a sparse sample's cells. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)
     bad = maps.bad_entry(trees, sample)
     if bad >= 0:
@@ -522,7 +524,7 @@ class IsolationTreesMap(PointPartitions):
         check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
         if self.ready:
             return
-        # The trees that are not yet grown need these arrays.
+        # If some trees are not grown yet, their growth needs these arrays.
         checks.check_types(self, {"starts": np.ndarray, "indices": np.ndarray})
         n_entries, farthest = (self.indices.size,), 2.0 * FARTHEST
         checks.check_starts(self, "starts", self.starts, *n_entries)

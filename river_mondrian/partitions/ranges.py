@@ -1,4 +1,4 @@
-"""Ranges of features, which ignore some outliers: the whiskers of a box plot.
+"""Robust ranges of features, which ignore some outliers: the whiskers of a box plot.
 
 The range of a feature is the range of its values within fences. The fences are at least 3
 interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and above the upper
@@ -7,9 +7,8 @@ the range of the other values.
 
 More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
 fences are then computed from the other values. The range covers the most common value and the other
-values within the fences. Equality of both quartiles would be a worse criterion than equality of
-more than half of the values. If slightly more than a quarter of the values are not 0, the upper
-quartile is one of these values, and may be arbitrary.
+values within the fences. The criterion is not that both quartiles are equal. If slightly more than
+a quarter of the values are not 0, the quartiles differ, but the upper quartile may be arbitrary.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -57,17 +56,17 @@ def robust_ranges(rows: Floats, fence: float = OUTER_FENCE) -> tuple[Floats, Flo
 
 
 class KnownRanges(NamedTuple):
-    """Ranges of columns, and the evidence for them.
+    """Ranges of columns, and the evidence for the ranges.
 
     Parameters
     ----------
     low, high
         Ends of the ranges, as `robust_ranges` returns them.
     known
-        Number of values that determine each range: all values of the column, or the other values if
-        more than half are equal.
+        Number of values that determine each range. These are all values of the column or, if more
+        than half of the values are equal, the other values.
     spread
-        The interquartile ranges of these values.
+        The interquartile range of the values that determine each range.
 
     """
 
@@ -78,8 +77,8 @@ class KnownRanges(NamedTuple):
 
 
 def known_ranges(rows: Floats, fence: float) -> KnownRanges:
-    """Return the ranges of `robust_ranges`, and the evidence for them."""
-    # NaN is sorted last.
+    """Return the ranges of `robust_ranges`, and the evidence for the ranges."""
+    # The sort puts NaN last, so each column's values come first.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
     has_value = ~np.isnan(ordered)
     return _found(ordered[has_value], has_value.sum(axis=1), fence)
@@ -88,8 +87,8 @@ def known_ranges(rows: Floats, fence: float) -> KnownRanges:
 def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    A feature whose values are all equal is divided by their absolute value, or by 1 if they are 0.
-    A feature without values has NaN ends; its offset is 0 and its factor 1.
+    A feature with equal values is divided by their absolute value, or by 1 if the values are 0. A
+    feature without values has NaN ends, the offset 0 and the factor 1.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):
@@ -102,12 +101,12 @@ def scaling_of(low: Floats, high: Floats) -> Floats:
 def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floats]:
     """Return the result of `robust_ranges` for rows whose absent entries are 0.
 
-    Memory is proportional to the number of entries, and time to this number times its logarithm.
+    For n entries, the memory is proportional to n, and the time to n log n.
     """
     columns = rows.tocsc()
     columns.eliminate_zeros()
     counts = np.diff(columns.indptr).astype(np.int64)
-    # In these columns, more than half of the values are 0.
+    # If more than half of a column's values are 0, only its entries are needed.
     few = counts <= (rows.shape[0] - 1) // 2
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))
@@ -135,7 +134,7 @@ def _found(values: Floats, counts: Ints, fence: float, is_rest: bool = False) ->
             is_other = ~(is_common & np.repeat(has_commonest, counts))
             values, counts = values[is_other], _count(is_other, counts)
     starts = np.cumsum(counts) - counts
-    # The last value stands for the values of columns without values.
+    # Columns without values read the NaN at the end.
     padded = np.append(values, math.nan)
     lower, upper = (_quantiles(padded, starts, counts, rate) for rate in (0.25, 0.75))
     reach = fence * (upper - lower)
@@ -153,9 +152,10 @@ def _found(values: Floats, counts: Ints, fence: float, is_rest: bool = False) ->
 
 
 def _count(mask: NDArray[np.bool_], counts: Ints) -> Ints:
-    """Return the number of values of each column that are in a mask."""
+    """Return, for each column, the number of values in a mask."""
     starts = np.cumsum(counts) - counts
-    # The sum of a column without values is the first value of another column.
+    # For a column without values, `reduceat` returns a value of another column, so the sum is
+    # replaced by 0.
     sums = np.add.reduceat(np.append(mask, False), starts, dtype=np.int64)
     return np.where(counts > 0, sums, 0)
 

@@ -1,4 +1,4 @@
-"""Mondrian partitions of given points, cut in order of time as the lifetime grows.
+"""Mondrian partitions of given points. Cells are cut in the order of time, up to any lifetime.
 
 A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). A cell is
 therefore stored as a set of points. After a cut, the lower part keeps the cell's number, and the
@@ -33,7 +33,7 @@ class Sweep(Record):
     n_learned: Int64
     n_dims: Int64
     n_partitions: Int64
-    # Number of cells of all partitions together.
+    # Number of cells in all partitions together.
     n_cells: Int64
     # Features of each point (n_points rows of n_dims).
     points: Float64s
@@ -67,7 +67,7 @@ class Sweep(Record):
 def draw_cut(
     sweep: Sweep, number: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
-    """Compute a cell's cut from three draws: the time to the cut, the feature and the threshold.
+    """Return the time to a cell's cut, the feature and the threshold, given three draws.
 
     The draws are uniform in [0, 1). The time is infinite if no learned points differ.
     """
@@ -89,9 +89,9 @@ def draw_cut(
     if not rate > 0.0:
         return math.inf, 0, 0.0
     # Each feature has an exponential clock, whose rate is the side length of the box in this
-    # feature (Balog et al. 2016, section 2.2). The first clock rings after an exponential time
-    # whose rate is the sum of the sides. The first clock belongs to a feature with probability
-    # proportional to the feature's side.
+    # feature (Balog et al. 2016, section 2.2). The first ring has an exponential time, whose rate
+    # is the sum of the sides. The first ring belongs to a feature with probability proportional to
+    # the feature's side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:
@@ -100,7 +100,8 @@ def draw_cut(
             if left < 0.0:
                 break
     threshold = lower[feature] + third * (upper[feature] - lower[feature])
-    # Rounding may move the cut to the upper end, above which there is no point.
+    # Rounding may move the cut to the upper end, where no point is above the cut. The lower end is
+    # a valid cut.
     if threshold >= upper[feature]:
         threshold = lower[feature]
     return -math.log1p(-first) / rate, feature, threshold
@@ -169,7 +170,7 @@ class LifetimeSweep:
         self.X, self.y = X, y
         # Number of partitions, and of cells of all partitions together.
         self.n_partitions = self.n_cells = n_partitions
-        # Cuts have a separate random generator, so they do not depend on the learner's draws.
+        # Cuts have a separate random generator, so that cuts do not depend on the learner's draws.
         self._rng, self.rng = np.random.default_rng(seed).spawn(2)
         self._memory = Memory(Sweep)
         self.record = sweep = self._memory[0]

@@ -1,1 +1,1 @@
-"""Predictions of classes and targets, feature maps with cells, and anomaly scores."""
+"""Posteriors of trees: predictions of classes and targets, cells, and anomaly scores."""

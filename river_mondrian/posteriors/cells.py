@@ -1,16 +1,17 @@
 """Mondrian trees whose leaves are numbered cells.
 
 The cells of a tree are numbered at one or several lifetimes. At each lifetime, the cuts up to this
-time divide space into cells, and each cell has a column of the feature map. One walk down a tree
+time divide space into cells, and each cell has a column of the feature map. One descent of a tree
 passes the sample's cells at all lifetimes.
 
 Each node has one number, `cell`. Lifetimes are numbered from k = 0. A node is a cell at lifetime k
 if this lifetime is between the parent's cut and the node's cut. The column of the cell is then
 `cell` + k. A node that is inserted above another node copies the other node's number, so existing
-cells keep their columns. A new leaf gets a column for each lifetime after the new cut.
+cells keep their columns. If a sample opens a new leaf, the leaf gets a column for each lifetime
+after the new cut.
 
 Leaves store no lists of points. A point that is a leaf stores its `cell` in place of a link to the
-next point. Cuts ignore labels, so no leaf is paused (see `Node.is_paused`).
+next point. Cuts do not depend on labels, so no leaf is paused (see `Node.is_paused`).
 """
 
 import math
@@ -46,7 +47,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above the node: the smaller of `time` and `cut_time`."""
+        """Return the time of a new parent's cut: the smaller of `time` and `cut_time`."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -67,7 +68,7 @@ class CellTree(Tree):
 
 
 class Owner(rec.Record):
-    """The cell that a column belongs to."""
+    """The cell of a column."""
 
     # The tree, and the number of the cell within the tree.
     tree: rec.Int32
@@ -88,7 +89,7 @@ class CellForest(SampledForest):
     column_capacity: rec.Int64 = rec.derived()
 
     def lists_points(self) -> bool:
-        """Return False: leaves store no points."""
+        """Return False, because leaves store no points."""
         return False
 
     def lifetimes_of(self, t: int) -> rec.Float64s:
@@ -177,7 +178,8 @@ class CellTrees(MondrianTrees[CellForest]):
         sides = [nodes.column(name)[inner] for name in ("left", "right")]
         refs = np.concatenate([*sides, root if root != [constants.EMPTY] else []]).astype(np.int64)
         since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
-        # References below 0 are points. Points and leaves have no cut, so their time is infinite.
+        # References below 0 name points. Points and leaves have no cut, so their cut's time is
+        # infinite.
         ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
         until, below = ends[np.maximum(refs, -1)], refs < 0
         numbers = np.zeros(len(refs), np.int64)
@@ -230,27 +232,27 @@ class CellTrees(MondrianTrees[CellForest]):
         self.open()
 
     def make_rows(self, t: int) -> None:
-        """Reserve memory for the rows that a tree needs to continue a walk."""
+        """Reserve the rows that a tree needs to continue its walk."""
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep the current change. Kernels refuse samples until all started walks are complete."""
+        """Keep the current change, and close the trees until all started walks are complete."""
         self._before = None
         self.enter()
 
     def _complete(self) -> None:
-        """Do nothing: `MondrianMap` completes walks, since it has the output array."""
+        """Do nothing, since `MondrianMap` has the output array and completes the walks."""
 
 
 class Descent(rec.Record):
-    """A sample's walk down one of the trees, which are walked in lock-step."""
+    """A sample's descent of one tree. All trees are descended in lock-step."""
 
     ref: rec.Int64
     # The row at `ref`, or none at a point.
     node: CellNode
-    # The first lifetime whose cell is not yet found.
+    # Index of the first lifetime whose cell is unknown.
     lifetime: rec.Int64
-    # In the i-th record: the tree of the i-th unfinished walk.
+    # In the i-th record: the tree of the i-th unfinished descent.
     active: rec.Int64
 
 
@@ -258,13 +260,13 @@ class MondrianRecord(MapRecord):
     """A feature map to the cells of Mondrian partitions."""
 
     forest: CellForest
-    # Buffer for a walk down each tree.
+    # A buffer for the descent of each tree.
     descents: rec.Array[Descent] = rec.derived()
 
 
 @always_inline
 def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
-    """Move a walk to a node or a point, and prefetch the node's row or the point's link."""
+    """Move a descent to a node or a point, and prefetch the node's row or the point's link."""
     descent.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
@@ -279,8 +281,8 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Write the columns of a sample's cells, ordered by lifetime and then by tree.
 
-    All trees are walked in lock-step, so that the cache misses of different trees overlap. Returns
-    the result of `MapRecord.transform`.
+    All trees are descended in lock-step, so that their cache misses overlap. Returns the result of
+    `MapRecord.transform`.
     """
     mondrian, cells = MondrianRecord(record), outputs.cells
     forest, descents = mondrian.forest, mondrian.descents
@@ -299,7 +301,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             t = descents[i].active
             descent, tree = descents[t], forest.trees[t]
             node = tree.nodes.cast(descent.node)
-            # A leaf has no cut, so its time is infinite.
+            # A leaf has no cut, so the cut's time is infinite.
             time = node.cut_time if node and node.dim >= 0 else math.inf
             k, lifetimes = descent.lifetime, forest.lifetimes_of(t)
             if lifetimes[k] <= time:
@@ -324,8 +326,8 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
     Writes the columns of the point's cells, or only the new columns if there are several lifetimes.
     A point that has opened no cell is not stored. If `status` is the number of a tree, the walk in
-    this tree has not ended. Kernels then refuse samples until `MondrianMap` has completed the
-    walks. Returns `status`.
+    this tree has not ended. The forest is then closed until `MondrianMap` has completed the walks.
+    Returns `status`.
     """
     forest = record.forest
     if status != DONE:
@@ -337,8 +339,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one more leaf than cuts. If not all leaves have numbers, the sample has opened
-        # a cell.
+        # A tree has one more leaf than cuts. If a leaf has no number, the sample has opened a cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)
@@ -429,7 +430,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # Create these references once, since their creation takes as long as a call of a kernel.
+        # The references are created only once, since their creation takes as long as a kernel call.
         self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
@@ -460,7 +461,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # If the sample opens no cell, learning does not change the sample's cells.
+            # `learn` writes only new cells. The sample's other cells do not change.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
@@ -503,7 +504,7 @@ class MondrianMap(CompiledMap):
         return lifetimes if self.n_lifetimes > 1 else []
 
     def transform_stored(self, pool: Any, start: int, stop: int) -> NDArray[Any]:
-        """Map samples `start` to `stop` - 1 of a pool of stored samples."""
+        """Return the cells of the samples `start` to `stop` - 1 of a pool of stored samples."""
         rows = np.full((stop - start, max(1, self.n_inputs)), np.nan)
         for row, values in zip(rows, pool.rows[start:stop], strict=True):
             known = values[: len(row)]

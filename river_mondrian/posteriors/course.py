@@ -1,20 +1,20 @@
-"""Alarm scores: ranks of averaged anomaly scores, and values outside the range of a feature.
+"""Alarm scores: ranks of averaged anomaly scores, and values outside the ranges of features.
 
 The surprise of a sample is -log(1 - score). Let m be the mean of the latest surprises. Let k of the
 n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With several detectors, p is
 the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
-The earlier means are those of the latest `window` samples. While a detector's store fills, means
-are irregular: first high, then low. So a mean of the second `window` samples replaces the mean of
-the first `window` samples only if it is higher.
+The earlier means are the means at the latest `window` samples. While a detector's store fills,
+means are irregular: first high, then low. So in the second `window` samples, a new mean replaces an
+old mean only if the new mean is higher.
 
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.
 
 An incident can be removed from the means and from the features' ranges. A removed mean is negative
 and does not count. For the ranges, the stream is divided into parts: incidents, and the samples
-between incidents. Each part has a range, and the range of a feature is the union of the ranges of
-all parts and of the latest `average` samples.
+between incidents. Each part has a range for each feature. The range of a feature is the union of
+all parts' ranges and of the range of the latest `average` samples.
 """
 
 import math
@@ -35,7 +35,8 @@ from ..records.memory import OwnsArrays, check_shapes
 UNIT = 4294967296.0
 # Scores are clipped to at most 1 minus this number.
 LEAST_CHANCE = 1e-12
-# A feature with values in at least this share of samples is silent if its latest values are absent.
+# A feature is *silent* if its latest values are absent, although at least this share of samples had
+# a value.
 LEAST_SHARE = 0.95
 
 
@@ -67,15 +68,15 @@ class CourseRecord(Record):
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # For each feature: the share of samples with a value, of about `window` samples before the
-    # latest `average` samples; and the number of successive samples without a value, which is
-    # `average` - 1 while an alarm of the feature is postponed.
+    # For each feature: the share of samples with a value, among about `window` samples before the
+    # latest `average` samples; and the number of successive samples without a value. While an alarm
+    # of the feature is postponed, this number stays `average` - 1.
     shares: Float64s
     n_absent: Int64s
-    # For each feature: whether it is a time, whose values are never novel.
+    # For each feature: whether the feature is a time. Values of times are never novel.
     is_time: Int64s
-    # The latest part of the stream without the latest `average` samples: its first sample, the
-    # smallest value of each feature, and then the smallest value of each feature's negative.
+    # The latest part of the stream, without the latest `average` samples: the first sample, the
+    # smallest value of each feature, and the smallest negated value of each feature.
     part_start: Int64
     part: Float64s
     # The next sample: its values, the score of each detector, and the excess of each value (see
@@ -94,7 +95,7 @@ class CourseRecord(Record):
 @always_inline
 def _surprise(course: CourseRecord, view: int) -> int:
     chance = 1.0 - course.given[view]
-    # With `not`, the condition is true for NaN.
+    # The condition uses `not`, so that NaN gets the least chance.
     if not chance > LEAST_CHANCE:
         chance = LEAST_CHANCE
     return int(-math.log(min(chance, 1.0)) * UNIT)
@@ -124,7 +125,7 @@ def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
 
 @always_inline
 def _size(course: CourseRecord, j: int) -> float:
-    """Return a feature's largest absolute value if most values equal the previous value, else 0."""
+    """Return a feature's largest absolute value, or 0 if the feature changes in most samples."""
     if 2 * course.n_changes[j] < course.n_values[j]:
         return max(abs(course.lows[j]), abs(course.highs[j]))
     return 0.0
@@ -140,8 +141,8 @@ def _is_number(value: float) -> bool:
 def _compare(course: CourseRecord) -> float:
     """Write each feature's excess and whether all features are constant; return the largest excess.
 
-    An excess is the distance of a value from the range of its feature, divided by the range's width
-    (or by `_size`, if larger). An excess below the tolerance is set to 0.
+    An excess is the distance of a value from the feature's range, divided by the larger of the
+    range's width and `_size`. An excess below the tolerance is set to 0.
     """
     largest, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):
@@ -150,7 +151,7 @@ def _compare(course: CourseRecord) -> float:
             n_numbers += 1
             if course.n_values[j] > 0:
                 low, high, size = course.lows[j], course.highs[j], _size(course, j)
-                # Distance of the value from the range of its feature.
+                # Distance of the value from the feature's range.
                 beyond, width = max(value - high, low - value), max(high - low, size)
                 if beyond > 0.0:
                     excess = beyond / width if width > 0.0 else math.inf
@@ -175,7 +176,7 @@ def _will_be_silent(course: CourseRecord, j: int) -> bool:
 def look(course: CourseRecord, stop: int) -> int:
     """Write the score of the next sample, and set `is_novel` and `is_flat` (see `CourseRecord`).
 
-    The score leaves out the means after the first `stop` samples. Returns DONE, or the index of an
+    The score ignores the means after the first `stop` samples. Returns DONE, or the index of an
     input that is too large.
     """
     for j in range(course.n_inputs):
@@ -228,8 +229,8 @@ def learn(course: CourseRecord) -> int:
             course.part[j] = min(course.part[j], old)
             course.part[course.n_inputs + j] = min(course.part[course.n_inputs + j], -old)
         course.recent[place] = value
-        # While the grace period or the budget postpones the alarm of a feature, the samples without
-        # a value must not reduce its share.
+        # The grace period or the budget may postpone the alarm of a feature. Meanwhile, samples
+        # without a value must not reduce the feature's share.
         if course.n >= course.average and not _will_be_silent(course, j):
             share = 1.0 if old == old else 0.0
             n_older = min(course.n + 1 - course.average, course.window)
@@ -254,7 +255,7 @@ _NEXT = ("inputs", "given", "beyond")
 
 
 class Course(OwnsArrays):
-    """The owner of a `CourseRecord`, of the features' names, and of the samples of incidents.
+    """The owner of a `CourseRecord`, the features' names, and the samples of incidents.
 
     Parameters
     ----------
@@ -282,11 +283,11 @@ class Course(OwnsArrays):
         self.excesses, self.recent = np.zeros(window), np.empty((0, average))
         self.lows = self.highs = self.latest = self.shares = np.empty(0)
         self.n_values = self.n_changes = self.n_absent = np.empty(0, np.int64)
-        # The parts of the stream: first samples, and the smallest value of each feature and of its
-        # negative.
+        # The parts of the stream: first samples, and the smallest value and the smallest negated
+        # value of each feature.
         self.starts, self.parts = np.zeros(1, np.int64), np.empty((1, 2, 0))
-        # Samples of incidents, each with its number, 1 for the first sample: the latest samples
-        # without an answer, and the latest dismissed samples.
+        # Numbered samples of incidents: the latest samples without an answer, and the latest
+        # dismissed samples. The stream's first sample has the number 1.
         self.waiting = self.dismissed = np.empty((0, 1))
         self._bind()
 
@@ -343,9 +344,9 @@ class Course(OwnsArrays):
         return widened
 
     def recent_surprises(self) -> NDArray[np.float64]:
-        """Return surprises averaged over detectors, the latest first, shape (samples,).
+        """Return surprises averaged over detectors, latest first, shape (samples,).
 
-        The samples are the next sample and at most `average` - 1 samples before it.
+        The samples are the next sample and at most `average` - 1 previous samples.
         """
         course = self.course
         n = min(int(course.n), int(course.average) - 1)
@@ -355,9 +356,9 @@ class Course(OwnsArrays):
         return np.array([-np.log(chances).mean(), *before])
 
     def recent_means(self, n: int) -> dict[Hashable, float]:
-        """Return the mean of each numeric feature over the next sample and `n` samples before it.
+        """Return the mean of each numeric feature over the next sample and `n` previous samples.
 
-        Times, and features without a value in these samples, are absent.
+        The result excludes times, and features without a value in these samples.
         """
         means, values = {}, self.numbered(int(self.course.n) + 1 - n)[:, 1:]
         for name, row in zip(self.features.names, values.T, strict=True):
@@ -383,7 +384,7 @@ class Course(OwnsArrays):
         return [name for j, name in names if _will_be_silent(self.course, j)]
 
     def _latest(self, stop: int) -> NDArray[np.float64]:
-        """Return the ranges of those samples up to a number that no part's range includes yet."""
+        """Return the ranges of samples up to number `stop` that no part's range includes yet."""
         rows = self.numbered(int(self.starts[-1]) + 1)[:-1]
         values = rows[rows[:, 0] <= stop, 1:]
         is_number = (values < LEAST_LEVEL) & (self.is_time == 0)
@@ -405,7 +406,7 @@ class Course(OwnsArrays):
         made.parts = np.append(joined, np.full_like(joined[:1], np.inf), axis=0)
         made.starts = np.append(self.starts[firsts], start)
         made._bind()
-        # The buffers for the next sample are new.
+        # `_bind` has replaced the buffers for the next sample, so the sample is copied.
         made.inputs[:], made.given[:] = self.inputs, self.given
         return made
 
@@ -415,7 +416,7 @@ class Course(OwnsArrays):
         return float(self.course.score)
 
     def remove(self, began: int, first: int, last: int, is_over: bool) -> None:
-        """Remove an incident's means from `first` to `last`, and if it is over, its ranges."""
+        """Remove an incident's means from `first` to `last`, and also its ranges if `is_over`."""
         course = self.course
         n, window = int(course.n), int(course.window)
         places = np.arange(max(first - 1, n - window), last) % window

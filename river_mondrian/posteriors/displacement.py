@@ -1,13 +1,13 @@
 """Random cut forests: trees, and displacement scores.
 
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
-alone. The dimension of a cut is drawn in proportion to the sides. The position of a cut is uniform
-within the side. So the tree is a Mondrian tree without a lifetime (`partitions.mondrian`). Nodes
-store no statistics besides the number of samples.
+alone. The dimension of a cut is drawn with probability proportional to the box's side. The position
+of a cut is uniform within the side. So the tree is a Mondrian tree without a lifetime
+(`partitions.mondrian`). Nodes store no statistics besides the number of samples.
 
 If the trees are full, each new sample enters only with the probability `entering`. The trees then
-hold a random subset of a longer section of the stream. The draws that decide which samples enter do
-not depend on the trees.
+contain a random subset of a longer section of the stream. The draws for entering do not depend on
+the trees.
 """
 
 import math
@@ -54,7 +54,7 @@ class RecentScoresRecord(rec.Record):
 
 @always_inline
 def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
-    """Return how many of `n` sorted numbers are below a value."""
+    """Return the number of elements below a value among the first `n` sorted numbers."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -89,8 +89,8 @@ def add_score(ranks: RecentScoresRecord, value: float) -> None:
     """Add the score of a learned sample, and drop the oldest score if `KEPT` scores are stored."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
-    # Index of the dropped score in `ranked`, or `n` if no score is dropped. Scores between this
-    # index and the new score's index move by one.
+    # Index of the dropped score in `ranked`, or `n` if no score is dropped. Scores between `hole`
+    # and the new score's index move by one.
     hole = n
     if n == KEPT:
         hole = _n_below(ranked, n, scores[place])
@@ -147,7 +147,7 @@ class CutForest(SampledForest):
     # Ranks of relative displacements.
     ranks: RecentScoresRecord
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Probability with which a sample enters full trees, random state of the draws for entering, and
+    # Probability that a sample enters full trees, random state of the draws for entering, and
     # number of samples that have not entered.
     entering: rec.Float64
     entry_state: rec.Int64
@@ -173,7 +173,7 @@ class CutForest(SampledForest):
         return self.n_samples + self.n_forgotten
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because random cut forests may forget samples."""
         return True
 
 
@@ -189,8 +189,8 @@ C = TypeVar("C", bound=CutForest)
 #
 # |sibling of v| / |v|.
 #
-# Guha et al. insert x and remove x again. This module does not insert x. Instead, a walk computes
-# the probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
+# Guha et al. insert x and remove x again. This module does not insert x. Instead, it computes the
+# probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
 # leaf of x has n_j samples. For each i <= j, the i-th node that contains x then has n_i + 1
@@ -198,11 +198,11 @@ C = TypeVar("C", bound=CutForest)
 # x has no sibling. The maximum is then over the siblings of the path's nodes.
 
 
-# Indices of a sample's readings. All but RANK are means over trees. DISPLACEMENT: the collusive
-# displacement. RELATIVE: log(1 + displacement), divided by the value of this logarithm for a sample
-# that branches off at the root. DEPTH: the number of cuts above the sample. DENSITY: the share of
-# the held samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the rank of RELATIVE among
-# recent scores.
+# Indices of a sample's *readings*, the five scores of a sample. All readings except RANK are means
+# over trees. DISPLACEMENT: the collusive displacement. RELATIVE: log(1 + displacement), divided by
+# the value for a sample that branches off at the root. DEPTH: the number of cuts above the sample.
+# DENSITY: the share of the trees' samples in the sample's cell at `DENSITY_LIFETIME`. RANK: the
+# rank of RELATIVE among recent scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -210,8 +210,8 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
-# Scores are stored once this many samples are held, or the window is full. Among fewer samples,
-# every sample would be anomalous.
+# Least number of samples in the trees for scores to be stored, unless the window is full. Among
+# fewer samples, every sample would be anomalous.
 LEAST_HELD = 32
 
 # DENSITY is the share of samples in the cell at this lifetime. The expected share of the samples in
@@ -220,7 +220,7 @@ DENSITY_LIFETIME = 2.0
 
 
 class Scores(Prediction):
-    """The readings of each sample, from `DISPLACEMENT` to `RANK`."""
+    """The readings of each sample: scores from `DISPLACEMENT` to `RANK`."""
 
     readings: rec.Float64s
 
@@ -232,7 +232,7 @@ class Scores(Prediction):
 
 @link_by_name
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
-    """Add a walk's expectations over all nodes where the sample may branch off to `out`."""
+    """Add a tree's readings to `out`: expectations over the sample's insertion points."""
     tree = forest.trees[t]
     # Largest displacement at the visited nodes, and number of samples of the parent.
     largest, n_above = 0.0, 0
@@ -289,10 +289,10 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
     """Return the score of the sample in `inputs` before learning, or NaN for the first samples."""
     if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
-    # Whether the current trees have just scored this sample.
+    # If the current trees have just scored this sample, the stored score is reused.
     is_noted = forest.noted_at == forest.n_changes()
     for d in range(forest.n_inputs):
-        # NaN differs from itself, so a sample with a missing value is scored again.
+        # NaN differs from itself, so a sample with a missing value is always scored again.
         is_noted = is_noted and forest.inputs[d] == forest.noted_inputs[d]
     if is_noted:
         return forest.noted_score
@@ -323,7 +323,7 @@ def score_one(forest: C, scores: Scores) -> int:
 def learn_one(forest: C, scores: Scores) -> int:
     """Learn the sample in `inputs`. If the window is full, the sample replaces the oldest sample.
 
-    The score of the sample before learning is stored, even if the sample does not enter the trees.
+    The sample's score before learning is stored, even if the sample does not enter the trees.
     Returns the result of `widths.learn_next`, or WAITS.
     """
     passes = forest.passes()
@@ -340,7 +340,7 @@ def learn_one(forest: C, scores: Scores) -> int:
         status = widths.learn_next(
             forest, forest.inputs, forgetting.next_point(forest, forest.inputs)
         )
-    # The score of the first samples is NaN.
+    # The first samples' scores are NaN, and are not stored.
     if score == score:
         add_score(forest.ranks, score)
     return status
@@ -376,8 +376,8 @@ class CutReader(TreeReader):
         new leaf. If the new leaf reaches the maximum, the displacement is divided among the
         features. A feature's share is proportional to the sample's distance along this feature from
         the box of the new leaf's sibling. This distance is the rate of cuts between the sample and
-        the box. If a node further up reaches the maximum, the displacement is assigned to the
-        feature of the cut above this node.
+        the box. If another node reaches the maximum, the displacement is assigned to the feature of
+        the cut above this node.
         """
         forest, tree = self.forest, self.store.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]
@@ -405,7 +405,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     partitions
         Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     entering
-        Probability with which a sample enters full trees.
+        Probability that a sample enters full trees.
 
     """
 
@@ -421,7 +421,8 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
-        # The draws for entering are independent of the draws of the trees.
+        # The draws for entering have a separate seed, so that they are independent of the trees'
+        # draws.
         seeds = np.random.SeedSequence(partitions.seed, spawn_key=(arguments.ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
@@ -435,12 +436,12 @@ class CutTrees(trees.MondrianTrees[CutForest]):
         self.out = np.empty(N_READINGS)
         self.memory = rec.Memory(Scores)
         self.memory.own("readings", self.out)
-        # A direct reference is faster for each sample than the look-up `memory[0]`.
+        # A direct reference is stored, because it is faster for each sample than `memory[0]`.
         self._own = self.memory[0]
 
     def _refresh(self) -> None:
         super()._refresh()
-        # The trees may be rebuilt next, which would change the score.
+        # The stored score is discarded, because the trees may be rebuilt next.
         self.forest.noted_at = NOTHING_NOTED
 
     def _check_kind(self) -> None:
@@ -454,7 +455,7 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     # Learning.
 
     def open(self) -> None:
-        """Allow kernels to process single samples, unless trees are empty or a change has begun."""
+        """Open the trees to kernel calls for one sample, unless empty or during a change."""
         if not self.is_empty:
             super().open()
 

@@ -52,7 +52,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E (see above) of each node, given class weights, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # Skip classes of weight 0, since with many classes most nodes have only a few of them.
+    # Classes of weight 0 are skipped to save time, since most nodes have few of many classes.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
@@ -61,7 +61,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the gain of each cut, times the posterior probability that the cut is not pruned.
+    """Return the gain of each cut times the posterior probability that the cut is not pruned.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
 # Gains of a tree's cuts over targets, by leave-one-out squared errors.
 #
-# At a node, each target is predicted by the mean that the node would have without this target. Let
-# S be the weighted sum of the squared errors. The gain of a cut is S - S_left - S_right.
+# A node predicts each target by its mean without this target. Let S be the weighted sum of the
+# squared errors. The gain of a cut is S - S_left - S_right.
 #
 # With the Gaussian posterior, leave-one-out predictions have a closed form. Let m_j and v_j be the
 # posterior mean and variance of node j's mean. Let c_j be the posterior covariance of this mean
@@ -102,15 +102,15 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 #
 #     m_j - c_j (y - m_leaf) / (R - v_leaf).
 #
-# Here c_j is v_j times the product of the shares of the nodes below j on the path to the leaf. A
-# node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
-# So S is computed from sums over subtrees, which one pass from the leaves up accumulates.
+# A node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
+# c_j is v_j times the product of the shares on the path from below node j to the leaf. So S is
+# computed from sums over subtrees, which one pass from the leaves up accumulates.
 #
 # With plain means, a target is predicted by the mean of the other targets at the same node. If a
 # node has a single target, this target is predicted by the mean of the other targets at the parent.
 #
-# A leaf stores the mean of the targets but not the scatter, the sum of squared deviations from the
-# mean. The total scatter within leaves follows from the scatter of all targets. This total is
+# A leaf stores the mean of its targets, but not their scatter: the sum of squared deviations from
+# the mean. The total scatter within leaves follows from the scatter of all targets. This total is
 # divided among the leaves in proportion to each leaf's number of samples minus 1. Each target in a
 # leaf has the mean weight of the leaf's targets.
 
@@ -181,7 +181,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
     gains = errors[inner].copy()
     for child in (left, left + 1):
-        # A single target is predicted by the mean of the parent's other targets.
+        # The mean of the parent's other targets predicts a single target.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
         gains -= np.where(several[child], errors[child], single)
@@ -189,10 +189,9 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return W / (W - w) for each node.
+    """Return W / (W - w) for each node: leave-one-out errors relative to deviations from the mean.
 
-    W is the weight of the node's targets, and w the mean weight of a target. W / (W - w) is the
-    ratio of a target's leave-one-out error to the target's deviation from the mean.
+    W is the weight of the node's targets, and w is the mean weight of a target.
     """
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
@@ -234,7 +233,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    # Set the root. The slices are empty if the tree has no nodes.
+    # Set the root's moments. The slices are empty if the tree has no nodes.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.by_depth:
@@ -257,7 +256,7 @@ def gains_of_posterior(
     # the path.
     errors, products, squares = (np.zeros_like(weights) for _ in range(3))
     noises = noise / blocks.sizes[leaves]
-    # Avoid a division by 0 if there is almost no noise.
+    # The lower bound avoids a division by 0 if there is almost no noise.
     rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
     gaps, leaf_weights = targets[leaves] - means[leaves], weights[leaves]
     errors[leaves] = leaf_weights * gaps / rest

@@ -1,10 +1,11 @@
-"""The expected distance of a sample to the nearest sample in a random subset of the held samples.
+"""Expected distance of a sample to the nearest sample in a random subset of held samples.
 
-Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n held samples. Let each held
-sample be in a random subset with probability q, independently of the other samples. The r-th
-nearest sample is the nearest in the subset if it is in the subset and the r - 1 nearer samples are
-not. The probability of this event is q (1 - q)^(r - 1). Given that the subset is not empty, the
-expected distance of x to the nearest sample in the subset is
+The detector stores n *held* samples. Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to
+these samples. Let each held sample be in a random subset with probability q, independently of the
+other samples. The r-th nearest sample is the nearest sample of the subset if the subset contains
+this sample and none of the r - 1 nearer samples. The probability of this event is q (1 - q)^(r -
+1). Given that the subset is not empty, the expected distance of x to the nearest sample in the
+subset is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
@@ -14,15 +15,15 @@ to the centre of the cell of x over infinitely many partitions. So (1) has no sa
 = 1/k, the mean of r is about k. So roughly the k nearest neighbours determine the score. Nearer
 neighbours have larger weights. While n <= 2 k samples are held, q is min(1/2, 2/n).
 
-The sums in (1) end when the weight of the remaining terms is at most `REST`.
+The sums in (1) end when the remaining terms have a total weight of at most `REST`.
 
-The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` counts
-as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of the feature's held
-values. For the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles.
-Two different levels of a category have the distance 1. The width of a category is sqrt(P / 2),
-where P is the share of pairs of samples with different levels. Likewise, the variance of a numeric
-feature is half the mean squared difference of two values. A feature that is missing in x or y adds
-the mean of the other features' terms.
+The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` is
+replaced by CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of the
+feature's held values. For the width, values are clipped at `CLIPPED` interquartile ranges beyond
+the quartiles. Two different levels of a category have the distance 1. The width of a category is
+sqrt(P / 2), where P is the share of pairs of samples with different levels. Likewise, the variance
+of a numeric feature is half the mean squared difference of two values. A feature that is missing in
+x or y adds the mean of the other features' terms.
 
 A shingle is a sample together with the samples before it. The columns of a shingle are the features
 of the sample, then the features of the previous sample, and so on.
@@ -47,13 +48,14 @@ from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import KEPT, LEAST_HELD, RecentScores, RecentScoresRecord, add_score, rank_of
 
-# Largest total weight of the terms that are omitted from equation (1) above.
+# Largest total weight of the omitted terms in equation (1) above.
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
-# Widths are renewed after this many stored samples, and more often while the store fills.
+# Widths are renewed after this many stored samples, and more often before the first `capacity`
+# samples are stored.
 RENEWED_AFTER = 64
-# A sample whose score has at least this rank is unusual (see `_is_skipped`).
+# A sample is unusual if its score has at least this rank (see `_is_skipped`).
 UNUSUAL = 0.9
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
@@ -85,12 +87,12 @@ class NeighborTableRecord(rec.Record):
     ranks: RecentScoresRecord
     # Values of the held samples, minus the origins. Each column is contiguous (`learners.columns`).
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
-    # Numbers of the held samples: for each, how many samples were learned before it.
+    # Number of each held sample: the number of samples learned before this sample.
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
-    # width of a category. `given_rates` is 1 / width for widths that the user has given. A rate
-    # that does not apply is 0.
+    # width of a category. `given_rates` is 1 / width if the user has set the width. The other rates
+    # of a feature are 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
@@ -119,7 +121,7 @@ def _capped(term: float) -> float:
 
 @always_inline
 def _convert(table: NeighborTableRecord, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
-    """Write row `last` of inputs and the rows before it to `row`, in the form of a held sample.
+    """Write row `last` of inputs and the previous rows to `row`, in the form of a held sample.
 
     Returns DONE, or the index of an input that is too large.
     """
@@ -170,7 +172,8 @@ def _sort_lowest(table: NeighborTableRecord, n: int, k: int) -> None:
     for b in range(N_BUCKETS):
         needed = size + counts[b] if size < k else needed
         counts[b], size = size, size + counts[b]
-    # Write all intervals, since a branch on the needed intervals would be mispredicted.
+    # All intervals are written, although few are needed, since a branch would often be
+    # mispredicted.
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         ordered[counts[b]] = distances[i]
@@ -182,8 +185,8 @@ def _sort_lowest(table: NeighborTableRecord, n: int, k: int) -> None:
 def score_of(table: NeighborTableRecord) -> float:
     """Return the score of the sample in `row`, or 0 if there are no samples to compare.
 
-    The score is given by equation (1) of the module. The function is compiled only once, so its
-    sums are rounded equally in all kernels.
+    The score is equation (1) of the module. The function is compiled only once, so that its sums
+    are rounded equally in all kernels.
     """
     n, n_missing, n_columns = int(table.n_held), 0, table.n_columns
     for i in range(n):
@@ -202,7 +205,7 @@ def score_of(table: NeighborTableRecord) -> float:
                 n += 1
     if n == 0:
         return 0.0
-    # Probability with which a held sample is in the random subset.
+    # Probability that the random subset contains a held sample.
     q = min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
     k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
     table.chance, table.n_terms = q, k
@@ -280,7 +283,7 @@ def _is_noted(table: NeighborTableRecord) -> bool:
         return False
     start = table.n_inputs * (table.shingle - 1)
     for j in range(table.n_inputs):
-        # NaN differs from itself, so a sample with a missing value is scored again.
+        # NaN differs from itself, so a sample with a missing value is always scored again.
         if table.recent[start + j] != table.noted_inputs[j]:
             return False
     return True
@@ -319,7 +322,7 @@ def score_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int, out: rec.
 def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
     """Return whether the next sample's score is unusual and the previous score was not.
 
-    Successive unusual samples indicate a change of the distribution, so only the first is skipped.
+    Successive unusual samples indicate a changed distribution, so only the first sample is skipped.
     """
     ranks = table.ranks
     if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:
@@ -406,18 +409,18 @@ class NeighborTable(Learned[NeighborTableRecord]):
     shingle
         Number of successive samples in a shingle.
     entering
-        Probability with which a sample enters if there is no room.
+        Probability that a sample enters if `capacity` samples are held.
     skips
         Whether isolated unusual samples are skipped.
     missing
-        The meaning of an absent feature: the detector's parameter of the same name.
+        The meaning of an absent feature (see the detector's parameter `missing`).
     seed
         Random seed.
 
     """
 
     _KIND = NeighborTableRecord
-    # Values may be missing.
+    # Values may be missing, so arrays may contain NaN.
     _HAS_NAN = True
     _DERIVED = Learned._DERIVED | {"vector", "out", "_out"}
 
@@ -513,7 +516,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
         return widened
 
     def without(self, places: Any) -> Self:
-        """Return a copy without held samples, given by places in the order of arrival."""
+        """Return a copy without the held samples at the indices `places`, in order of arrival."""
         copied = self.copied()
         rest = np.delete(self.samples, places, axis=0)
         copied.held.reshape(-1, copied.held.shape[-1])[:, : len(rest)] = rest.T
@@ -606,11 +609,11 @@ class NeighborTable(Learned[NeighborTableRecord]):
         return weights @ terms[nearest] / weights.sum()
 
     def _terms(self, samples: rec.Singles) -> rec.Floats:
-        """Return the terms of the distances of the last scored sample to samples, by column.
+        """Return, by column, the terms of the last scored sample's distances to samples.
 
-        Samples that share no column with the last scored sample are left out.
+        Samples that share no column with the last scored sample are omitted.
         """
-        # Differences are in single precision, as in `add_numbers`.
+        # Differences are in single precision, so that they equal the differences in `add_numbers`.
         row = self.row
         gaps = np.abs(row - samples).astype(np.float64)
         terms = self._terms_of(gaps, int(self.record.shingle))
@@ -620,7 +623,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
         return shared_terms
 
     def _terms_of(self, gaps: rec.Floats, shingle: int) -> rec.Floats:
-        """Return the terms of differences, by column; NaN for a missing value."""
+        """Return distance terms, given differences by column. Missing values have NaN terms."""
         terms = gaps * np.tile(self.learned["rates"], shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
@@ -629,9 +632,9 @@ class NeighborTable(Learned[NeighborTableRecord]):
     def are_near(self, rows: rec.Floats, others: rec.Floats) -> bool:
         """Return whether rows of inputs are as near to other rows as samples usually are.
 
-        The mean distance of the rows to their nearest other row is compared with a quantile of the
-        recent scores, which are distances of samples to the nearest held samples. Two rows that
-        differ in their missing features are not near.
+        The rows' mean distance to the nearest other row is compared with a quantile of the recent
+        scores. These scores are distances of samples to the nearest held samples. Two rows with
+        different missing features are not near.
         """
         scores, distances = self.scores.latest, []
         for row in rows:
@@ -650,8 +653,8 @@ class NeighborTable(Learned[NeighborTableRecord]):
         n, values, samples = int(self.record.n_inputs), {}, self.samples
         is_near = ~np.isnan(self.row - samples).all(axis=1)
         terms = self._terms(samples).reshape(-1, int(self.record.shingle), n).sum(axis=1)
-        # Sums of the terms of the features before, and after, each feature. Unlike a difference of
-        # sums, they are 0 where all terms are 0.
+        # Sums of the terms before, and after, each feature. A difference of sums might not be 0 if
+        # all terms are 0, because of rounding.
         before = np.cumsum(np.pad(terms, ((0, 0), (1, 0))), axis=1)
         after = np.cumsum(np.pad(terms, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
         for j, name in enumerate(self.features.names):

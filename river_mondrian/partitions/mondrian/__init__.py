@@ -1,1 +1,1 @@
-"""Mondrian trees: sampling in batch, online extension, and walks of samples to predict."""
+"""Mondrian trees: batch sampling, online extension, and descents that predict samples."""

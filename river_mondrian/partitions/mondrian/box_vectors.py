@@ -4,8 +4,8 @@ If the dimensions do not fill whole blocks, the last block overlaps the block be
 vectorizer would handle the dimensions after the last whole block in a loop over single dimensions.
 An exact forest of ten trees was slower with these loops than with overlapping blocks. Learning took
 1.04 to 1.14 times as long at 9 to 21 dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08
-times as long at 9 to 21 dimensions, and 1.17 times at 54. Padding scratch memory would not help,
-because boxes are stored in adjacent rows without padding.
+times as long at 9 to 21 dimensions, and 1.17 times at 54. Padded buffers would not help, because
+stored boxes have no padding.
 """
 
 import math
@@ -55,10 +55,9 @@ def _chosen(builder: Any, condition: Any, first: Any, second: Any) -> Any:
 
 
 class _Source:
-    """Where the rows of points have values: float32 values, or inputs that are scaled.
+    """The position of values in points' rows: float32 values, or inputs that are scaled.
 
-    Scaling is monotone. So the bounds of points are found in the inputs' unit, and only the bounds
-    are scaled.
+    Scaling is monotone. So bounds are computed on unscaled inputs, and only the bounds are scaled.
     """
 
     def __init__(self, builder: Any, source: Any) -> None:
@@ -70,7 +69,7 @@ class _Source:
         self.offsets, self.factors = (address_in(builder, one) for one in (offsets, factors))
 
     def load(self, row: Any, d: Any) -> Any:
-        """Return the block at dimension `d` of the point whose row has an address, in float64."""
+        """Return a point's block at dimension `d` in float64; `row` is the address of its row."""
         builder, place = self.builder, self.builder.add(row, self.behind)
         return _chosen(
             builder,
@@ -80,7 +79,7 @@ class _Source:
         )
 
     def scaled(self, block: Any, d: Any) -> Any:
-        """Return the values of a block at dimension `d` that `load` has returned."""
+        """Return the scaled values of a block that `load` has returned for dimension `d`."""
         builder = self.builder
         return _chosen(
             builder,
@@ -131,7 +130,7 @@ def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
 
 
 def _add(builder: Any, total: Any, gaps: Any) -> None:
-    """Add a block's gaps to the sums of the lanes, which are in float64."""
+    """Add a block's gaps to the lanes' sums in float64."""
     builder.store(builder.fadd(builder.load(total), builder.fpext(gaps, _DOUBLES)), total)
 
 
@@ -164,8 +163,8 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
         _add(builder, total, _overlap(builder, _larger(builder, gaps_at(d), zeros), repeated))
 
     _blocks(builder, n, find_furthest)
-    # Sums in float64 take longer than comparisons. So distances are summed only if the sample is
-    # outside the box, which is rare.
+    # Sums in float64 take longer than comparisons. Most samples are inside the box, so distances
+    # are summed only for samples outside.
     outside = builder.bitcast(builder.fcmp_ordered(">", builder.load(furthest), zeros), _BITS)
     with builder.if_then(builder.icmp_unsigned("!=", outside, _BITS(0))):
         _blocks(builder, n, add)
@@ -210,7 +209,7 @@ def scale_inputs(
 
 
 class _Points:
-    """The points of a batch, and the bounds of some of them in a block of dimensions."""
+    """The points of a batch, and the bounds of a part of the batch in a block of dimensions."""
 
     def __init__(self, builder: Any, batch: Any, source: Any) -> None:
         self.builder = builder
@@ -261,7 +260,7 @@ def distances_to_points(
     dims: Any,
     out: Any,
 ) -> None:
-    """For each start, write the L1 distance of `x` to the box of the points from this start on.
+    """Write, for each start, the L1 distance of `x` to the box of the points from this start on.
 
     There are `n` <= MOST_PARTS starts, which divide the batch into parts. The points are visited
     once for each block of dimensions, from the last part to the first.
@@ -303,7 +302,7 @@ def _extend(builder: Any, box: Any, d: Any, low: Any, high: Any) -> None:
 
 
 def hold_values(context: Any, builder: Any, x: Any, lower: Any, upper: Any, dims: Any) -> None:
-    """Grow a box of at least BLOCK dimensions so that it holds the values `x`."""
+    """Grow a box of at least BLOCK dimensions to contain the values `x`."""
     x, *box = (address_in(builder, array) for array in (x, lower, upper))
 
     def visit(d: Any, repeated: Any) -> None:
@@ -323,7 +322,7 @@ def hold_points(
     upper: Any,
     dims: Any,
 ) -> None:
-    """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
+    """Grow a box of at least BLOCK dimensions to contain the points of a batch."""
     points = _Points(builder, batch, source)
     box = [address_in(builder, side) for side in (lower, upper)]
 

@@ -17,15 +17,15 @@ from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 from .transforms import scaled
 
-# Largest number of points in a batch. One call extends a box by a batch, with the bounds of the box
-# in registers.
+# Largest number of points in a batch. One call extends a box by a whole batch, because the bounds
+# of the box then stay in registers.
 BATCH = 64
 
 # Largest number of samples of a light node, whose box is not stored. The key of each size is the
-# least number of dimensions for this size. With fewer than 128 dimensions no node is light, since
-# light nodes require separate rows for boxes. Walks would then wait for two rows per node instead
-# of one. With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With
-# 128 dimensions or more, the saved memory outweighs the lost time.
+# least number of dimensions for this size. With fewer than 128 dimensions no node is light. Light
+# nodes require separate rows for boxes, so descents would wait for two rows per node instead of
+# one. With 21 dimensions, light nodes of up to 8 samples made a regressor a third slower. With 128
+# dimensions or more, the saved memory outweighs the lost time.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -58,7 +58,7 @@ def gap(v: float, low: float, high: float) -> float:
     """Return the distance from `v` to [low, high] in float32; 0 if the value or a bound is NaN."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
-    # Comparisons with NaN are false.
+    # Comparisons with NaN are false, so the gap is 0 if a number is NaN.
     largest = below if below > above else above
     return largest if largest > 0.0 else 0.0
 
@@ -69,7 +69,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
-        # A loop would be compiled to masked vector instructions, which take three times as long.
+        # LLVM would compile a loop to masked vector instructions, which take three times as long.
         first = gap(x[0], lower[0], upper[0])
         return first + gap(x[1], lower[1], upper[1])
     total = 0.0
@@ -109,10 +109,10 @@ def distance_to_point(forest: Forest, tree: Tree, point: Point, x: Float32s) -> 
 
 
 class Source(NamedTuple):
-    """Where the rows of points have values: from the word `word` on.
+    """The position of a tree's values in points' rows: the word `word`.
 
-    If `is_scaled` is 0, these are the values of a column. Otherwise these are inputs, which are
-    scaled by the offsets and the factors.
+    If `is_scaled` is 0, the values of a column begin at this word. Otherwise inputs begin at this
+    word, and are scaled by the offsets and the factors.
     """
 
     word: int
@@ -123,7 +123,7 @@ class Source(NamedTuple):
 
 @always_inline
 def source_of(forest: Forest, tree: Tree) -> Source:
-    """Return where the rows of points have the values of a tree."""
+    """Return the position of a tree's values in points' rows."""
     has_columns = forest.has_columns == 1
     return Source(
         forest.columns_word + tree.first_value if has_columns else forest.inputs_word,
@@ -307,7 +307,8 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             p = node.first_point
             while p != NONE:
                 point = forest.points.row(p)
-                # The values are prefetched, since they are read after all points are in the batch.
+                # The values are read only after the whole batch is gathered, so they are
+                # prefetched.
                 forest.prefetch_values(tree, point)
                 batch[n].point = point
                 n += 1
@@ -332,7 +333,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # Stored samples get this value for features that are added later.
+            # Features that are added later have this value in stored samples.
             corner[d] = forest.absent
 
 
@@ -378,7 +379,7 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, buffer: Float32s) -> Float32s:
-    """Return both corners of a reference's box: the stored box, or a box written to `buffer`."""
+    """Return both corners of a reference's box: the stored box, or a computed box in `buffer`."""
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
     write_box(forest, tree, ref, buffer)
@@ -406,7 +407,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     batch, starts, distance = buffer_of_batch(), _buffer_of_refs(), _buffer_of_distance()
     starts[0] = 0
     starts[1] = gather(forest, tree, ref, batch, 0)
-    # Forests with light nodes have at least BLOCK dimensions.
+    # The function needs at least BLOCK dimensions, which forests with light nodes have.
     source = source_of(forest, tree)
     distances_to_batch(batch, starts, 1, source, x, forest.n_dims, distance)
     return distance[0]
@@ -419,9 +420,9 @@ def distances_down(
     """Write the distances from `x` to the boxes of a light node and of the later nodes on the path.
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
-    has no missing values, so it has one path. Points are collected in the order in which their
-    paths leave the path of the sample. The points below a node then form the end of one list, so
-    each point is read only once.
+    has no missing values, so it has one path. Points whose paths leave this path earlier come first
+    in the batch. The points below each node then form the end of the batch, so each point is read
+    only once.
     """
     tree = forest.trees.cast(tree)
     batch, starts = buffer_of_batch(), _buffer_of_refs()

@@ -29,7 +29,7 @@ MOST_TREES = 1 << 24
 
 
 class Check(Record):
-    """The checked tree and row, and buffers for the boxes of points and of two children."""
+    """The checked tree and row, and buffers for the boxes of a leaf's points and two children."""
 
     tree: Int64
     row: Int64
@@ -43,7 +43,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
     """Return whether each side of a node's stored box is valid or NaN."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
-    # Without a branch, the loop is compiled to vector instructions.
+    # The loop has no branch, so that LLVM compiles vector instructions.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
         is_side = (
@@ -72,7 +72,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
         n += n_batch
     if forest.window != constants.UNLIMITED and node.list_end not in (0, last + 1):
         return False
-    # A full tree counts samples that it does not store.
+    # A full tree counts samples without storing them, so its boxes cannot be compared.
     if n < node.n_samples or not node.has_box(forest):
         return True
     own = node.box(forest, tree)
@@ -86,7 +86,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
 
 @always_inline
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether a child's box is within the node's box, or the node has no box."""
+    """Return whether the node has no box, or its box contains a child's box."""
     if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
@@ -132,7 +132,7 @@ def has_right_boxes(forest: F, check: Check) -> bool:
 
 
 def check_trees(owner: Any) -> None:
-    """Refuse restored trees that are damaged.
+    """Raise ModelFormatError if restored trees are damaged.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def check_trees(owner: Any) -> None:
 
 
 def _check_tree(owner: Any, t: int, points: Rows) -> None:
-    """Refuse a tree with wrong references, or with numbers of samples that do not add up."""
+    """Check a tree's references, and that its numbers of samples add up."""
     forest, tree, where = owner.forest, owner.trees[t], f"tree {t}"
     slot, (held, least) = int(tree.slot), owner._held_by(t)
 
@@ -182,11 +182,12 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     if not found.met("nodes").all():
         refuse(where, "the number of its nodes", nodes.n, "but some have no parent")
     n_samples, dims = nodes.column("n_samples").astype(np.int64), nodes.column("dim")
-    # References below 0 name points, which count as one sample.
+    # References below 0 name points. Each point counts as one sample.
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
-    # A full tree counts samples that it does not store, and some subclasses store no samples.
+    # A leaf may have more samples than listed points, because full trees and some subclasses do not
+    # store all samples.
     keeps = forest.lists_points() and tree.n_splits < forest.max_splits
     is_more = (dims < 0) & (n_samples > expected) & (not keeps)
     bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
@@ -222,11 +223,12 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
 
 
 def _check_arrivals(owner: Any) -> None:
-    """Refuse an order of arrival that does not contain each point exactly once."""
+    """Check that the order of arrival contains each point exactly once."""
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
-    # In `parents`, the forest's record has the number 0, and arrivals have the numbers from 1 on.
+    # Subtract 1, because in `parents` the forest's record has the number 0, and arrivals have the
+    # numbers from 1 on.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
@@ -236,7 +238,7 @@ def _check_arrivals(owner: Any) -> None:
 
 
 def _check_values(owner: Any) -> None:
-    """Refuse points with too large a value, or with a missing value if `has_missing` is 0."""
+    """Check that no point has too large a value, or a missing value if `has_missing` is 0."""
     table: ChunkedRows = owner.points
     columns, n = owner._point_layout().columns, owner.n_points
     for chunk in table.chunks[0]:
@@ -248,14 +250,14 @@ def _check_values(owner: Any) -> None:
 
 
 def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
-    """Refuse wrong inputs of points, or wrong columns of values."""
+    """Check the inputs of points, or their columns of values."""
     forest, n_dims = owner.forest, int(owner.forest.n_dims)
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
         least[owner.category_indices], most[owner.category_indices] = LEAST_LEVEL, 2 * LEAST_LEVEL
-        # The code of an absent level may be 0.
+        # The code of an absent level may be 0, so 0 is always valid.
         bad = ((found < least) | (found > most)) & (found != 0.0)
-        # The mean of a feature replaces its missing values in projections.
+        # With directions, means replace missing inputs, so missing inputs are valid.
         if not forest.has_missing and owner.directions is None:
             bad[:, : forest.n_inputs] |= np.isnan(found[:, : forest.n_inputs])
     else:
@@ -268,7 +270,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
 
 
 def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with a wrong number of dimensions or a wrong column of values."""
+    """Check the restored trees' number of dimensions and columns of values."""
     forest, directions, categories = owner.shared[0], owner.directions, owner.categories
     if directions is None:
         bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
@@ -291,7 +293,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         refuse(owner, "scaling", scalings, "which is wrong for a tree")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
     if owner._has_own_columns:
-        # Redraws exchange the columns of trees, so the order of the columns is arbitrary.
+        # Redraws exchange the columns of trees, so any order of the columns is valid.
         found, columns = sorted(first_values), list(range(len(owner.trees)))
     else:
         found, columns = first_values[:n], scalings
@@ -300,7 +302,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees in which a renewal of widths has an invalid state."""
+    """Check the state of the restored trees' renewal of widths."""
     forest = owner.shared[0]
     bounds("scaling", 0, int(owner.renews))
     renewal = forest.renewal
@@ -324,7 +326,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with a wrong number of forgotten samples or a wrong window."""
+    """Check the restored trees' number of forgotten samples and window."""
     forest = owner.shared[0]
     may_forget = forest.may_forget() and not owner.bounded
     bounds("n_forgotten", 0, forest.n_samples if may_forget else 0)
@@ -340,7 +342,7 @@ def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> No
 
 
 def check_sizes(owner: Any) -> None:
-    """Refuse restored trees with a wrong attribute or a wrong field of the forest's record.
+    """Check the attributes of restored trees, and the fields of the forest's record.
 
     Parameters
     ----------

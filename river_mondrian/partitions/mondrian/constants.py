@@ -4,7 +4,7 @@
 EMPTY = -(2**31)
 NONE = -1
 
-# Sides of a cut, and the side of a missing value in sums over both sides.
+# Sides of a cut. Sums over both sides use MISSING for samples whose value is missing.
 LEFT = 0
 RIGHT = 1
 MISSING = 2
@@ -22,13 +22,13 @@ FREE = -4
 # Largest absolute value of cuts and of box corners, which are scaled values in single precision.
 FARTHEST_CUT = 1.000001e30
 
-# `walk_ref` of a walk that has not begun.
+# `walk_ref` of a walk that has not reached the root yet.
 START = -(2**62)
 
 # `max_splits` of trees with unlimited cuts.
 UNLIMITED = 2**62
 
-# `version` of a forest during a change.
+# `version` of a forest during a change that needs several kernel calls.
 CLOSED = 0
 
 # `Renewal.next_check` of a forest whose widths are not checked, and `next_fit` after the warm-up.

@@ -1,9 +1,9 @@
 """Online extension of trees: Algorithms 3, 4 and 10 of Lakshminarayanan et al. 2014.
 
-An extended tree has the distribution of a tree sampled from all its points. Several trees are
-walked in lock-step, so that the cache misses of different trees overlap. If a tree needs memory,
-the walks stop before this tree has changed. The walks continue when the caller has reserved memory
-and calls again.
+An extended tree has the distribution of a tree sampled from all its points. A *walk* is the descent
+of a new point from the root of a tree to its place. Several trees are walked in lock-step, so that
+the cache misses of different trees overlap. If a tree needs memory, the walks stop before this tree
+has changed. The walks continue when the caller has reserved memory and calls again.
 """
 
 import math
@@ -33,7 +33,7 @@ class Lane(Record):
 
     number: Int64
     tree: Tree
-    # The row of the current node (none if the current leaf has no row), and the walk's point.
+    # The record of the current node (none if the current leaf has no row), and the walk's point.
     node: Node
     point: Point
     # Number of light nodes that the walk has passed, and the distances to all light nodes on the
@@ -155,7 +155,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 @helper
 def _add_to_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Add point `p` to a leaf's list of points, or only to its box, without counting the point."""
+    """Add point `p` to a leaf, and to the leaf's list of points if the tree has lists."""
     if forest.keeps_points(tree):
         sampling.put_point(forest, tree, j, p)
     else:
@@ -187,10 +187,10 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 @inline_in_source
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
-    """Extend a tree by point `p` at a leaf that has a row.
+    """Extend a tree by point `p` at a leaf with a row, and return whether there was room.
 
-    The function implements Algorithm 10 if the leaf is paused, otherwise Algorithm 4. Returns False
-    if the tree has no room for more rows. Then the caller reserves room and repeats the call.
+    The function implements Algorithm 10 if the leaf is paused, otherwise Algorithm 4. If the tree
+    has no room for more rows, the caller reserves room and repeats the call.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -201,8 +201,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # If values are missing, leaves of fewer than two points may have rows, so more rows are
-            # needed.
+            # If values are missing, leaves of fewer than two points may have rows, so twice as many
+            # rows are reserved.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -222,10 +222,10 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 
 @link_by_name
 def extend_end(forest: F, t: int) -> bool:
-    """Extend a tree by the walk's point at the end of the walk: an empty tree, a point or a leaf.
+    """Extend a tree at the end of a walk, and return whether there was room.
 
-    Returns False if the tree has no room for `rows_needed` more rows. In this case the tree is
-    unchanged, and the call can be repeated.
+    The walk ends at an empty tree, a point or a leaf. If the tree has no room for `rows_needed`
+    more rows, the tree is unchanged, and the call can be repeated.
     """
     tree = forest.trees[t]
     ref, p = tree.walk_ref, tree.walk_point
@@ -266,7 +266,7 @@ def _corners(forest: Forest, layout: Layout, tree: Tree, node: Node) -> tuple[Fl
     """Return the lower and the upper corner of a node's box."""
     if layout.light_size > 0:
         return node.lower(forest, tree), node.upper(forest, tree)
-    # The node's row contains the box.
+    # Without light nodes, the node's row contains the box, so the corners need no look-up.
     lower = Float32s(node, layout.box_word, layout.capacity)
     return lower, Float32s(node, layout.box_word + layout.capacity, layout.capacity)
 
@@ -302,7 +302,8 @@ def _extend_box(
         if node.n_samples < layout.light_size:
             return
         make_box(forest, tree, tree.walk_ref)
-    # The first value in a dimension adds no distance, but extends the box.
+    # With missing values, the box is also extended if the distance is 0. The first value in a
+    # dimension adds no distance, but sets the bounds.
     if rate > 0.0 or layout.has_missing == 1:
         lower, upper = _corners(forest, layout, tree, node)
         hold(x, lower, upper, layout.n_dims)
@@ -320,7 +321,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     time = math.inf
     if rate > 0.0 and tree.n_splits < layout.max_splits:
         time = exponential_before(tree, rate, node.delta)
-    # Lines 4 to 9.
+    # Lines 4 to 9: insert the cut above the node.
     if time < node.delta:
         insert_parent(forest, tree, lane.number, tree.walk_ref, tree.walk_point, time, rate)
         return False
@@ -347,7 +348,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
 
 @always_inline
 def _look_ahead(forest: Forest, lane: Lane) -> None:
-    """Prefetch the data outside the node's row that a lane's walk needs."""
+    """Prefetch the data outside the node's row that the lane's next step reads."""
     if lane.node:
         tree = forest.trees.cast(lane.tree)
         tree.nodes.cast(lane.node).look_ahead(forest, tree)
@@ -355,14 +356,14 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @inline_in_source
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node. Return 0 after the last point, -1 for lack of room, else 1."""
+    """Move a lane by one node. Return 0 after the last point, -1 if room is lacking, else 1."""
     tree = forest.trees.cast(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
             return 1
     elif not extend_end(forest, lane.number):
         return -1
-    # The walk of the lane's next point begins.
+    # The walk has ended, so the walk of the lane's next point begins.
     tree.walk_point = tree.walk_point + 1
     if tree.walk_point == tree.walk_end:
         return 0
@@ -375,7 +376,7 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 
 @link_by_name
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Extend the trees `first` to `last` by running their walks to the ends.
+    """Extend the trees `first` to `last` by completing their walks.
 
     A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
     most `LANES`, are walked in lock-step. If a tree has no room for more rows, returns the tree's
@@ -388,7 +389,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
         for t in range(start, min(start + n_lanes, last)):
             tree = forest.trees[t]
             if tree.walk_point < tree.walk_end:
-                # A walk that had no room continues at its current node.
+                # A walk that has stopped for lack of room continues at its current node.
                 if tree.walk_ref == START and not _start_walk(forest, tree):
                     tree.walk_ref = START
                     return t
@@ -425,7 +426,8 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of the points `first` to `last` in every tree that gets the points."""
     # In a window, the point may have the number of a forgotten point. If the spare tree contained
-    # the forgotten point, the spare tree gets the new point, too.
+    # the forgotten point, the spare tree gets the new point, because its points have the first
+    # numbers.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -444,21 +446,22 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 
 @always_inline
 def extend_by_row(forest: Forest, n_trees: int) -> int:
-    """Extend trees by one point, whose values are in `Forest.row`; return as `extend_trees`."""
+    """Extend trees by a point with the values `Forest.row`; return `extend_trees`'s result."""
     forest.walks_row = 1
     status = extend_trees(forest, 0, n_trees, LANES)
-    # A walk without room reads the stored point when it continues.
+    # If a walk has stopped for lack of room, it later reads the stored point, because the row may
+    # have changed.
     forest.walks_row = 0
     return status
 
 
 @always_inline
 def extend_by_point(forest: Forest, p: int) -> int:
-    """Extend every tree by the stored point `p` (Algorithm 3); return as `extend_trees`."""
+    """Extend every tree by the stored point `p` (Algorithm 3); return `extend_trees`'s result."""
     set_walks(forest, p, p + 1)
     if forest.has_columns == 1:
         return extend_trees(forest, 0, forest.n_holding(p), LANES)
-    # The values are computed once for all trees.
+    # Trees without columns share the values, so the values are computed only once.
     write_scaled(forest, forest.row, forest.inputs_in(forest.points.row(p)))
     return extend_by_row(forest, forest.n_holding(p))
 
@@ -479,7 +482,7 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 
 @always_inline
 def must_wait(forest: Forest) -> bool:
-    """Return whether the next sample needs room for its point, new ranges or a check of widths.
+    """Return whether the next sample needs memory for its point, new ranges or a check of widths.
 
     During the warm-up, ranges are computed again at `Forest.next_fit` samples. Later, widths are
     checked at `Renewal.next_check`.
@@ -546,7 +549,7 @@ def end_warm_up(forest: F, next_check: int) -> None:
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Run the walks of all trees with `extend_trees`. If all walks end, count the samples."""
+    """Complete the walks of all trees, count the samples, and return `extend_trees`'s result."""
     status = extend_trees(forest, 0, forest.n_with_nodes(), LANES)
     if status == DONE:
         count_walked(forest)
@@ -555,9 +558,10 @@ def finish(forest: F) -> int:
 
 @always_inline
 def fit(forest: Forest, scaling: Float64s, n: int, next_fit: int) -> None:
-    """Store the sample in `inputs` as point `n` - 1, and give `n` samples a scaling.
+    """Store the sample in `inputs` as point `n` - 1, and set the scaling of `n` samples.
 
-    The trees must be built from these samples next. The next fit is at `next_fit` samples.
+    Afterwards the caller builds the trees from these samples. The next fit is at `next_fit`
+    samples.
     """
     set_scaling(forest, scaling, n - 1)
     store_inputs(forest, forest.inputs, n - 1)

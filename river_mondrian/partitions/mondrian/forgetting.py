@@ -1,24 +1,24 @@
-"""Removal of points: trees are then distributed as if they had never contained the points.
+"""Removal of points. Afterwards trees are distributed as if sampled without these points.
 
 The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
 of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction draws no random numbers. If the removed point is the only point of its leaf, the
+The restriction needs no random numbers. If the removed point is the only point of its leaf, the
 leaf and its parent are deleted. The leaf's sibling replaces the parent, and the parent's `delta` is
 added to the sibling's `delta`. Boxes shrink to the boxes of the remaining points. A cut that still
 separates points is within the smaller box.
 
-The labels and the number of a node's points determine whether the node becomes a paused leaf. The
-cuts at and below a node that becomes a paused leaf are dropped. Given all visible nodes, these cuts
-are distributed as a Mondrian tree of the node's points that starts at the time of the parent's cut.
-The cuts that are sampled when the pause ends have the same distribution.
+Whether a node becomes a paused leaf depends on its points' labels and number. A node that becomes a
+paused leaf loses its own cut and the cuts below. Given all visible nodes, these cuts are
+distributed as a Mondrian tree of the node's points that starts at the time of the parent's cut. The
+cuts that are sampled when the pause ends have the same distribution.
 
 Nodes are updated from the leaf up to the root. On the way down, each reference on the path is
-replaced by a reference to the parent (`UP`). On the way up, the references are restored. No memory
-is allocated, so no step can fail.
+replaced by a reference to the parent (`UP`). On the way up, the references are restored. The search
+needs no memory, so no step can fail.
 
-A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
-later. At a cut on the missing value, each side is searched if its box contains the point's known
-values.
+A point with a missing value was assigned to the side of the nearer box. Boxes may have changed
+later. So at a cut on the missing value, the search enters each side whose box contains the point's
+known values.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
 point. In a full window, the new sample gets the number of the oldest sample. `find_equal` compares
@@ -36,8 +36,8 @@ from .records import LANES, F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
 from .scaling import find_too_large, scale
 
-# On the path of a search, UP plus the row of the parent (NONE above the root) replaces the
-# reference to the child. References to points are larger than these values.
+# During a search, a path's references to children are replaced by UP plus the parent's row (NONE
+# above the root). References to points are larger than these values.
 UP = EMPTY + 1
 LARGEST_UP = EMPTY + 2**29
 
@@ -58,7 +58,7 @@ def _side_up(node: Node) -> int:
 
 @always_inline
 def _parent(node: Node, side: int) -> int:
-    """Return the row of the parent to which the reference on a side refers; NONE at the root."""
+    """Return the row of the parent, read from the reference on a side; NONE at the root."""
     return node.child(side) - UP
 
 
@@ -101,7 +101,7 @@ def is_inner(tree: Tree, ref: int) -> bool:
 
 @helper
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
-    """Walk down to a point's leaf; return the reference to the leaf, and the parent's row or NONE.
+    """Return the reference to a point's leaf, and the row of the leaf's parent or NONE.
 
     Afterwards the references on the path refer to parents.
     """
@@ -120,7 +120,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
                 continue
         elif is_whole or _holds(forest, tree, ref, p):
             return ref, above
-        # Walk up to a node whose other side has not been searched.
+        # Return to the nearest node above whose other side has not been searched.
         while True:
             node = tree.nodes.row(above)
             side = _side_up(node)
@@ -148,7 +148,7 @@ buffer_of_descents = rec.array_buffer(Descent, LANES)
 
 @always_inline
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is on a box's surface; then the point's removal may shrink the box."""
+    """Return whether a point is on a box's surface. The point's removal may then shrink the box."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -160,9 +160,9 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Walk down to the leaf of a point in trees `first` to `last`, as `_find` does in one tree.
+    """Find a point's leaf in trees `first` to `last`, as `_find` does in one tree.
 
-    In lock-step, the cache misses of the trees overlap.
+    The trees are searched in lock-step, so that their cache misses overlap.
     """
     for t in range(first, last):
         descent, tree = descents[t - first], forest.trees[t]
@@ -191,7 +191,7 @@ def find_in_trees(
             if child >= 0:
                 rec.prefetch(tree.nodes.row(child), forest.node_words)
             if node.has_box(forest) and _touches(forest, tree, node, x):
-                # The sibling's box is needed on the way up.
+                # On the way up, `_box_of_children` reads the sibling's box.
                 if other >= 0:
                     rec.prefetch(tree.nodes.row(other), forest.node_words)
                 else:
@@ -224,7 +224,8 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
         box = box_of(forest, tree, node.child(side), tree.buffer)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
-            # Comparisons with NaN are false, so a known bound replaces an unknown bound.
+            # Comparisons with NaN are false. So `b != b` is tested, too, and a known bound replaces
+            # an unknown bound.
             a, b = low[d], lower[d]
             lower[d] = a if (a < b or b != b) else b
             a, b = high[d], upper[d]
@@ -268,7 +269,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int, x: rec.Float32s) -
     if node.n_samples <= forest.light_size:
         node.leave_box(forest, tree)
     if node.has_box(forest):
-        # If all points are equal, the box does not change.
+        # If all points are equal, the box does not change, so it is not computed again.
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         extent = linear_dimension(lower, upper, forest.n_dims)
         may_shrink = extent > 0.0 or forest.has_missing == 1
@@ -331,7 +332,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1
             above = parent
-    # If the point is not on the surface of a node's box, the boxes above do not shrink.
+    # A point inside a node's box is also inside the boxes above, so these boxes do not shrink.
     may_shrink = True
     while above != NONE:
         node = tree.nodes.row(above)
@@ -356,7 +357,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
 
 @link_by_name
 def rename_point(forest: F, t: int, p: int, new: int) -> None:
-    """Replace a point's number by `new` in a tree. The point is stored at both numbers."""
+    """Replace a point's number by `new` in a tree. The rows of both numbers store the point."""
     tree = forest.trees[t]
     ref, above = _find(forest, tree, p)
     if ref < 0:
@@ -374,7 +375,7 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
 
 @always_inline
 def clear_point(forest: Forest, p: int) -> None:
-    """Zero the row of a point that is in no tree."""
+    """Zero the row of a point that no tree contains."""
     n_words = forest.links_word + forest.n_slots
     words = rec.Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
@@ -459,7 +460,7 @@ _buffer_of_found = rec.words_buffer(rec.Int64s, 2)
 def _equals(forest: Forest, p: int) -> bool:
     """Return whether a stored point equals the sample in `inputs`.
 
-    The next point's row has the sample's weight, and its label or target.
+    The next free point's row has the sample's weight, and its label or target.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
@@ -476,8 +477,8 @@ def _equals(forest: Forest, p: int) -> bool:
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count at most `most` stored points that equal the sample in `inputs`.
 
-    The sample's other fields are in the next point's row. Writes to `out` the count, and the number
-    of the last equal point. The search covers the points in the sample's leaf. If a value is
+    The sample's other fields are in the next free point's row. Writes to `out` the count, and the
+    number of the last equal point. The search covers the points in the sample's leaf. If a value is
     missing, the sample may be in another leaf, so the search covers all points.
     """
     out[0] = 0
@@ -517,15 +518,16 @@ def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
     Returns 1, or 0 if there is no equal point. Another point gets the free number, so that numbers
-    have no gaps. While trees are redrawn, points in the spare tree have the first numbers. If one
-    of them is forgotten, the last of them gets its number, and their last number becomes free.
+    have no gaps. While trees are redrawn, the spare tree's points have the first numbers. If a
+    point of the spare tree is forgotten, the spare tree's last point gets this number. The last
+    point's number becomes free.
     """
     equal = _buffer_of_found()
     find_equal(forest, 1, equal)
     if equal[0] == 0:
         return 0
-    # Clear the sample's weight, and its label or target. The comparison has read them from the next
-    # point's row.
+    # `find_equal` has read the sample's weight, and its label or target, from the next free point's
+    # row. Free rows must be zero, so the row is cleared.
     clear_point(forest, forest.n_points)
     hole = equal[1]
     forget_in_trees(forest, hole)

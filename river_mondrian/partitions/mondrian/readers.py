@@ -1,7 +1,7 @@
 """Readers of trees: views of nodes, feature importances, and explanations of predictions.
 
-A reader refers to the object that owns the trees, and changes nothing. `posteriors` define readers
-that know the statistics of nodes.
+A reader refers to the object that owns the trees, and changes nothing. Subclasses in `posteriors`
+also read the statistics of nodes.
 """
 
 import abc
@@ -58,7 +58,7 @@ class TreeReader:
         return scaling
 
     def widths_of(self, t: int) -> Floats:
-        """Return the widths by which a tree divides its inputs."""
+        """Return the widths of a tree's inputs: the reciprocals of the factors."""
         return 1.0 / self.scaling_of(t)[1]
 
     def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
@@ -77,7 +77,7 @@ class TreeReader:
         return raw, float(cut + raw @ offsets)
 
     def directions_of(self, t: int, names: Sequence[Hashable]) -> list[dict[Any, float]]:
-        """Return the directions that a tree cuts along, as mappings from feature to coefficient."""
+        """Return a tree's cut directions as mappings from feature to coefficient."""
         if not 0 <= t < self.store.n_trees:
             raise ValueError(f"there are trees 0 to {self.store.n_trees - 1}, got {t!r}")
         if self.store.directions is None:
@@ -162,7 +162,7 @@ class Explainer(TreeReader, abc.ABC):
         return range(self.store.n_trees)
 
     def importances(self) -> Floats:
-        """Return the total gain of each feature's cuts per unit of weight, averaged over trees."""
+        """Return the mean over trees of each feature's total gain per unit of weight."""
         mean_gains = np.zeros(self.store.n_inputs)
         slots = self.importance_slots()
         for slot in slots:
@@ -184,7 +184,8 @@ class Explainer(TreeReader, abc.ABC):
         if directions is None:
             return values
         low, high = directions.ranges()
-        # The sides are in the units of the tree's scaling.
+        # `ranges` are in the current scaling. The tree may have another scaling, so the sides are
+        # converted.
         current = store.current_scaling[1, : store.n_inputs]
         sides = (high - low) * (store.scaling_of(slot)[1] / current)
         extents = np.abs(directions.of_tree(slot)) * sides
@@ -204,7 +205,7 @@ class Explainer(TreeReader, abc.ABC):
         """Return the prediction at the roots, averaged over trees."""
 
     def predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the predictions at a path's nodes, and the expected changes due to branching off.
+        """Return the predictions at a path's nodes, and the expected changes by branching off.
 
         Both arrays have a row for each step. An expected change is the change times the probability
         of branching off.

@@ -1,6 +1,6 @@
-"""Reading of trees: the table of a tree's nodes, views of nodes, and the paths of a sample.
+"""Functions that read trees: the table of a tree's nodes, views of nodes, and a sample's paths.
 
-`make_table` returns all nodes of a tree at once. `read_tree` returns views of the nodes in
+`make_table` returns all nodes of a tree as arrays. `read_tree` returns views of the nodes in
 preorder. `traced` returns the paths of a sample, with all steps. `contributions` returns the
 contribution of each dimension to a prediction.
 """
@@ -75,7 +75,7 @@ class TreeTable:
         return TreeTable(self.refs, by_depth)
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
-        """Return a value per node: the value of a leaf's point or row; 0 for an internal node."""
+        """Return a value per node: the value of a leaf's point or row, or 0 for internal nodes."""
         values, refs = np.zeros(len(self)), self.refs[self.leaves]
         values[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
         values[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
@@ -90,7 +90,7 @@ class TreeTable:
 def make_table(
     root: int, left: NDArray[np.int32], right: NDArray[np.int32], is_leaf: NDArray[np.bool_]
 ) -> TreeTable:
-    """Make the table of a tree.
+    """Return the table of a tree's nodes.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], describe: Descript
     return nodes
 
 
-# Initial number of steps per tree for which a trace has room.
+# Initial capacity of a trace, in steps per tree.
 FIRST_STEPS = 64
 
 
@@ -258,7 +258,7 @@ class Trace(Prediction):
 
 @kernel
 def trace(forest: F, inputs: Float64s, traced: Trace) -> int:
-    """Write the walks of a sample with these inputs to `traced`.
+    """Write the steps of a sample's walks to `traced`.
 
     Returns DONE, or the index of an input whose value is too large.
     """
@@ -282,7 +282,8 @@ class Path(NamedTuple):
     # the tree's lifetime or the horizon.
     etas: Floats
     spans: Floats
-    # Probability of not branching off above the node, and of not branching off at the node.
+    # Probability of not branching off above the node, and probability of not branching off at the
+    # node.
     reach: Floats
     stays: Floats
 
@@ -312,7 +313,7 @@ def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
 
 
 def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
-    """Return the paths that `n` steps form."""
+    """Return the paths that consist of the first `n` steps in `memory`."""
     steps = {c.name: c.over(memory, n, TracedStep.SIZE) for c in columns_of(TracedStep)}
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
     paths = []
@@ -330,7 +331,7 @@ def record_at(forest: Forest, tree: Tree, ref: int) -> Any:
 def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
     """Return the distance of a sample from the box of a node, in each dimension."""
     lower, upper = box_at(forest, t, ref)[:, : len(x)]
-    # A missing value or an unknown bound adds no distance.
+    # Missing values and unknown bounds are NaN, and add no distance.
     return np.nan_to_num(np.fmax(lower - x, x - upper).astype(np.float64)).clip(0.0)
 
 

@@ -3,19 +3,19 @@
 A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~point`, negative) or
 no node (`EMPTY`). A leaf with one point needs no row.
 
-A node's row is its record and then its box: the lower and the upper corner, `dim_capacity` float32
+A node's row consists of a record and a box: the lower and the upper corner, `dim_capacity` float32
 each. The record ends with the fields of the subclass. A box is NaN in a dimension if no point of
 the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
 few points have no boxes (`LightNode`).
 
 A point's row is its record (the fields of the subclass), its inputs as float64, and a link per
 tree. A link is the number of the next point of the same leaf. Cuts are thresholds on *values*:
-float32 numbers that a tree computes from the inputs when it reads a point. Each tree has a scaling,
-an offset and a factor for each input (see `scaling`). Values of trees with cut directions or
-categories are projections or places of levels (see `transforms`). Such values are computed once,
-and stored in a column of the point's row.
+float32 numbers. A tree computes a point's values from its inputs with the tree's scaling: an offset
+and a factor for each input (see `scaling`). With cut directions or categories, values are
+projections or places of levels (see `transforms`). Such values are computed once, and stored in a
+column of the point's row.
 
-Each *kind* of forest (see `posteriors` and `features`) has a subclass of each record. The
+Each class of forests (see `posteriors` and `features`) has its own subclass of each record. The
 subclasses add fields, and override the methods that partitions call. Kernels that take a `Forest`
 are compiled for each subclass that is passed.
 """
@@ -39,12 +39,12 @@ LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
-# Number of walks down trees in lock-step.
+# Largest number of descents in lock-step. In lock-step, their cache misses overlap.
 LANES = 16
 
 
 class Point(rec.Record):
-    """A stored sample. In a row, columns of values (if any), inputs and links follow the record."""
+    """A stored sample. Its row continues with columns of values (if any), inputs and links."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Return whether a leaf with this point and another point is paused."""
@@ -60,7 +60,7 @@ class Point(rec.Record):
 
 
 class Node(rec.Record):
-    """A node of a tree that has a row: an internal node, or a leaf of several points."""
+    """An internal node, or a leaf of several points. Leaves of one point have no record."""
 
     # References to the children.
     left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
@@ -71,13 +71,14 @@ class Node(rec.Record):
     next_free: rec.Int32 = rec.instead_of("left", rec.Ref("nodes", when=FREED, finds=FREED))
     # The dimension of the cut; PAUSED, COMPLETE or MIXED in a leaf, and FREE in a free row.
     dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
-    # Threshold of the cut. Smaller and equal values are on the left.
+    # Threshold of the cut. Smaller and equal values go left.
     cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
     # In a forest with a window, 1 plus the number of the last point in a leaf's list, or 0 if
-    # unknown. With a window, a list is in order of arrival, so its first point is the oldest.
+    # unknown. With a window, a list is in order of arrival, so the list's first point is the
+    # oldest.
     list_end: rec.Int32 = rec.instead_of("cut")
-    # Time from the parent's cut to this cut. A difference of float32 times would have no precision
-    # deep in the tree.
+    # Time from the parent's cut to this cut. Deep in the tree, a difference of two float32 times
+    # would be too imprecise.
     delta: rec.Float32 = rec.stored(rec.Bounds(0.0, LARGEST, when=INNER))
     # Number of samples below an internal node, or in a leaf.
     n_samples: rec.Int32 = rec.stored(rec.Bounds(0, when=IN_USE))
@@ -102,7 +103,7 @@ class Node(rec.Record):
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Prefetch the data outside the node's row that a walk needs."""
+        """Prefetch the data outside the node's row that the next step of a descent reads."""
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
         """Allocate a separate row for the box, with undefined content, if boxes have such rows."""
@@ -169,14 +170,14 @@ class Node(rec.Record):
         return False
 
     def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Update a leaf that is not cut any more, before the leaf gets a point (`add_point`)."""
+        """Update a leaf that will not be cut, before `add_point` adds a point to the leaf."""
 
     def end_time(self, start: float) -> float:
         """Return the time of an internal node's cut, given the time `start` of the parent's cut."""
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return `time`; subclasses bound the time of a cut above this cut."""
+        """Return `time`, the time of a new parent's cut; subclasses may return an earlier time."""
         return time
 
     def set_time(self, time: float) -> None:
@@ -295,15 +296,15 @@ class LightNode(Node):
 
 
 class Arrival(rec.Record):
-    """The neighbours of a stored sample in the order of arrival, in a forest with a window."""
+    """The previous and the next sample in the order of arrival, in a forest with a window."""
 
-    # The samples before and after this sample, or NONE.
+    # The samples that arrived before and after this sample, or NONE.
     older: rec.Int32
     newer: rec.Int32 = rec.stored(rec.Ref("arrivals", chain="newer"))
 
 
 class Tree(rec.Record):
-    """A Mondrian tree, and the walk that is extending it."""
+    """A Mondrian tree, and the state of the walk that adds a point to the tree."""
 
     # Reference to the root.
     root: rec.Int64 = rec.stored(rec.Ref("nodes", "points", EMPTY, finds=IN_USE))
@@ -360,11 +361,11 @@ class Renewal(rec.Record):
     # The numbers of samples at the next check of widths, and at the start of the last renewal.
     next_check: rec.Int64
     began_at: rec.Int64
-    # In exact forests: the index, in the whole forest, of the tree that is being redrawn, and the
-    # number of points in the spare tree, which replaces the tree.
+    # In exact forests: the redrawn tree's index in the whole forest, and the number of points in
+    # the spare tree, which will replace the redrawn tree.
     tree: rec.Int64
     n_spare_points: rec.Int64
-    # Number of learned samples whose share of this work has not been done, and whether the spare
+    # Number of learned samples whose share of the redraw is not done yet, and whether the spare
     # tree is being extended.
     n_owed: rec.Int64 = rec.transient()
     is_extending: rec.Int64 = rec.transient()
@@ -445,13 +446,13 @@ class Forest(rec.Record):
     arrivals: rec.Table[Arrival]
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
-    # Number of points at the next fit of ranges, NEVER after the warm-up. At the end of the warm-up
-    # this is the number of points, until `_end_warm_up` is done.
+    # Number of points at the next fit of ranges, NEVER after the warm-up. When the warm-up ends,
+    # `next_fit` is the number of points until `_end_warm_up` is done.
     next_fit: rec.Int64 = rec.stored(rec.Bounds(1, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
-    # Number of changes of inputs and classes, or CLOSED during a change that needs several kernel
-    # calls. A kernel for one sample refuses calls for another version.
+    # Number of changes to inputs and classes, or CLOSED during a change that needs several kernel
+    # calls. A kernel for one sample does nothing if its caller expects another version.
     version: rec.Int64 = rec.transient()
     # Two scalings, each with offsets and factors of `input_capacity` inputs, and the index of the
     # current scaling. During a renewal of widths, trees are redrawn with the other scaling.
@@ -462,15 +463,15 @@ class Forest(rec.Record):
     oblique: ObliqueTransform
     # Places of levels in trees, if there are categories.
     levels: LevelPlaces
-    # The inputs and the values of the sample that is learned or predicted. A row of values has the
-    # values of each tree that has a column of its own. Otherwise it has the values in each scaling.
+    # The inputs and the values of the sample that is learned or predicted. A row of values has one
+    # part for each tree if trees have their own columns, otherwise one part for each scaling.
     inputs: rec.Float64s
     row: rec.Float32s
-    # Whether walks read the values of their point from `row`.
+    # Whether walks read their point's values from `row`, rather than from the stored point.
     walks_row: rec.Int64 = rec.transient()
 
     def n_held(self) -> int:
-        """Return the number of samples that were learned and not forgotten."""
+        """Return the number of samples that the trees contain."""
         return self.n_samples - self.n_forgotten
 
     def inputs_in(self, point: Point) -> rec.Float64s:
@@ -486,7 +487,7 @@ class Forest(rec.Record):
         return rec.Float32s(point, self.columns_word + tree.first_value, self.dim_capacity)
 
     def prefetch_values(self, tree: Tree, point: Point) -> None:
-        """Prefetch the data of a point that its values in a tree are computed from."""
+        """Prefetch the part of a point's row that a tree reads: a column of values, or inputs."""
         if self.has_columns == 1:
             rec.prefetch(self.column_in(tree, point), self.dim_capacity + 1)
         else:
@@ -565,7 +566,7 @@ F = TypeVar("F", bound=Forest)
 class Layout(NamedTuple):
     """A copy of the forest's layout for loops that write to memory.
 
-    Without the copy, such loops would reload the fields.
+    Without the copy, such a loop would reload the fields after each write.
     """
 
     n_dims: int

@@ -17,7 +17,7 @@ from .records import F, Forest, Node, Tree
 
 @always_inline
 def new_row(forest: Forest, tree: Tree) -> int:
-    """Return a cleared row: a free row, or the next row, for which the caller reserved room."""
+    """Return a cleared row: a free row, or the next row. The caller has reserved room."""
     j = tree.free_row
     if j == NONE:
         j = tree.nodes.n_rows
@@ -68,7 +68,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     if ref < 0:
         return boxes.distance_to_point(forest, tree, forest.points.row(~ref), x)
     node = tree.nodes.row(ref)
-    # For subclasses whose nodes always have a box, this branch is not compiled.
+    # Subclasses without light nodes compile no branch here, since `has_box` is constant.
     if not node.has_box(forest):
         return forest.distance_to_light(forest, tree, ref, x)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -77,7 +77,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
 
 @link_by_name
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
-    """Return the side for a sample whose value in the cut dimension is missing.
+    """Return the side of a sample whose value in the cut dimension is missing.
 
     The sample goes to the child with the nearer box in the known dimensions, or to the larger child
     if both boxes are equally near.
@@ -92,7 +92,7 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 @always_inline
 def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
-    """Return the side of an internal node's cut on which a sample is: LEFT or RIGHT."""
+    """Return a sample's side of an internal node's cut: LEFT or RIGHT."""
     v = x[node.dim]
     if v != v:
         return nearer_side(forest, tree, node.left, node.right, x)
@@ -192,7 +192,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @always_inline
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Replace the reference that the walk has reached, the parent's child or the root, by `ref`."""
+    """Set the walk's current reference, which is a child of the parent or the root, to `ref`."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:
@@ -202,13 +202,13 @@ def link_to_parent(tree: Tree, ref: int) -> None:
 # Sampling of trees from points.
 #
 # With an infinite lifetime and no pauses, a tree is the restriction of a Mondrian process to the
-# boxes of its points. A tree with paused leaves is this tree, pruned by a rule that ignores the
-# cuts (Algorithm 9). The cuts below a paused leaf are sampled when the pause ends. If the leaf is
-# large, hidden cuts are sampled earlier (`hide_limit`). The time of sampling does not change the
-# distribution of predictions, which treat a node with hidden cuts as a leaf.
+# boxes of its points. Pauses prune this tree by a rule that ignores the cuts (Algorithm 9). The
+# cuts below a paused leaf are sampled when the pause ends. If the leaf is large, hidden cuts are
+# sampled earlier (`hide_limit`). The time of sampling does not change the distribution of
+# predictions, which treat a node with hidden cuts as a leaf.
 
 
-# Random draws. Each tree has a 64-bit state (splitmix64).
+# Random draws. Each tree has a 64-bit random state (splitmix64).
 
 
 @always_inline
@@ -248,13 +248,13 @@ def uniform_cut(tree: Tree, low: float, high: float) -> float:
     return low if not cut < high or cut < low else cut
 
 
-# A number of cuts that no leaf reaches, for calls without a limit.
+# An unlimited number of cuts: no leaf has this many points.
 ALL = 2**62
 
 
 @inline_in_source
 def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
-    """Add the points of a list, which have no value in the cut dimension, to a node's children."""
+    """Add each point of a list to a node's child. The points lack a value in the cut dimension."""
     left, right = node.left, node.right
     p = first
     while p != NONE:
@@ -266,7 +266,7 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on each side of a cut, and the points without a value to compare.
+    """The points of a leaf on each side of a cut, and the points whose value is missing.
 
     The fields are the number of points in each of the three lists, and the first point of each
     list.
@@ -297,9 +297,10 @@ def _divide(
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
-    # Each point of a list costs a cache miss, so a short list is read only once.
+    # Each point of a list costs a cache miss. So a short list is copied, and not read again.
     in_batch = node.n_samples <= BATCH
-    # The loop writes to memory, so the fields are read before the loop, not for each point.
+    # The fields are read before the loop. Because the loop writes to memory, it would otherwise
+    # read the fields again for each point.
     source = boxes.source_of(forest, tree)
     link_word = forest.links_word + tree.slot
     p = node.first_point
@@ -309,8 +310,8 @@ def _divide(
         following = link[0]
         v = boxes.value_in(point, source, dim)
         if in_batch:
-            # Both batches are filled from the end. Each point is written to both batches, and the
-            # next point overwrites the wrong entry.
+            # Both batches are filled from the end. To avoid a branch, each point is written to both
+            # batches. The next point overwrites the wrong entry.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - n_right].point = point
         if v != v:
@@ -318,7 +319,7 @@ def _divide(
             first_missing = p
             n_missing += 1
         else:
-            # Conditional moves are used, since a branch would often be mispredicted.
+            # Conditional expressions compile to moves. A branch would often be mispredicted.
             goes_left = v <= cut
             link[0] = first_left if goes_left else first_right
             first_left = p if goes_left else first_left
@@ -351,13 +352,13 @@ def part_leaf(
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
-    # In a loop, the long inlined calls are compiled only once.
+    # A loop over both sides halves the compiled code, because its calls are inlined.
     for side in range(2):
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right
         if n <= 1 and halves.n_missing == 0:
-            # A single point gets no row, unless points without a value in the cut dimension may be
-            # added.
+            # A single point needs no row. If the cut has missing values, both children get rows,
+            # because `_place_missing` adds points to rows.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
             child = new_leaf(forest, tree)
@@ -417,7 +418,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 
     The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
-    wait for their first cut are linked through their rows, so no memory is allocated.
+    wait for their first cut are linked through their rows, so the queue needs no memory.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)

@@ -1,13 +1,13 @@
 """Conversion of inputs to the values that trees cut, and storage of inputs in points.
 
-A *scaling* is an offset and a factor for each input. A point stores its inputs once, in float64. A
-value is (input - offset) * factor, rounded to float32 when it is read. So a tree that is redrawn
-with another scaling reads other values of the same inputs.
+A *scaling* is an offset and a factor for each input. A point stores its inputs once, in float64.
+When a tree reads an input, it computes the value (input - offset) * factor, rounded to float32. So
+a tree that is redrawn with another scaling reads other values of the same inputs.
 
 With directions or categories, a value is a projection or the place of a level, which takes longer
-to compute. Such values are computed once and stored in *columns* of the point's row: one column for
-each scaling if all trees share given directions, otherwise one column for each tree. The kernels of
-columns are called through addresses in the forest's record.
+to compute. Such values are computed once and stored in *columns* of the point's row. If all trees
+share given directions, there is one column for each scaling, otherwise one column for each tree.
+The kernels that compute columns are called through addresses in the forest's record.
 
 `TreeStore.add_inputs` adds features, and widens the rows of nodes and points accordingly.
 """
@@ -32,7 +32,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
     levels = forest.levels
     for d in range(forest.n_inputs):
         if abs(inputs[d]) > LARGEST:
-            # Codes of levels exceed this limit.
+            # Codes of levels exceed LARGEST, but are valid.
             if levels and levels.is_category[d] == 1:
                 continue
             return d
@@ -87,7 +87,7 @@ def write_columns(forest: F, target: Float32s, inputs: Float64s) -> int:
 
 @always_inline
 def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
-    """Compute a stored point's column of tree `t`, which has a column of its own."""
+    """Compute a stored point's column for tree `t`, if each tree has its own column."""
     column, inputs = forest.column_in(tree, point), forest.inputs_in(point)
     oblique, levels = forest.oblique, forest.levels
     if oblique:
@@ -101,7 +101,7 @@ def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
 @batch_kernel
 @cold
 def write_all_columns(forest: F) -> None:
-    """Compute the columns of all stored points, after features were added to trees with levels."""
+    """Compute the columns of all stored points, after a forest with categories got features."""
     for p in range(forest.n_points):
         for t in range(forest.n_trees):
             write_column(forest, forest.trees[t], t, forest.points.row(p))
@@ -111,7 +111,7 @@ def write_all_columns(forest: F) -> None:
 @link_by_name
 @cold
 def write_spare_column(forest: F, p: int) -> int:
-    """Compute a point's column of the spare tree, if this part has the spare tree. Return DONE.
+    """Compute a point's column for the spare tree, if this shard redraws a tree. Return DONE.
 
     A column that all trees share is computed for the first redrawn tree.
     """
@@ -181,12 +181,13 @@ def _store_columns(forest: Forest, inputs: Float64s, p: int) -> None:
     row, oblique = forest.columns_in(forest.points.row(p)), forest.oblique
     forest.write_columns(forest, row, inputs)
     if forest.renewal.is_running == 1 and p < forest.renewal.n_spare_points:
-        # In a window, the point has the number of an older point, which is in the spare tree.
+        # In a window, the point replaces an older point that the spare tree contained.
         forest.write_spare_column(forest, p)
     if has_missing(forest, row):
         forest.has_missing = 1
     if oblique:
-        # A value that is too large for one set of directions may be missing in this set only.
+        # `has_missing` checks only one set of directions. In another set, a value may be too large
+        # and thus NaN, so all sets are checked.
         for d in range(forest.n_values):
             if row[d] != row[d]:
                 forest.has_missing = 1
@@ -234,6 +235,6 @@ def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
 
 
 def scaling_by(given: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the scaling of inputs, by given ranges, or by `low` and `high` where these are NaN."""
+    """Return the scaling of inputs by given ranges, or by `low` and `high` if a range is NaN."""
     is_given = ~np.isnan(given[0])
     return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))

@@ -2,11 +2,12 @@
 
 After the warm-up a tree depends only on the samples and its own random state. So a tree's nodes are
 the same in a shard as in the whole forest. The data that all trees share (points, scaling,
-features, classes) depend only on the samples and are the same in every shard. Every shard has the
+features, classes) depend only on the samples, so every shard has the same data. Every shard has the
 same schedule of redraws. A shard stores the number of trees in the whole forest, and the index of
-its first tree among them. The spare tree belongs to the shard whose tree it will replace. Two draws
-serve all trees: places of levels (`transforms`) when the first category appears, and coefficients
-of random directions for a new feature. A forest is divided only after the samples of these draws.
+its first tree in the whole forest. The spare tree belongs to the shard whose tree it will replace.
+Two draws serve all trees. Keys for places of levels (`transforms`) are drawn with the first
+category. Coefficients of random directions are drawn with each new feature. A forest is divided
+only after the samples of these draws.
 """
 
 import copy
@@ -55,7 +56,7 @@ def _read(trees: TreeStore[Any], start: int, stop: int) -> _Rows:
     if trees._has_own_columns:
         firsts = trees.trees.words["first_value"][start:stop]
         columns = columns[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
-    # The state of a `Memory` excludes addresses.
+    # `__getstate__` is used, because the state of a `Memory` excludes addresses.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
     return _Rows(records, tables, points, columns, inputs, links[:, slots])
 
@@ -97,7 +98,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **transform: Any)
     rest = {name: value for name, value in like.__getstate__().items() if name not in attributes}
     copied = copy.deepcopy(rest)
     trees = type(like).__new__(type(like))
-    # The bytes of a saved file depend on the order of the attributes.
+    # The attributes keep their order, because the bytes of a saved file depend on the order.
     state = {name: copied.get(name, attributes.get(name)) for name in like.__getstate__()}
     trees._restore(state)
     return trees
@@ -134,6 +135,6 @@ def joined(shards: Sequence[Trees]) -> Trees:
         name = "categories" if first.directions is None else "directions"
         transform[name] = type(first.__dict__[name]).joined([s.__dict__[name] for s in shards])
     rows = [_read(shard, 0, shard.n_trees) for shard in shards]
-    # The shard whose tree is being redrawn has the spare tree.
+    # The spare tree comes from the shard whose tree is being redrawn.
     drawing = next((shard for shard in shards if shard.forest.is_redrawing()), first)
     return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **transform)

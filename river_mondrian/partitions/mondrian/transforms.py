@@ -38,7 +38,7 @@ class Moments(rec.Record):
 class ObliqueTransform(rec.Record):
     """The cut directions of a forest, and buffers for kernels."""
 
-    # Whether each direction has a nonzero coefficient.
+    # Whether every direction has at least one nonzero coefficient.
     is_whole: rec.Int64
     n_inputs: rec.Int64
     input_capacity: rec.Int64
@@ -50,7 +50,8 @@ class ObliqueTransform(rec.Record):
     moments: rec.Array[Moments]
     # Replacements for missing inputs of stored samples while trees are redrawn.
     means: rec.Float64s
-    # Two scalings of the inputs, and the index of the current scaling, which the moments have.
+    # Two scalings of the inputs, and the index of the current scaling. Moments are in the current
+    # scaling.
     scalings: rec.Float64s
     scaling: rec.Int64
     # Buffers for a sample's inputs in each scaling, and for the values of a set. `lacks`:
@@ -80,7 +81,7 @@ class ObliqueTransform(rec.Record):
 @always_inline
 def clipped(v: float) -> float:
     """Return a value clipped to the range of float32; NaN is not changed."""
-    # NaN fails both comparisons.
+    # NaN fails both comparisons, so NaN is not changed.
     v = FARTHEST if v > FARTHEST else v
     return -FARTHEST if v < -FARTHEST else v
 
@@ -95,7 +96,7 @@ def scaled(raw: float, offset: float, factor: float) -> float:
 def _has_input(
     coefficients: rec.Float64s, inputs: rec.Float64s, n_inputs: int, n: int, r: int
 ) -> bool:
-    """Return whether direction `r` of `n` has a nonzero coefficient for an input with a value."""
+    """Return whether direction `r` has a nonzero coefficient for an input that is not missing."""
     for d in range(n_inputs):
         v = inputs[d]
         if v == v and coefficients[d * n + r] != 0.0:
@@ -105,7 +106,7 @@ def _has_input(
 
 @always_inline
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the input for a value in the current scaling."""
+    """Return the unscaled input, given a value in the current scaling."""
     scaling = oblique.scaling
     return v / oblique.factors(scaling)[d] + oblique.offsets(scaling)[d]
 
@@ -157,7 +158,7 @@ def project(
 
 @link_by_name
 def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
-    """Add a learned sample's inputs, which have just been scaled, to the moments; return DONE."""
+    """Add the inputs that `prepare` has just scaled to the moments, and return DONE."""
     prepared = oblique.scaled(oblique.scaling)
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:
@@ -202,10 +203,10 @@ LARGEST_MEAN = 2.0 * LARGEST
 
 
 class OfTrees(rec.OwnsArrays):
-    """Transform of inputs: an array with a row for each tree, and data that the trees share."""
+    """A transform of inputs: an array with a row for each tree, and data that the trees share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
-    # Name of the attribute with a row for each tree.
+    # Name of the array attribute with a row for each tree.
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
@@ -226,9 +227,9 @@ class CutDirections(OfTrees):
     """Cut directions of trees.
 
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
-    sphere over the features of the first sample. A feature that comes later gets a normally
-    distributed coefficient in each direction. The mean absolute value of this coefficient equals
-    the absolute value of the coefficient in a direction over a single feature.
+    sphere over the features of the first sample. A later feature gets a normally distributed
+    coefficient in each direction. The mean absolute value of this coefficient equals the absolute
+    value of the coefficient in a direction over a single feature.
 
     Parameters
     ----------
@@ -254,7 +255,7 @@ class CutDirections(OfTrees):
             self.given = None
             self.n_dims, n_sets = int(directions), n_trees
         self.n_inputs = 0
-        # Number of inputs for which the random directions were drawn.
+        # Number of inputs at the last draw of random directions.
         self.n_drawn = 0
         sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
         self.generator = np.random.default_rng(sequence)
@@ -390,7 +391,7 @@ def place_levels(places: LevelPlaces, values: rec.Float32s, inputs: rec.Float64s
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]
-        # The code of an absent level is NaN or 0.
+        # Absent levels have no place. Their code is NaN or 0.
         if is_category[d] == 1 and code >= LEAST_LEVEL:
             values[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
@@ -442,7 +443,7 @@ class Categories(OfTrees):
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
-        """Return a copy with more inputs, since kernels may still use this object."""
+        """Return a copy with more inputs. This object is unchanged, as kernels may still use it."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made

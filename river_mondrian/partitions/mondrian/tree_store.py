@@ -22,11 +22,11 @@ from .boxes import OF_LIGHT, light_size_for
 from .constants import CLOSED, EMPTY, FREE, NEVER, NONE, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 
-# The tables in which each tree has its own rows.
+# The tables with separate rows for each tree.
 TABLES = ("nodes", "boxes", "side_rows")
 
-# Number of samples in the warm-up. Afterwards widths are only checked occasionally, and the
-# hyperparameter gamma of `LabelTrees` is fixed.
+# Number of samples in the warm-up, which fits ranges repeatedly. Afterwards widths are only checked
+# occasionally, and the hyperparameter gamma of `LabelTrees` is fixed.
 WARM_UP = 256
 
 
@@ -39,7 +39,7 @@ class Partitions:
     n_trees
         Number of trees.
     lifetime
-        Time before which trees are cut, or a distribution from which each tree draws this time.
+        Upper bound of the times of cuts, or a distribution from which each tree draws this bound.
     directions
         Cut directions. None for cuts along the axes.
     max_nodes
@@ -71,7 +71,7 @@ class Partitions:
     window: int | None = None
 
 
-# Attributes that describe a change in progress.
+# Attributes that describe a change in progress. `begin_change` does not save them.
 OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
 
 
@@ -114,7 +114,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
-    # Number of changes of inputs and classes. The forest's record has the same number while the
+    # Number of changes to inputs and classes. The forest's record has the same number while the
     # trees are open. Trees are closed during a change that needs several kernel calls, and after an
     # interruption.
     version = CLOSED + 1
@@ -123,7 +123,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     # The state before a change. The change is undone if it is interrupted before a sample is
     # learned.
     _before: SavedTrees | None = None
-    # Jobs of a change that run in other threads.
+    # The current change's jobs in other threads.
     _jobs: Sequence[Future[None]] = ()
     # Whether jobs should stop early.
     _jobs_end = False
@@ -203,7 +203,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _has_columns(self) -> bool:
-        """Whether points store columns of values, which take longer to compute than a scaling."""
+        """Whether points store columns of values, because values are slow to compute."""
         return self.directions is not None or self.categories is not None
 
     @property
@@ -219,7 +219,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.shared[0].window != UNLIMITED
 
     def _set_words(self) -> None:
-        """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
+        """Set the layout in the forest's record: sizes of rows, and the first word of each part."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_sections())
         n_columns = len(self.trees) if self._has_own_columns else 1 + self.renews
@@ -320,7 +320,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         n_rows = {name: words[f"{name}.n_rows"][order].tolist() for name in TABLES}
         forest = self.forest
         if not forest.is_redrawing():
-            # The spare tree still has the rows of the last replaced tree.
+            # After a redraw, the spare tree still has the rows of the replaced tree. These rows are
+            # not counted, because they are unused.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in n_rows.values():
                     counts[spare] = 0
@@ -331,8 +332,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _finish(self) -> None:
         """Set the derived attributes, which are not pickled."""
         self.forest = forest = self.shared[0]
-        # The version in the record: the trees' version, or CLOSED during a change. Estimators read
-        # this view in each call.
+        # A view of the record's version: the trees' version, or CLOSED during a change. Estimators
+        # read this view in each call.
         self.version_now = self.shared.word("version")
         self.inputs = np.full((1, int(forest.input_capacity)), np.nan)
         self.vector = self.inputs[0]
@@ -432,8 +433,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         unknown = np.zeros(0, dtype=np.int64)
         if not self._absent_is_unknown and self.n_samples > 0:
             unknown = n_inputs + np.flatnonzero(~are_zero)
-        # The capacity is exact for the features of the first sample. Later the capacity grows by at
-        # least an eighth.
+        # For the first sample's features the capacity is exact. Later the capacity grows by at
+        # least an eighth, so that rows are rarely copied.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
         if self.directions is not None:
@@ -445,7 +446,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
-            # The old scalings are kept, so that the change can be undone.
+            # The scalings are copied, because an undone change needs the old array.
             self.scalings = self.scalings.copy()
         ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
@@ -479,7 +480,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.scalings = scalings
 
     def _note_categories(self, are_categories: NDArray[np.bool_]) -> None:
-        """Store which new inputs are categories. With the first, each tree gets a column."""
+        """Store which new inputs are categories. The first category adds a column for each tree."""
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
         elif are_categories.any():
@@ -493,7 +494,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Reserve room for `capacity` inputs in rows; return whether rows were copied.
 
         In past samples, the new inputs in `unknown` are NaN, and other new inputs have the value
-        `absent`. Columns of trees with categories must then be computed again.
+        `absent`. If rows were copied, the columns of trees with categories must be computed again.
         """
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
@@ -505,7 +506,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # Past samples get this value for new features.
+        # New features get this value in past samples.
         fill = scaling.NAN_BITS if self._absent_is_unknown else 0
         dims = unknown if self.directions is None else unknown[:0]
         # Boxes are in separate rows, or in the rows of nodes.
@@ -554,7 +555,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
     def _put_absent(self, first: int, unknown: rec.Ints) -> None:
-        """Set points' inputs from `first` on to `absent`, and the inputs in `unknown` to NaN."""
+        """Set the points' inputs from `first` on to `absent`, and the inputs `unknown` to NaN."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         for chunk in self.points.chunks[0]:
             inputs = column.over(chunk, len(chunk), self.points.row_bytes)
@@ -581,12 +582,12 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Make kernels refuse calls for one sample by other objects until `open` is called."""
+        """Close the trees to kernel calls for one sample until `open` is called."""
         self.is_changing = True
         self.forest.version = CLOSED
 
     def open(self) -> None:
-        """Make kernels accept calls for one sample, unless a change has begun."""
+        """Open the trees to kernel calls for one sample, unless a change has begun."""
         if self._before is None:
             self.forest.version = self.version
             self.is_changing = False
@@ -596,7 +597,8 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         is_whole = not self.is_changing and self._before is None and forest.version == self.version
         self.close()
-        # Another thread may have begun a sample and closed the trees before this call.
+        # If another thread has begun a sample and closed the trees before this call, the sample
+        # must be completed.
         if is_whole and forest.n_walking == 0:
             return
         # Wait until no other thread works on an interrupted change.
@@ -609,7 +611,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         before = self._before
         if before is not None and before.n_begun == self.n_begun:
             self.__dict__.update(before.attributes)
-            # Calls that were prepared for the undone state must be refused.
+            # The new version invalidates calls that were prepared for the undone state.
             self.version += 1
             self.shared.bytes[:] = before.forest
             self.trees.bytes[:] = before.trees
@@ -635,7 +637,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             name: value for name, value in self.__dict__.items() if name not in OF_CHANGES
         }
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
-        # Calls that were prepared earlier must be refused.
+        # The new version invalidates calls that were prepared for the old inputs and classes.
         self.version += 1
         self._before = SavedTrees(self.n_begun, attributes, *saved)
 
@@ -646,7 +648,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @abc.abstractmethod
     def _complete(self) -> None:
-        """Complete the work that kernels have begun. An interrupt is possible at any line."""
+        """Complete the work that kernels have begun. The call can be interrupted and repeated."""
 
     # Pickling.
 
@@ -666,7 +668,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        # The state of live trees is valid. Only state from files or pickles is checked.
+        # The state of live trees is valid, so it is not checked. `__setstate__` checks pickles.
         made._restore(copy.deepcopy(self.__getstate__(), memo))
         return made
 

@@ -24,21 +24,23 @@ from . import constants, extension, forgetting, sampling, scaling, widths
 from .readers import TreeReader
 from .tree_store import TABLES, WARM_UP, AnyForest, TreeStore
 
-# Largest number of rows that are predicted at once.
+# Largest number of rows in a block of predictions.
 PREDICTED_ROWS = 8192
 
-# Largest number of values that the walks of one kernel call read. The walk of a row down a tree
-# counts as the row's values plus `VALUES_OF_WALK` values.
+# Largest number of values that one kernel call reads, so that Ctrl-C is not delayed too long. For
+# each row and tree, the row's values plus `VALUES_OF_WALK` values are counted.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
-# Number of rows that are learned at once, per thread.
+# Number of rows that each thread learns before other calls may run.
 LEARNED_ROWS = 1024
 
-# If a tree gets more rows, all trees with fewer than SOON free rows get more rows, too.
+# If memory is reserved for a tree, all trees with fewer than SOON free rows get more rows, so that
+# kernels stop less often.
 SOON = 64
 
-# Number of trees in lock-step while a batch is learned: few, so that the trees stay in the cache.
+# Number of trees in lock-step while a batch is learned. The number is small, so that the trees stay
+# in the cache.
 BATCH_LANES = 4
 
 
@@ -64,7 +66,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     # Learning.
 
     def learn_closed(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Learn a sample that may need room, new widths or a rebuild, while the trees are closed.
+        """Learn a sample that may need memory, new widths or a rebuild, while the trees are closed.
 
         Parameters
         ----------
@@ -114,7 +116,6 @@ class MondrianTrees(TreeStore[AnyForest]):
             lacks_rows = extension.lacks_rows.of(self._FOREST)
             while (needy := finish(self.forest)) >= 0:
                 self._reserve_rows(needy, self.trees[needy].rows_needed)
-                # Trees with few free rows also get more rows, so that kernels stop less often.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
         self._continue_renewal()
@@ -139,23 +140,24 @@ class MondrianTrees(TreeStore[AnyForest]):
         """Refresh the ranges, and rebuild the trees from the stored samples and the new sample."""
         n = self.n_points + 1
         if self.directions is not None and self._before is None:
-            # The directions change before the kernel runs, and a failure must undo the change.
+            # The directions change before the kernel runs, so a failure must undo this change.
             self.begin_change()
         self._reserve_points(n)
         put(n - 1)
         if self.directions is not None:
             self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
-            # The kernel that rescales all samples computes the moments again.
+            # Set the moments to 0, because the kernel that rescales all samples adds all samples
+            # again.
             self.directions.moments[:] = 0.0
             self._refresh_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
-        # The number of points doubles before the next rebuild. A leaf with a row has at least two
-        # points, unless values are missing. So a tree has fewer rows than points.
+        # Reserve enough rows until the next rebuild, at `_following_fit` samples. A leaf with a row
+        # has at least two points, unless values are missing. So a tree has fewer rows than points.
         n_rows = self._following_fit(n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
-            # The new trees begin at row 0 of nodes and of boxes.
+            # The capacity includes rows in use, because the new trees begin at row 0.
             self.nodes.grow(tree.slot, tree.nodes, n_rows)
             self.boxes.grow(tree.slot, tree.boxes, n_rows if self.forest.light_size > 0 else 0)
         self._rebuild(n, self._fitted_scaling())
@@ -164,7 +166,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _following_fit(self, n: int) -> int:
         """Return the number of samples at the fit of ranges after the fit at `n` samples.
 
-        At the end of the warm-up, this is `n`.
+        At the end of the warm-up, the result is `n`.
         """
         return min(1 << n.bit_length(), self._warm_up_end)
 
@@ -190,7 +192,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     # Widths.
 
     def check_widths(self) -> None:
-        """Begin to redraw the trees if their widths differ from the widths of past samples.
+        """Begin to redraw the trees if their widths differ from the measured widths.
 
         The decision depends only on inputs and numbers of samples. So the distribution of trees
         that are not redrawn is unchanged.
@@ -207,8 +209,8 @@ class MondrianTrees(TreeStore[AnyForest]):
         renewed = self.current_scaling
         if self._measured(widths.N_CHECKED).are_over.any():
             measured, renewed = self._measured(widths.N_MEASURED), renewed.copy()
-            # All trees are redrawn, so widths that are less than 1 / FACTOR of the measured width
-            # are renewed, too.
+            # All trees are redrawn anyway. So widths that are less than 1 / FACTOR of the measured
+            # width are renewed, too.
             are_wider = widths.FACTOR * measured.scaling[1] < renewed[1, : self.n_inputs]
             inputs = np.flatnonzero(measured.are_over | (measured.are_known & are_wider))
             renewed[:, inputs] = measured.scaling[:, inputs]
@@ -263,7 +265,7 @@ class MondrianTrees(TreeStore[AnyForest]):
                 table.show(spare.slot, record)
 
     def _continue_renewal(self) -> None:
-        """Proceed with the renewal for `Renewal.n_owed` samples, and reserve room if necessary."""
+        """Continue the renewal for `Renewal.n_owed` samples, and reserve memory if necessary."""
         if self.forest.renewal.n_owed == 0:
             return
         continue_owed = widths.continue_owed.of(self._FOREST)
@@ -279,7 +281,7 @@ class MondrianTrees(TreeStore[AnyForest]):
         return max(1, -(-(self.n_points - int(forest.renewal.n_spare_points)) // (pace - 1)))
 
     def _scalings_of_trees(self) -> list[list[int]]:
-        """Return the indices of the scalings that each tree with nodes may use."""
+        """Return, for each tree with nodes, the indices of its possible scalings."""
         forest = self.shared[0]
         current, n_renewed = int(forest.scaling), 0
         if forest.renewal.is_running == 1:
@@ -306,7 +308,8 @@ class MondrianTrees(TreeStore[AnyForest]):
     def key(self) -> bytes:
         """Return the sample in `inputs` as bytes. Equal samples have equal bytes."""
         inputs = self.vector[: self.n_inputs]
-        # Zeros of both signs become the same bytes, and so do missing values.
+        # Adding 0 turns -0 into 0, and missing values become the same NaN, so that equal samples
+        # have equal bytes.
         return np.where(np.isnan(inputs), np.nan, inputs + 0.0).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
@@ -337,8 +340,8 @@ class MondrianTrees(TreeStore[AnyForest]):
     def build(self) -> None:
         """Sample all trees again from the stored points (see `sampling`)."""
         self.begin_change()
-        # The new trees change the links of points, so the points are copied. If the call is
-        # interrupted, the old points and nodes are used again.
+        # The new trees change the links of points, so the points are copied. An interrupted call
+        # restores the old points and nodes.
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
@@ -371,8 +374,8 @@ class MondrianTrees(TreeStore[AnyForest]):
         start = 0
         while start < len(rows):
             if self.n_points == self.forest.window:
-                # In a full window, each sample replaces a forgotten sample, so rows are learned
-                # singly.
+                # In a full window, each sample replaces a forgotten sample, so rows are learned one
+                # by one.
                 self.vector[:] = rows[start]
                 learn(start)
                 start += 1
@@ -380,12 +383,12 @@ class MondrianTrees(TreeStore[AnyForest]):
             self.check_widths()
             n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
-            # If the forest is full, the next block overwrites these points.
+            # A full forest stores no samples, so the next block overwrites these points.
             first = self.n_points
             self._reserve_points(first + n)
             put(start, n, first)
             self._reserve_for(n)
-            # Compile the kernel once, before several threads call it.
+            # Compile the kernel here. Otherwise several threads might compile it.
             extension.extend.of(self._FOREST)
             extension.begin_rows(self.forest, part, n, first)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), self.n_trees, n_jobs)
@@ -401,7 +404,7 @@ class MondrianTrees(TreeStore[AnyForest]):
         return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
-        """Reserve room for the rows of `n` more points, estimated from the rows per stored point.
+        """Reserve memory for the rows of `n` more points, estimated from the rows per stored point.
 
         Kernels then rarely stop for more rows, and threads do not wait for each other.
         """
@@ -416,15 +419,15 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     def _block(self, n_jobs: int) -> int:
         """Return the number of rows that may be learned as one block."""
-        # With `max_nodes`, rows are learned singly, since no row is stored after the row that fills
-        # the last tree.
+        # With `max_nodes`, rows are learned one by one, because the forest stores no row after the
+        # row that fills the last tree.
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return the number of rows for a kernel call. Ctrl-C has an effect only between calls."""
+        """Return the number of rows of a kernel call, which limits the delay of Ctrl-C."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
@@ -434,13 +437,13 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     def _learned_rows(self, n_jobs: int) -> None:
         """Update the subclass's data after a block of rows has extended the trees."""
-        # Classes and cells have been counted during the walks.
+        # Nothing remains to be done, because classes and cells were counted during the walks.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
         """Call `work(first, last)` on parts of range(n) in `n_jobs` threads; -1 means all cores."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # The calling thread works on the last part, since a thread that only waits may lose its
+        # The calling thread works on the last part, because a thread that only waits may lose its
         # processor.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
@@ -499,7 +502,7 @@ class MondrianTrees(TreeStore[AnyForest]):
 
     @property
     def reader(self) -> Any:
-        """A reader of the trees, with views of nodes, importances and explanations."""
+        """A reader of the trees, which returns views of nodes, importances and explanations."""
         return self._READER(self)
 
     def scaling_of(self, slot: int) -> Floats:
@@ -515,11 +518,11 @@ class ClassTrees(MondrianTrees[AnyForest]):
     def add_class(self) -> int:
         """Add a class, and return its number."""
 
-    # The kernel that predicts a sample, and the kernel that predicts samples for which the first
-    # kernel returns WAITS.
+    # The kernel that predicts a sample, and the kernel that predicts a sample after the first
+    # kernel has returned WAITS.
     _PREDICT: ClassVar[Any]
     _PREDICT_ANY: ClassVar[Any] = None
-    # The second kernel, once a sample has needed it.
+    # The second kernel, or None if no sample has needed the second kernel yet.
     _predict_one: Any = None
 
     def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:

@@ -1,7 +1,7 @@
-"""Walks of samples down trees, for predictions with any posterior.
+"""Walks: descents of samples from the root to a leaf, for predictions with any posterior.
 
-At each node a walk records the sample's distance from the box, and the probability of having
-branched off above. The formulas are Equations 5 and 6 of Lakshminarayanan et al. (2014). At the
+At each node a walk stores the sample's distance from the box, and the probability that the sample
+has branched off above. The formulas are Equations 5 and 6 of Lakshminarayanan et al. (2014). At the
 end, `Prediction.add_walk` applies the posterior to the walk. Each posterior has a subclass of
 `Prediction`.
 """
@@ -18,13 +18,13 @@ from .constants import LEFT, RIGHT
 from .records import LANES, F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
 
-# Weights below this number are lost to rounding in float64 sums.
+# Weights below this number are skipped, because they are lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
-# Initial number of steps for which a walk has room.
+# Initial capacity of a walk, in steps.
 FIRST_DEPTH = 64
 
-# Least weight at which a branch at a missing value is followed.
+# Least weight of a branch that is followed at a missing value.
 LEAST_WEIGHT = 0.02
 MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
@@ -41,7 +41,7 @@ class Step(rec.Record):
     # Time from the parent's cut to the node's cut or, at a leaf, to the tree's lifetime or the
     # horizon.
     span: rec.Float64
-    # Probability of reaching the node: of not having branched off above.
+    # Probability of reaching the node without branching off above.
     reach: rec.Float64
     # Probability of having branched off above.
     above: rec.Float64
@@ -60,7 +60,7 @@ class Walk(rec.Record):
     # `reach` and `above` of the next step.
     reach: rec.Float64
     above: rec.Float64
-    # Capacity for steps. A longer path is moved to larger memory.
+    # Capacity for steps. The path is moved to larger memory if it has more steps.
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
@@ -71,7 +71,7 @@ class Walk(rec.Record):
 
 
 class Branch(rec.Record):
-    """An unvisited side of a cut in a dimension in which the sample's value is missing."""
+    """An unvisited side of a cut, if the sample's value in the cut dimension is missing."""
 
     ref: rec.Int64
     depth: rec.Int64
@@ -81,7 +81,7 @@ class Branch(rec.Record):
 
 
 class Prediction(rec.Record):
-    """A prediction to which the walk down each tree adds a term. Each posterior has a subclass."""
+    """A prediction. The walk down each tree adds a term. Each posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the prediction of tree `t` for the sample with index `row`, whose walk has ended."""
@@ -129,7 +129,7 @@ def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
 
 @always_inline
 def _look_ahead(forest: Forest, walk: Walk) -> None:
-    """Prefetch the data outside the node's row that a walk needs."""
+    """Prefetch the data outside the node's row that the walk's next step reads."""
     step = walk.path[walk.depth]
     if step.ref >= 0:
         tree = forest.trees.cast(walk.tree)
@@ -198,7 +198,7 @@ def walk_in_lockstep(
     walks: rec.Array[Walk],
     active: rec.Int64s,
 ) -> int:
-    """Walk one row down `n` trees in lock-step or, if `by_tree` is 0, `n` rows down one tree.
+    """Descend `n` trees with one row or, if `by_tree` is 0, one tree with `n` rows, in lock-step.
 
     Returns the number of unfinished walks, whose paths exceed `FIRST_DEPTH`. The first elements of
     `active` are the indices of these walks.
@@ -292,7 +292,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
             break
         n_waiting -= 1
         branch = branches[n_waiting]
-        # An earlier branch has already added the terms of the steps above.
+        # An earlier branch has already added the terms of the steps above, so their weight is 0.
         for j in range(1, branch.depth + 1):
             step = walk.path[j]
             step.reach = 0.0
@@ -312,7 +312,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
-    """Walk rows down the trees from `first` on, in lock-step if no values are missing."""
+    """Add the predictions of the trees from `first` on; rows without NaN descend in lock-step."""
     walks, active = _begin_paths(_buffer_of_walks(), _buffer_of_steps()), _buffer_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
@@ -358,7 +358,7 @@ def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Wa
 def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     """Add the trees' predictions for a row to a prediction, with several trees in lock-step.
 
-    Returns the number of trees whose predictions have been added; `predict_rows` adds the other
+    Returns the number of trees whose predictions have been added. `predict_rows` adds the other
     predictions. If a value is missing, no prediction is added. If a path needs more memory, the
     predictions of this group of trees and of later trees are not added.
     """
@@ -378,9 +378,9 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 
-    A batch of rows is walked down one tree after another, so that the tree stays in the cache. A
-    single row is walked down several trees in lock-step. In both cases the trees' terms are added
-    in the same order. A row with missing values, or with too long a path, is walked alone.
+    A batch of rows descends one tree after another, so that the tree stays in the cache. A single
+    row descends several trees in lock-step. In both cases the trees' terms are added in the same
+    order. A row with missing values, or with a path longer than `FIRST_DEPTH`, descends alone.
     """
     n_done = predict_row(forest, rows, prediction) if n == 1 else 0
     if n_done < forest.n_trees:

@@ -1,17 +1,17 @@
-"""Renewal of widths: trees are redrawn with new widths, step by step while samples are learned.
+"""Renewal of widths: trees are redrawn with new widths, in small steps as samples are learned.
 
 1. When the number of samples reaches `Renewal.next_check`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_closed` then calls `check_widths`, which compares
    the trees' widths with the widths of recent samples.
 2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
 3. `extension.count_walked` adds each learned sample to `Renewal.n_owed`. `learn_next` then calls
-   `continue_renewal`, which redraws the trees with this scaling: `_begin_redraw` clears the spare
-   tree, `_extend_spare` extends it, and `_replace_tree` puts it in place of the old tree.
-4. When all trees are redrawn, the other scaling becomes the current one (`_end_renewal`).
+   `continue_renewal`, which redraws the trees with this scaling. `_begin_redraw` clears the spare
+   tree, `_extend_spare` extends the spare tree, and `_replace_tree` swaps both trees.
+4. When all trees are redrawn, the other scaling becomes the current scaling (`_end_renewal`).
 
-Points store inputs, so a renewal changes no input. Adaptive forests share
-`check_widths`, `begin_renewal` and the end. They check widths after a sample is learned, in the
-calls that continue to build (`RebuiltTrees._continue_builds`). In place of step 3,
+Points store inputs, so a renewal changes no input. Adaptive forests share `check_widths`,
+`begin_renewal` and `_end_renewal`. They check widths after a sample is learned, in the calls that
+continue to build (`RebuiltTrees._continue_builds`). In place of step 3,
 `RebuiltTrees._continue_renewal` schedules a rebuild of all trees
 (`posteriors/rebuilt/rebuilt_trees.py`).
 
@@ -43,15 +43,15 @@ from .records import F, Forest, Tree
 from .scaling import scaling_by
 
 # Values up to this many interquartile ranges beyond the quartiles determine the range of a feature.
-# The number is large: long tails are common, and trees are less accurate if tails are outside the
-# range.
+# The number is large, because long tails are common, and trees are less accurate if tails are
+# outside the range.
 FENCE = 100.0
 
 
 # Kernels.
 
-# Number of points by which the spare tree is extended for each sample and each tree of the whole
-# forest. Therefore all trees are redrawn before the number of samples has grown by a third.
+# Points that the spare tree gets for each learned sample, divided by the number of trees in the
+# whole forest. With 4, all trees are redrawn before the number of samples has grown by a third.
 POINTS_PER_SAMPLE_AND_TREE = 4
 
 # Widths are checked again when the number of samples has grown by the factor CHECK_RATIO. After a
@@ -63,7 +63,7 @@ RENEWAL_RATIO = 1.5
 
 @always_inline
 def use_scaling(forest: Forest, tree: Tree, scaling: int) -> None:
-    """Set the scaling of a tree without nodes."""
+    """Set the scaling of a tree that has no nodes."""
     tree.scaling = scaling
     if forest.has_own_columns == 0:
         tree.first_value = forest.dim_capacity * scaling
@@ -93,7 +93,7 @@ def begin_renewal(forest: F, scaling: Float64s) -> None:
 
 @always_inline
 def _begin_redraw(forest: Forest) -> None:
-    """Begin to redraw the next tree, and clear the spare tree if this shard has the next tree."""
+    """Begin to redraw the next tree. If this shard contains the tree, clear the spare tree."""
     forest.renewal.n_spare_points = 0
     # Adaptive forests rebuild all trees on a schedule, without an additional spare tree.
     if forest.n_slots == forest.n_trees or not forest.is_redrawing():
@@ -120,7 +120,7 @@ def restart_redraw(forest: F) -> None:
 
 @link_by_name
 def continue_renewal(forest: F) -> int:
-    """Do the renewal's work for `Renewal.n_owed` samples; return `_extend_spare`'s result."""
+    """Continue the renewal for `Renewal.n_owed` samples, and return `_extend_spare`'s result."""
     status = _extend_spare(forest)
     if status == DONE:
         if forest.is_redrawing():
@@ -159,7 +159,7 @@ def _extend_spare(forest: F) -> int:
 
 @helper
 def _count_extended(forest: F) -> None:
-    """Count the points of the spare tree; if the tree has all points, begin the next tree.
+    """Count the points of the spare tree. If the tree has all points, begin the next redraw.
 
     After the last tree, the renewal ends.
     """
@@ -195,7 +195,7 @@ def _replace_tree(forest: Forest) -> None:
 
 @always_inline
 def _end_renewal(forest: Forest, next_check: int) -> None:
-    """Make the other scaling the current one, after all trees were redrawn with it."""
+    """Make the other scaling the current scaling. All trees have been redrawn with this scaling."""
     forest.scaling = 1 - forest.scaling
     forest.renewal.is_running = 0
     forest.renewal.next_check = next_check
@@ -222,7 +222,7 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
     If a tree has no room for more rows, the forest is closed. Then `MondrianTrees.complete`
-    finishes all walks, and the renewal's work for `Renewal.n_owed` samples.
+    finishes all walks, and continues the renewal.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -236,15 +236,15 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 
 # Checks of widths.
 
-# Numbers of samples on which widths are checked, and on which new widths are measured. The second
-# number is larger, because small sets of samples often lack the extreme values of a feature.
+# Number of samples for a check of widths, and for a measurement of new widths. The second number is
+# larger, because small sets of samples often lack the extreme values of a feature.
 N_CHECKED = 256
 N_MEASURED = 1024
 
 # A width is invalid if the measured width differs by a factor above FACTOR, and the interquartile
-# range by a factor above FACTOR_OF_SPREAD. Both conditions are needed. With long tails, a few
-# values determine the width. If a feature has few integer values, its interquartile range is
-# usually an integer, and may double by chance.
+# range by a factor above FACTOR_OF_SPREAD. The width alone is not enough: with long tails, a few
+# values determine the width. The interquartile range alone is not enough: over few integer values,
+# this range may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # NEAR_FENCE replaces FENCE for features whose interquartile range has shrunk, so that earlier
@@ -286,7 +286,7 @@ def measure(rows: Floats, rows_then: Floats, n: int, given: Floats, factors: Flo
         Factors of the trees' current scaling, shape (inputs,).
 
     """
-    # One call is faster than a call for each set of samples.
+    # Both sets of samples are passed in one call, which is faster than two calls.
     both = np.hstack([rows, rows_then])
     (low, _), (high, _), (known, known_then), (spread, spread_then) = (
         values.reshape(2, -1) for values in known_ranges(both, FENCE)

@@ -1,8 +1,8 @@
 """Voronoi cells of many rows on a CUDA device.
 
-The kernels are in `nearest.cu`. This module prepares the arguments of the kernels and launches the
-kernels. CuPy compiles the kernels at their first use. Tests run the same source on the processor.
-No GPU has run the kernels yet.
+The kernels are in `nearest.cu`. This module prepares arguments and launches the kernels. CuPy
+compiles the kernels at their first use. Tests run the same source on the processor. No GPU has run
+the kernels yet.
 """
 
 import math
@@ -35,10 +35,11 @@ BOUND_BYTES = 12
 # Blocks for each multiprocessor, which runs two blocks at a time. With several waves of blocks, a
 # multiprocessor is idle for less time in the last wave.
 BLOCKS = 4
-# Least number of splits of the points. If the nearest point of a row is uncertain, only splits with
-# several candidates are searched.
+# Least number of splits of the points. With more splits, less is searched if the nearest point of a
+# row is uncertain, because only splits with several candidates are searched.
 SPLITS_LEAST = 8
-# Fraction of the device's free memory that one call uses, and the largest number of rows at once.
+# Fraction of the device's free memory that one call uses, and the largest number of rows in a
+# block.
 MEMORY_SHARE = 0.6
 ROWS_MOST = 1 << 14
 # Largest number of cells of a partition. An owner's 32 bits contain the column of a cell and the
@@ -80,7 +81,7 @@ def device_namespace(device: str) -> Any:
     if n_devices == 0:
         raise RuntimeError('device="cuda": CuPy finds no device')
     try:
-        # With an old driver or without a compiler, only this call fails.
+        # Run a kernel, because an old driver or a missing compiler causes an error only here.
         ran = int((cupy.arange(4, dtype=cupy.int32) + 1).sum()) == 10
     except Exception as error:
         raise RuntimeError(f'device="cuda": a first kernel failed ({error})') from error
@@ -92,7 +93,7 @@ def device_namespace(device: str) -> Any:
 def owners_by_tile(
     members: NDArray[Any], positions: NDArray[Any], n_points: int
 ) -> tuple[Int32, NDArray[np.uint32]]:
-    """Return the partitions that have the points of each tile as centres.
+    """Return, for each tile, the partitions in which the tile's points are centres.
 
     Parameters
     ----------
@@ -106,7 +107,8 @@ def owners_by_tile(
     Returns
     -------
     starts
-        For each tile and partition, tile by tile, the start in `owners`; then the end of `owners`.
+        The start in `owners` for each tile and partition, tile by tile; the last element is the end
+        of `owners`.
     owners
         For each centre, the position of the point within the tile plus `POINTS` times the column.
         Centres of a tile and partition are in ascending order of columns.
@@ -125,7 +127,7 @@ def owners_by_tile(
 
 @dataclass
 class _Group:
-    """Consecutive partitions whose minima fit in a block's shared memory.
+    """Consecutive partitions. Their minima fit in a block's shared memory.
 
     The arrays are on the device.
     """
@@ -140,10 +142,10 @@ class _Group:
 class VoronoiCells:
     """The cells of t Voronoi partitions whose centres are points of one pool.
 
-    The score of a row and a point serves all partitions that have the point as a centre. Blocks
-    multiply tiles of rows by tiles of points. While the scores are in shared memory, the blocks
-    find the least score of each partition. Cells equal the processor's cells, including near-ties
-    and ties (see `nearest`).
+    The score of a row and a point is computed once for all partitions in which the point is a
+    centre. Blocks multiply tiles of rows by tiles of points. While the scores are in shared memory,
+    the blocks find the least score of each partition. Cells equal the processor's cells, including
+    near-ties and ties (see `nearest`).
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ class VoronoiCells:
         self.width = distances.padded(self.n_features)
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
-        # The order is random, so that the two points of a near-tie rarely share a tile and thus a
+        # The order is random, so that the two points of a near-tie are rarely in the same tile and
         # split.
         positions = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
@@ -200,7 +202,8 @@ class VoronoiCells:
 
     def _measure(self, points: Float32) -> None:
         """Set the origin, the points' squared norms, and bounds on the errors of scores."""
-        # Each coordinate of the origin is a value of a point, so that whole numbers remain whole.
+        # Each coordinate of the origin is a value of a point, so that differences of whole numbers
+        # are whole.
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
         squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
@@ -209,7 +212,7 @@ class VoronoiCells:
         self._whole = bool(
             squares.max() <= nearest.LARGEST_WHOLE_SQUARE and (points == np.floor(points)).all()
         )
-        # Scores are computed for whole tiles.
+        # The array is padded to whole tiles, because kernels compute scores for whole tiles.
         squares = np.pad(squares, (0, -len(squares) % POINTS))
         with np.errstate(over="ignore"):
             self._squares = self.xp.asarray(squares.astype(np.float32))
@@ -227,18 +230,18 @@ class VoronoiCells:
         for first in range(0, self.n_partitions, together):
             block = members[first : first + together]
             starts, owners = owners_by_tile(block, positions, self.n_points)
-            # Indexing may keep the memory order of `block`, so make the array contiguous.
+            # Indexing may keep the memory order of `block`, but kernels need a contiguous array.
             known = np.ascontiguousarray(positions[block], dtype=np.int32), starts, owners
             self._groups.append(_Group(first, len(block), *map(self.xp.asarray, known)))
 
     def _splits(self, n_rows: int) -> int:
-        """Return the number of splits of the points' tiles that fills the device with blocks."""
+        """Return a number of splits that is large enough to fill the device with blocks."""
         blocks = BLOCKS * int(self._device.attributes["MultiProcessorCount"])
         wanted = max(SPLITS_LEAST, -(-blocks // -(-n_rows // ROWS)))
         return min(wanted, -(-self.n_points // POINTS))
 
     def _rows_at_once(self, n_rows: int) -> int:
-        """Return the number of rows that the device's memory holds at once."""
+        """Return the number of rows in a block, which the device's free memory limits."""
         free = int(self.xp.cuda.runtime.memGetInfo()[0])
         free += int(self.xp.get_default_memory_pool().free_bytes())
         n_rows = min(n_rows, ROWS_MOST)
@@ -268,7 +271,7 @@ class VoronoiCells:
         cells = np.empty((len(X), self.n_partitions), dtype=np.int32)
         if not len(X):
             return cells
-        # The device copies directly from and to these arrays.
+        # Pinned arrays are used, because the device copies directly from and to these arrays.
         from cupyx import empty_pinned
 
         with self._device:
@@ -286,7 +289,7 @@ class VoronoiCells:
         return cells
 
     def _nearest(self, rows: Any) -> Any:
-        """Return the cells of rows, on the device."""
+        """Return the cells of rows as an array on the device."""
         xp, n = self.xp, len(rows)
         bounds = xp.empty((n, 3), dtype=np.float32)
         errors = np.float32(self._error), np.float32(self._least)
@@ -303,7 +306,7 @@ class VoronoiCells:
         xp, n, t = self.xp, len(rows), group.n_partitions
         n_splits = self._splits(n)
         minima = xp.empty((n_splits, t, n, 2), dtype=np.uint32)
-        # The pairs of a partition and a row that the scores do not decide, and the number of pairs.
+        # The undecided pairs of a partition and a row, and the number of these pairs.
         pending = xp.empty(n * t, dtype=np.uint32)
         n_pending = xp.zeros(1, dtype=np.uint32)
         sizes = np.int32(n_splits), np.int32(t), np.int32(n)
@@ -314,7 +317,8 @@ class VoronoiCells:
         scanned = rows, bounds, sizes[2], *tiles, *owners, sizes[1], minima
         self._scan_tiles((-(-n // ROWS), n_splits), block, scanned, shared_mem=self._shared)
         self._decide((-(-n * t // THREADS),), block, (minima, *sizes, bounds, *columns))
-        # All blocks share the undecided pairs, since only the device knows the number of pairs.
+        # The number of blocks is fixed, and all blocks share the undecided pairs, because only the
+        # device knows the number of pairs.
         n_blocks = 8 * int(self._device.attributes["MultiProcessorCount"])
         points = self._points, n_points, width, *owners, group.members, np.int32(self.n_cells)
         self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
@@ -331,7 +335,7 @@ def nearest_cells(
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
     The partitions are copied to the device once, and stay there as long as the array `members`
-    exists. So `members` and the pool must not be changed in place.
+    exists. So the caller must not change `members` or the pool in place.
 
     Parameters
     ----------

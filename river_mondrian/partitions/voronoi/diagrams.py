@@ -22,18 +22,20 @@ from .tree import PointTree, search
 # Least number of points for which a tree may be faster than a scan.
 TREE_LEAST = 512
 
-# Least number of multiplications (about 3 ms) for which `advance` projects points in a second call.
+# Least number of multiplications (about 3 ms) above which `advance` projects points in a second
+# call, so that no call takes too long.
 PROJECTION = 5_000_000
 
-# Least number of rows for which a matrix product may be faster than a search for each row, and
+# Least number of rows at which a matrix product may be faster than a search for each row, and
 # largest size of a product.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
-# Number of rows that are scaled at once for a device: few, so that they stay in the cache.
+# Number of rows in a block that is scaled for a device. The number is small, so that the block
+# stays in the cache.
 DEVICE_BLOCK = 256
 
-# Number of samples of the pool on which searches are compared.
+# Number of samples of the pool on which costs of searches are measured.
 TRIALS = 32
 
 # Costs of the operations of searches in nanoseconds, measured on the data sets letter, covertype,
@@ -68,7 +70,7 @@ class VoronoiMap(PointPartitions):
         return self.points is None
 
     def advance(self) -> bool:
-        """Grow a tree, in one or two calls, and choose the search. Return whether both are done."""
+        """Grow a tree and choose the search in one or two calls; return whether both are done."""
         points = self.points
         if points is None:
             return True
@@ -83,7 +85,7 @@ class VoronoiMap(PointPartitions):
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
-        # Only the build needs these attributes.
+        # Only the build needs these attributes, so their memory is freed.
         self.points = self.basis = self.trials = None
         self._finish()
         return True
@@ -120,7 +122,7 @@ class VoronoiMap(PointPartitions):
     def _index(self, points: scipy.sparse.csr_matrix) -> None:
         """Store the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
-        # The new record gets the fields that both classes of records have.
+        # Copy the fields that both classes of records have to the new record.
         old = self.memory.words
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
@@ -162,7 +164,8 @@ class VoronoiMap(PointPartitions):
     def _product_cost(self) -> float:
         error = nearest.product_error(self.n_inputs)
         if (self.rows == np.floor(self.rows)).all() or math.inf in error:
-            # Whole numbers cause many ties, and each tie needs exact distances.
+            # Whole numbers cause many ties. Each tie needs exact distances, so a product would not
+            # be faster.
             return math.inf
         n, width = self.rows.shape
         per_row = PRODUCT_VALUE * width + PRODUCT_POINT
@@ -186,7 +189,7 @@ class VoronoiMap(PointPartitions):
             self.tree = None
 
     def transform_rows(self, values: Floats) -> tuple[Array, int]:
-        """Map rows to cells, by a matrix product if the product is faster (see `CompiledMap`)."""
+        """Return the cells of rows, by a matrix product if this is faster (see `CompiledMap`)."""
         if self.centred is None or len(values) < PRODUCT_LEAST:
             return super().transform_rows(values)
         values = np.ascontiguousarray(values)
@@ -200,7 +203,7 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Map rows to cells, after a matrix product has excluded points.
+        """Write the cells of rows to `out`. A matrix product excludes points.
 
         Returns DONE, or the index of a bad input.
         """
@@ -259,7 +262,7 @@ class VoronoiMap(PointPartitions):
                     refuse(self, "basis", mean.shape, f"but there are {d} features")
 
     def _check_index(self) -> None:
-        """Refuse entries of points, by point and by feature, that are out of range."""
+        """Check that the entries of points, by point and by feature, are in range."""
         n, d = self.record.n_points, self.n_inputs
         check_types(self, {"values": np.ndarray})
         n_entries = self.values.size
@@ -308,7 +311,7 @@ class VoronoiMap(PointPartitions):
         own("lane_sums", np.empty(VECTOR))
 
     def transform_on(self, values: Floats, xp: Any) -> Array:
-        """Map checked rows on the device of an array namespace."""
+        """Return the cells of checked rows, computed on the device of an array namespace."""
         rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
         for start in range(0, len(rows), DEVICE_BLOCK):
             block = slice(start, start + DEVICE_BLOCK)
@@ -321,7 +324,7 @@ class VoronoiMap(PointPartitions):
         return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
 
     def _points(self) -> Singles:
-        """Return the points that partitions use, shape (points, features)."""
+        """Return the centres of all partitions, shape (points, features)."""
         if not self.indexed:
             return self.rows[:, : self.n_inputs]
         shape = (len(self.squared), self.n_inputs)

@@ -1,4 +1,4 @@
-"""Distances of points and projections on axes, as loops over vectors in LLVM."""
+"""Distances of points and projections on axes, written as vector loops in LLVM."""
 
 import math
 from collections.abc import Callable
@@ -38,14 +38,14 @@ def zero(vector: Any) -> Any:
 
 
 def splat(builder: Any, value: Any, vector: Any) -> Any:
-    """Fill a vector with a value."""
+    """Return a vector that repeats a value."""
     single = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _INT32(0))
     mask = ir.Constant(ir.VectorType(_INT32, VECTOR), [0] * VECTOR)
     return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), mask)
 
 
 def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
-    """Load the vector or value at index `i` after a pointer."""
+    """Return the vector or value at index `i` after a pointer."""
     return builder.load(builder.gep(start, [i]), align=align)
 
 
@@ -55,7 +55,7 @@ def groups_of(builder: Any, n: Any) -> Any:
 
 
 def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]) -> list[Any]:
-    """Run `n` rounds, at least one, of `body(i, *values)`, which returns the next values."""
+    """Return the last values of a loop of `n` >= 1 calls of `body(i, *values)`."""
     before = builder.block
     rounds = builder.append_basic_block("rounds")
     after = builder.append_basic_block("after_rounds")
@@ -74,7 +74,7 @@ def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]
 
 
 def sum_lanes(builder: Any, vector: Any) -> Any:
-    """Sum a vector's values pairwise: each step adds the second half to the first half."""
+    """Return the sum of a vector's values. Each step adds the second half to the first half."""
     lane = [builder.extract_element(vector, _INT32(k)) for k in range(VECTOR)]
     while len(lane) > 1:
         half = len(lane) // 2
@@ -83,23 +83,23 @@ def sum_lanes(builder: Any, vector: Any) -> Any:
 
 
 def sum_as_tree(lane: list[float]) -> float:
-    """Sum a list of values in the order of `sum_lanes`."""
+    """Return the sum of a list of values, added in the order of `sum_lanes`."""
     while len(lane) > 1:
         half = len(lane) // 2
         lane = [lane[k] + lane[k + half] for k in range(half)]
     return lane[0]
 
 
-# All searches compute distances with the order of summation below, so they find the same nearest
-# point.
+# All searches compute distances with the order of summation below. So all searches find the same
+# nearest point.
 #
 # Ties are common: on binary data, they occur in half of the searches. If rounding broke a tie
 # differently in two searches, cells would depend on the search. So the sum is fixed to the last
 # bit. Differences are in single precision. Squares of differences are exact in double precision,
 # whether or not the processor fuses multiplication and addition. There are eight partial sums. The
 # j-th square is added to the partial sum with the number j modulo 8, in ascending order. The
-# partial sums are added in the order of `sum_lanes`. A term of zero changes nothing, so a sparse
-# sum over the other terms has the same bits as the full sum.
+# partial sums are added in the order of `sum_lanes`. Terms of zero change no partial sum, so a
+# sparse sum over the other terms has the same bits as the full sum.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -116,7 +116,7 @@ def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) ->
 
 @lowered(_squared_distance)
 def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
-    """Return the squared Euclidean distance of two rows. `width` is a multiple of `VECTOR`."""
+    """Return the squared Euclidean distance between two rows. `width` is a multiple of `VECTOR`."""
     sums = [0.0] * VECTOR
     for j in range(width):
         gap = np.float64(np.float32(a[j]) - np.float32(b[j]))
@@ -127,7 +127,7 @@ def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
 @helper
 @ordered_sums
 def add_to_lane(sums: Float64s, index: int, gap: float) -> None:
-    """Add the square of a difference in single precision to its partial sum."""
+    """Add the square of a difference in single precision to the feature's partial sum."""
     k = index % VECTOR
     sums[k] = sums[k] + gap * gap
 
@@ -154,7 +154,7 @@ def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) 
 
 @lowered(_box_distance)
 def box_distance(query: Float32s, box: Float32s, width: int) -> float:
-    """Return the squared distance from a point to a box, whose low sides precede the high sides."""
+    """Return the squared distance from a point to a box, stored as low sides, then high sides."""
     sums: list[Any] = [np.float32(0.0)] * VECTOR
     for k in range(width):
         x = np.float32(query[k])
@@ -193,8 +193,8 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
 
 
 # Up to this many features, axes are the exact principal axes. With more features, approximate axes
-# suffice, since any orthogonal axes give lower bounds. Kernels compute the products, because a
-# linear algebra library may wait long for threads.
+# suffice, since any orthogonal axes give lower bounds. For approximate axes, kernels compute the
+# products, because a linear algebra library may wait long for threads.
 EXACT_AXES = 32
 
 # Largest number of multiplications in a round of the iteration for principal axes (about 5 ms), and
@@ -203,7 +203,7 @@ ROUND = 10_000_000
 ROUNDS = 2
 
 # If at most this share of a direction's squared length remains after orthogonalization, the
-# direction depends on earlier directions. The remainder is then a rounding error.
+# remainder is a rounding error. The direction then depends linearly on earlier directions.
 DEPENDENT = 1e-16
 
 # The mean and the axes. Axes have a padded row per feature.
@@ -225,7 +225,7 @@ def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n
 
 @lowered(_add_scaled)
 def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
-    """Add a row times a factor to another row, whose length `n` is a multiple of `VECTOR`."""
+    """Add a row times a factor to `total`. The length `n` is a multiple of `VECTOR`."""
     for k in range(n):
         total[k] = total[k] + row[k] * factor
 
@@ -235,7 +235,7 @@ def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
 def multiply(
     rows: Float64s, n: int, d: int, axes: Float64s, width: int, along: Float64s, product: Float64s
 ) -> None:
-    """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
+    """Multiply the scatter matrix of `n` centred rows by directions, a padded column for each.
 
     `along` is a buffer for `width` values. The product is added to `product`.
     """
@@ -251,14 +251,14 @@ def multiply(
 
 @batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
-    """Make `n` rows orthonormal, but set a row that linearly depends on earlier rows to zero."""
+    """Make `n` rows orthonormal. Rows that depend linearly on earlier rows become zero."""
     for c in range(n):
         direction = directions.part(d * c, d)
         before = 0.0
         for j in range(d):
             before += direction[j] * direction[j]
-        # One pass over the earlier rows leaves a remainder due to rounding, which a second pass
-        # removes.
+        # The first pass over the earlier rows leaves rounding errors, so a second pass removes
+        # them.
         for _ in range(2):
             for b in range(c):
                 earlier, along = directions.part(d * b, d), 0.0
@@ -303,7 +303,7 @@ def deviation(axes: Floats, n_axes: int) -> float:
 
 
 def axes_for(n_features: int) -> int:
-    """Return the number of principal axes that was fastest in measurements."""
+    """Return the number of principal axes with the fastest searches in measurements."""
     for limit, axes in ((16, n_features), (32, 16), (255, 32)):
         if n_features <= limit:
             return axes
@@ -311,7 +311,7 @@ def axes_for(n_features: int) -> int:
 
 
 def find_axes(rows: Singles) -> Basis:
-    """Return the mean of points, and orthogonal directions of large variance."""
+    """Return the mean of points, and orthogonal axes along which the variance is large."""
     d = rows.shape[1]
     n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
     axes = np.zeros((d, padded(n_axes + (n_axes < d))))
@@ -335,7 +335,7 @@ def find_axes(rows: Singles) -> Basis:
 
 
 def gamma(n: float, unit: float) -> float:
-    """Return the largest relative error of `n` operations, or infinity for too many operations."""
+    """Return the largest relative error of `n` operations; infinity if `n` is too large."""
     return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
 
 

@@ -1,4 +1,4 @@
-// Cells of rows in Voronoi partitions whose centres are points of one pool.
+// Kernels that find the cells of rows in Voronoi partitions. All centres are points of one pool.
 //
 // `cuda.py` launches the four kernels in the order of this file. `nearest.py` proves that the cells
 // equal the cells of the reference (`distances.py`, the first point among equals).
@@ -35,20 +35,21 @@ const int OWN_POINTS = 8;
 // Rows of a tile for each lane in the search for minima.
 const int LANE_ROWS = ROWS / WARP;
 
-// Floats from one feature to the next. The four additional floats prevent bank conflicts of writes:
-// the quads of a warp are in two groups of banks, not in one. Reads of four floats stay aligned.
+// Floats from one feature to the next. With the four additional floats, the quads of a warp are in
+// two groups of banks, not in one. This prevents bank conflicts of writes. Reads of four floats
+// stay aligned.
 const int ROW_STRIDE = ROWS + 4;
 const int POINT_STRIDE = POINTS + 4;
 
 // Number of partial sums of a distance.
 const int LANES = 8;
 
-// Column of a missing minimum. Mark of a minimum if another point may be as near.
+// Column of a missing minimum. Flag of a minimum if another point may be as near.
 const unsigned NO_COLUMN = 0x7fffffffu;
 const unsigned CONTESTED = 0x80000000u;
 
-// Squared norms up to this size have scores in single precision. Scores of whole numbers are exact
-// up to the second limit (`nearest`).
+// Squared norms up to FARTHEST_SQUARE have scores in single precision. Scores of whole numbers are
+// exact up to LARGEST_WHOLE_SQUARE (`nearest`).
 const double FARTHEST_SQUARE = 1e30;
 const double LARGEST_WHOLE_SQUARE = 4194304.0;
 
@@ -66,8 +67,8 @@ struct __align__(8) Minimum {
     unsigned column;
 };
 
-// A tile's least and second least score among a partition's points. The owner is the place in the
-// tile of the point with the least score, plus `POINTS` times the point's column.
+// A tile's least and second least score among a partition's points. The owner encodes the point
+// with the least score: its place in the tile plus `POINTS` times its column.
 struct Lowest {
     float score;
     float second;
@@ -75,8 +76,8 @@ struct Lowest {
 };
 
 // Data that a thread has fetched for the next step of the product: four features of a row, of two
-// points and of the origin. The origin is subtracted when the data are placed in shared memory. A
-// subtraction here would wait for the data and delay the products.
+// points and of the origin. The origin is subtracted later, when the data are placed in shared
+// memory. A subtraction at the fetch would wait for the data and delay the products.
 struct Fetched {
     float4 row;
     float4 points[2];
@@ -95,12 +96,12 @@ __device__ __forceinline__ bool comes_before(float score, unsigned column, const
     return score < other.score || (score == other.score && column < other.column);
 }
 
-// First tile of a split, which is also the end of the split before.
+// Return the first tile of a split, which is also the end of the split before.
 __device__ __forceinline__ int first_tile(int n_tiles, int split, int n_splits) {
     return (int)((long long)n_tiles * split / n_splits);
 }
 
-// There is a warp for each row.
+// Write each row's bounds. Each warp computes one row.
 extern "C" __global__ void measure_rows(
     const float *__restrict__ rows, int n, int width, const float *__restrict__ origin,
     float error, float least, int whole_pool, int bounded, Bound *__restrict__ bounds) {
@@ -136,7 +137,8 @@ extern "C" __global__ void measure_rows(
     bounds[row] = bound;
 }
 
-// Zeros follow the last feature. Four threads fetch 64 bytes of one row or point: whole sectors.
+// Fetch a thread's data for a step, with zeros after the last feature. Four threads fetch 64 bytes
+// of one row or point, so that they read whole sectors.
 __device__ __forceinline__ Fetched fetch(
     const float *row, const float *const (&points)[2], const float *__restrict__ origin,
     int feature, int width) {
@@ -150,7 +152,8 @@ __device__ __forceinline__ Fetched fetch(
     return next;
 }
 
-// A tile may repeat the last row or point. The repeated scores are not read.
+// Return a row of a table, or the last row if `row` is too large. A tile may thus repeat the last
+// row or point. The repeated scores are not read.
 __device__ __forceinline__ const float *row_of(
     const float *__restrict__ table, long long row, int n, int width) {
     return table + (row < n ? row : n - 1) * width;
@@ -220,14 +223,14 @@ __device__ __forceinline__ void take(Lowest &lowest, float score, unsigned owner
 
 // Add a tile's lowest score to a minimum. The minimum is contested if another score is within the
 // limit. The limit grows with the least score. So a score beyond an earlier limit is also beyond
-// the present limit. A contested minimum is no longer contested once it is beyond the present limit.
+// the present limit. A contested minimum beyond the present limit is no longer contested.
 __device__ __forceinline__ void merge(
     Minimum &minimum, const Lowest &lowest, float factor, float slack) {
     const bool less = lowest.score < minimum.score;
     const float limit = limit_of(fminf(lowest.score, minimum.score), factor, slack);
     const float other = fmaxf(lowest.score, minimum.score);
     const bool own = less ? !(lowest.second > limit) : (minimum.column & CONTESTED) != 0;
-    // With this form of comparison, NaN is within any limit.
+    // The comparison is negated, so that NaN is within any limit.
     const bool contested = own || !(other > limit);
     const unsigned column = lowest.owner / POINTS, former = minimum.column & ~CONTESTED;
     const bool first = less || (lowest.score == minimum.score && column < former);
@@ -347,8 +350,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
     write_minima(least, n_partitions, first_row, n, minima);
 }
 
-// There is a thread for each pair of a partition and a row. Rows are contiguous as in `minima`.
-// Cells are written with contiguous partitions, which is the order of the host and few bytes.
+// Decide each pair of a partition and a row in one thread. Rows are contiguous as in `minima`.
+// Cells are written with contiguous partitions, because the host reads cells in this order.
 extern "C" __global__ void decide(
     const Minimum *__restrict__ minima, int n_splits, int n_partitions, int n,
     const Bound *__restrict__ bounds, int n_columns, int first_column, int *__restrict__ cells,
@@ -399,8 +402,8 @@ __device__ __forceinline__ void keep_nearer(
     found = column;
 }
 
-// There is a warp for each pending pair. In a split whose minimum is not contested, only the
-// minimum's point may be the nearest. In another split, any point of the partition in the split's
+// Settle each pending pair in one warp. In a split whose minimum is not contested, only the
+// minimum's point may be the nearest. In other splits, any point of the partition in the split's
 // tiles may be the nearest.
 extern "C" __global__ void settle(
     const Minimum *__restrict__ minima, int n_splits, int n_partitions, int n,

@@ -1,8 +1,8 @@
-"""Searches for the nearest centres of Voronoi diagrams by the distances of all points.
+"""Searches for the nearest centres of Voronoi diagrams, by distances to all points.
 
-A search finds the nearest centres of all diagrams at once. All centres are points of one pool. So
-the distance of a point serves every diagram that has the point as a centre. Ties go to the point
-that comes first in the pool, whose order is random.
+One search finds the nearest centres of all diagrams. All centres are points of one pool. So the
+distance to a point is computed once for all diagrams in which the point is a centre. Ties go to the
+first point in the pool, whose order is random.
 
 The search for Voronoi cells (aNNE of Ting, Wells and Washio 2021) is exact for the following
 reasons.
@@ -12,7 +12,7 @@ and a point p in single precision. All searches compute D with the same order of
 of x in a diagram belongs to the centre p with the least D(x, p). Among centres at equal distances,
 the first centre in the pool is chosen. Every search compares candidates by D alone and keeps the
 first of equal candidates. So a search is exact if it excludes no point with the least D. A
-filtering search computes an approximation A(x, p) for each point. The bounds below limit the
+filtering search computes an approximation A(x, p) for each point. The following bounds limit the
 rounding error of A.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
@@ -40,7 +40,7 @@ the absolute part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
   x_j p_j is exact. Let N = |x|^2 + |p|^2. A norm is a sum of at most d terms in any order, so its
-  relative error is at most gamma_d(v). Each of the at most d + 1 further results is at most 2 N in
+  relative error is at most gamma_d(v). At most d + 1 further results follow. Each is at most 2 N in
   absolute value, and adds an error of at most 2 v N. Together e <= (gamma_d(v) + 2 (d + 1) v) N <=
   4 gamma_(d+1)(v) N. For integers up to `LARGEST_WHOLE` no result is rounded, since sums of 2^31
   squares or products stay below 2^53. So A = D.
@@ -56,7 +56,7 @@ the absolute part.
 Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
 orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
 Then |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S. The first term is the part of |x - p|^2 in the span of
-Q. Here r(x) is the norm of the remainder, the part of w(x) outside this span. The norms r(x) and
+Q. The *remainder* of w(x) is its part outside this span, and has the norm r(x). The norms r(x) and
 r(p) differ by at most the norm of the remainder of x - p. The search uses axes A instead of Q, and
 rounds results:
 
@@ -66,7 +66,7 @@ rounds results:
   by gamma_d(v) (|a_1|^2 + ... + |a_k|^2) <= 2 k gamma_d(v).
 - The coordinates z, sums of d products in double precision: |z - y| <= f |w| with f =
   gamma_(d+2)(v) sqrt(2 k) + a.
-- The remainder: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
+- The remainder: the computed |w|^2 - |z|^2 is off from r^2 by at most g^2 |w|^2 with g^2 = 2
   gamma_(d+k+4)(v) + 2 f + f^2. The root is off from r by at most g |w|, since the roots of two
   numbers differ by at most the root of their difference.
 - Coordinates and remainder are rounded to single precision: each is off by another 2 u |w|, and
@@ -97,8 +97,8 @@ constant m is 2^-16. The relative term grows with m, and the absolute term grows
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
 precision, without the term that all points share. The bound on the error must depend on the row
 alone, not on the farthest point. With c and k as above, now minus an origin, let a = |c|, b = |k|,
-N = a^2 + b^2 and T = |c - k|^2. The score is L = w n - 2 s, rounded once. Here s is the computed
-dot product c . k, and n is b^2 rounded to single precision. The factor w = 1 - g is in single
+N = a^2 + b^2 and T = |c - k|^2. The score is L = w n - 2 s, rounded once. s is the computed dot
+product c . k, and n is b^2 rounded to single precision. The factor w = 1 - g is in single
 precision, and w n is rounded, too.
 
 - |S - T| <= 5 u N, as above.
@@ -109,9 +109,9 @@ precision, and w n is rounded, too.
 So L + a^2 + g b^2 is off from S by at most e N + h, e = gamma_d(u) + 9.4 u, h = 2^-147 d. Let E =
 gamma_(d+10)(u) <= 1/64, and let g be E up to rounding: g is from e to 1.06 E. Then for any point
 
-    L + a^2 <= S + E a^2 + h,
+    L + a^2 <= S + E a^2 + h.
 
-a bound without b, which is the purpose of g. For the point q with the least L, let Y = L(q) + a^2.
+Because of g, this bound does not depend on b. For the point q with the least L, let Y = L(q) + a^2.
 In the other direction, S(q) and T(q) are at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T),
 b^2 <= 2 a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h,
 b^2 <= 2.18 a^2 + 2.14 Y + 2.14 h, and
@@ -147,10 +147,11 @@ from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, so that results do not depend
+# on the compiler.
 ORDERED_SUMS = True
 
-# Relative part of a filter's limit: this factor times the least approximate distance.
+# The relative part of a filter's limit is this factor times the least approximate distance.
 LIMIT_FACTOR = 6.0 * SINGLE
 
 # Integers up to this size have exact squares and products, and exact sums of 2^31 squares or
@@ -160,7 +161,7 @@ LARGEST_WHOLE = 1024.0
 # Squared norms and distances up to this size fit in single precision, with a margin.
 FARTHEST_SQUARE = 1e30
 
-# Vectors of integers with squared norms up to this size have exact scores in single precision.
+# If vectors of integers have squared norms up to this size, scores are exact in single precision.
 LARGEST_WHOLE_SQUARE = 2.0**22
 
 # Limits are derived for relative errors of scores up to this size.
@@ -192,7 +193,7 @@ class Voronoi(MapRecord):
     members: rec.Int32s
     # Number of centres of a diagram, one for each cell.
     n_cells: rec.Int64
-    # Number of points that are in any diagram.
+    # Number of points that are a centre of at least one diagram.
     n_points: rec.Int64
     # Buffers: distance of each point; nearest and second nearest distance in each diagram.
     distances: rec.Float64s = rec.transient()
@@ -200,14 +201,14 @@ class Voronoi(MapRecord):
     second: rec.Float64s = rec.transient()
 
     def exact_distance(self, p: int) -> float:
-        """Return the squared distance between the sample that is being mapped and a point."""
+        """Return the squared distance between the current sample and a point."""
         raise NotImplementedError
 
 
 class Owner(rec.Record):
     """A diagram that has a point as a centre."""
 
-    # Number of the diagram, and the column of its cell.
+    # Number of the diagram, and the column of the centre's cell.
     diagram: rec.Int32
     column: rec.Int32
 
@@ -254,8 +255,8 @@ class PointTreeRecord(rec.Record):
     query: rec.Float32s = rec.transient()
     lower: rec.Float32s = rec.transient()
     stack: rec.Array[Pending] = rec.transient()
-    # Number of leaves and of points that searches have visited. Both numbers decide whether a new
-    # tree is used.
+    # Number of leaves and number of points that searches have visited. These numbers determine
+    # whether a new tree is used.
     n_leaves_visited: rec.Int64 = rec.transient()
     n_points_visited: rec.Int64 = rec.transient()
 
@@ -263,7 +264,7 @@ class PointTreeRecord(rec.Record):
 class DenseVoronoi(Voronoi):
     """Voronoi diagrams of points that are stored as rows of values."""
 
-    # The sample that is being mapped, scaled and padded.
+    # The current sample, scaled and padded.
     row: rec.Float32s = rec.transient()
     # A padded row of `width` values for each point.
     points: rec.Float32s
@@ -302,7 +303,7 @@ class IndexedVoronoi(Voronoi):
     lane_sums: rec.Float64s = rec.transient()
 
     def exact_distance(self, p: int) -> float:
-        """Return the squared distance between the sample, with sorted entries, and a point."""
+        """Return the squared distance between the sample, whose entries are sorted, and a point."""
         x_indices, x_values, sums = self.x_indices, self.x_values, self.lane_sums
         indices, values, n_x = self.indices, self.values, self.n_entries
         for k in range(VECTOR):
@@ -340,8 +341,8 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     for j in range(1, n_cells):
         centres = members.part(t * j, t)
         for i in range(t):
-            # This is the argmin that defines a cell in section 4.2 of Ting, Wells and Washio
-            # (2021). Squared l_2 distances have the same order as l_2 distances.
+            # The argmin defines a cell in section 4.2 of Ting, Wells and Washio (2021). Squared l_2
+            # distances have the same order as l_2 distances.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best
@@ -395,7 +396,7 @@ _buffer_of_sample = rec.array_buffer(Sample, 1)
 
 @helper
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
-    """Map the scaled sample by its distances from all points."""
+    """Write the scaled sample's cells, found by distances to all points."""
     row, points, width = record.row, record.points, record.width
     distances = record.distances
     for p in range(record.n_points):
@@ -405,7 +406,7 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
 
 @link_by_name
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by its distances from all points."""
+    """Write a vector's cells, found by distances to all points."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad < 0:
@@ -442,7 +443,7 @@ def filter_rows(
     least: float,
     cells: rec.Int32s,
 ) -> None:
-    """Map scaled rows, given the dot products of the rows and all points.
+    """Write the cells of scaled rows, given the dot products of the rows and all points.
 
     Parameters
     ----------
@@ -490,7 +491,7 @@ def add_entry(record: IndexedVoronoi, index: int, value: float) -> None:
 
 @helper
 def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
-    """Map the sample's entries by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
+    """Write the sample's cells, found by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points p."""
     distances, norms = record.distances, record.norms
     x_indices, x_values, n_entries = record.x_indices, record.x_values, record.n_entries
     starts, points = record.feature_starts, record.feature_points
@@ -510,7 +511,8 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     if whole:
         find_nearest(record, cells)
         return
-    # Exact distances need sorted entries. The sort is Shellsort with Ciura's gaps.
+    # The entries are sorted, because exact distances need sorted entries. The sort is Shellsort
+    # with Ciura's gaps.
     for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for a in range(gap, n_entries):
             index, value = x_indices[a], x_values[a]
@@ -526,7 +528,7 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
 
 @link_by_name
 def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector to cells of sparse points."""
+    """Write a vector's cells among sparse points."""
     voronoi, values = IndexedVoronoi(record), sample.values
     voronoi.n_entries = 0
     for index in range(voronoi.n_inputs):
@@ -541,7 +543,7 @@ def index_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @link_by_name
 def index_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sparse sample to cells of sparse points."""
+    """Write a sparse sample's cells among sparse points."""
     voronoi = IndexedVoronoi(record)
     bad = bad_entry(voronoi, sample)
     if bad >= 0:

@@ -1,9 +1,9 @@
-"""Nearest centres of many Voronoi diagrams by one walk through a tree of the pool's points.
+"""Nearest centres of many Voronoi diagrams by one search in a tree of the pool's points.
 
 Points are first compared in a few coordinates: their projections on principal axes, and the norm of
 the remainder. Distances in these coordinates are lower bounds on the distances of points. The tree
 is complete and binary. Each node has a box in these coordinates. Each leaf has up to `LEAF_SIZE`
-points, stored coordinate by coordinate. A walk visits the nearer child first. The walk excludes
+points, stored coordinate by coordinate. A search visits the nearer child first. The search excludes
 nodes whose lower bound exceeds all diagrams' nearest distances, and points whose lower bound
 exceeds their diagrams' nearest distances. The other points are compared by
 `distances.squared_distance`, so the cells equal the cells of every other search (see `nearest`).
@@ -25,7 +25,8 @@ from . import distances
 from .distances import LEAF_SIZE, Basis
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, so that results do not depend
+# on the compiler.
 ORDERED_SUMS = True
 
 
@@ -57,7 +58,7 @@ def project_rows(
 ) -> None:
     """Project `n` points onto the tree's axes.
 
-    A point has a row of `width` values. Its coordinates have a row of the tree's width.
+    A point's row has `width` values. A row of coordinates has the tree's width.
     """
     for i in range(n):
         row, target = rows.part(width * i, width), out.part(tree.width * i, tree.width)
@@ -93,8 +94,8 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
         for o in range(first, last):
             i, column = owners[o].diagram, owners[o].column
             best = nearest[i]
-            # Among points at equal distances, take the first point in the pool, which has the first
-            # column in the diagram.
+            # Among points at equal distances, take the first point in the pool. This point has the
+            # first column in the diagram.
             if distance < best or (distance == best and column < cells[i]):
                 stale = stale or best == limit
                 nearest[i] = distance
@@ -116,7 +117,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # This cell remains if all distances are NaN.
+        # If all distances are NaN, the result is this cell.
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
@@ -147,7 +148,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 @link_by_name
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by the tree, or by a scan if the squares would overflow single precision."""
+    """Write a vector's cells. If squares would overflow single precision, scan all points."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad >= 0:
@@ -162,7 +163,7 @@ def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 class PointTree(OwnsArrays):
-    """A complete binary tree of the rows of a matrix, split at medians of principal coordinates.
+    """A complete binary tree of points, split at medians of principal coordinates.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class PointTree(OwnsArrays):
     basis
         Mean and axes, from `find_axes`.
     order
-        Indices of the points, which are sorted in place into the order of the leaves.
+        Indices of the points. The array is sorted in place into the order of the leaves.
 
     """
 
@@ -211,7 +212,7 @@ class PointTree(OwnsArrays):
         return coordinates
 
     def _split(self, coordinates: Singles, bounds: Ints, order: Ints) -> Ints:
-        """Split each part of the order at the median of the coordinate of largest variance."""
+        """Split each part of `order` at the median of its coordinate with the largest variance."""
         finer = np.empty(2 * len(bounds) - 1, dtype=np.int64)
         finer[::2] = bounds
         for k in range(len(bounds) - 1):
@@ -281,7 +282,7 @@ class PointTree(OwnsArrays):
         self._bind()
 
     def check(self, n_points: int, d: int, t: int, psi: int) -> None:
-        """Check a stored tree against the numbers of points, features, diagrams and cells."""
+        """Check that a stored tree fits the numbers of points, features, diagrams and cells."""
         check_types(self, {"n_axes": (int, np.integer), "width": int, "slack": tuple})
         width = distances.padded(int(self.n_coordinates))
         check_number(self, "n_axes", self.n_axes, 1, max(1, d))

@@ -41,7 +41,7 @@ class AdaptiveReader(RebuiltReader):
     def description(self, slot: int, hidden: bool) -> Description:
         """Return a function that describes a node (see `TreeReader.description`)."""
         n_classes, of_rows = int(self.forest.n_classes), self.counts(slot)
-        # If all samples have weight 1, counts are integers.
+        # If all samples have weight 1, counts are returned as integers.
         kind = np.float64 if self.forest.is_weighted else np.int64
 
         def describe(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any]]]:

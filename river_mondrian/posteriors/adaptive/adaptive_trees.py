@@ -23,11 +23,11 @@ from .class_forest import ClassForest
 from .nodes import N_EXPERTS, N_MODEL_EXPERTS, N_TREE_EXPERTS, SeenClass, Statistics
 
 # With at most this many classes, a row of statistics stores all classes, which is faster. With more
-# classes, a row stores only the seen classes (see `seen`).
+# classes, a row stores only the node's seen classes (see `seen`).
 MOST_DENSE = 128
 
-# With many classes, these parts follow the statistics in a node's row. Linked rows have further
-# classes in place of the statistics (see `seen`).
+# With many classes, these parts follow the statistics in a node's own row. In linked rows, further
+# classes replace the statistics (see `seen`).
 SEEN_SECTIONS = (Section("seen", SeenClass, nodes.N_FIRST), Section("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
@@ -194,14 +194,14 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         return int(self.forest.n_classes)
 
     def _refresh_neighbors(self) -> None:
-        # The neighbors predict in rows of the mixture.
+        # The neighbors write predictions directly to rows of the mixture.
         self.neighbors.record.width = self.forest.class_capacity
         self.neighbors.show(self.mixture.predicted[N_MODEL_EXPERTS:N_EXPERTS])
         self.neighbors.record.n_classes = self.forest.n_classes
         super()._refresh_neighbors()
 
     def _reserve_points(self, n: int) -> None:
-        # Enlarge the buffer for ages first, since kernels can use new capacity for points
+        # Enlarge the buffer for ages first, since kernels may use new capacity for points
         # immediately.
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.leaf.ages.length:
@@ -251,7 +251,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest], ClassTrees[ClassForest]):
         return label
 
     def _keep_seen(self) -> None:
-        """Convert rows of statistics of all classes to rows of the seen classes."""
+        """Convert rows of all classes to rows of the seen classes."""
         forest, known, n_classes = self.forest, self.side_rows, int(self.forest.n_classes)
         capacity = int(forest.class_capacity)
         forest.is_sparse = 1

@@ -2,7 +2,7 @@
 
 `learn` and `learn_sample` in `rebuilt.sample` call the methods of `ClassForest`.
 
-With `root_forgets`, class counts are discounted at roots too. The counts of a node then equal the
+With `root_forgets`, class counts are discounted at roots too. Each node's counts then equal the
 counts after a replay of the node's samples in order. A node that is inserted above another node
 copies the other node's statistics.
 """
@@ -45,7 +45,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     ages = forest.leaf.ages
     p = node.first_point
     for i in range(n):
-        # The oldest points come first.
+        # Negative ages sort the oldest points first, since discounting depends on the order.
         ages[i] = -((last - p) % window)
         p = forest.links_of(p)[t]
     sort(ages, n)
@@ -58,7 +58,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
 
 @always_inline
 def enqueue(tree: AdaptiveTree, j: int) -> None:
-    """Add a leaf to the queue of splits if the leaf has seen several classes."""
+    """Add a leaf to the queue of splits if the leaf has samples of several classes."""
     node = tree.nodes.row(j)
     is_free = node.dim == PAUSED and node.next_waiting == NONE
     if is_free and node.statistics(tree).n_seen > 1:
@@ -69,7 +69,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Compute the statistics of a new node on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` will be replayed later, and are not included.
+    The statistics exclude the latest `backlog` samples before `p`, which will be replayed later.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -142,7 +142,7 @@ class ClassForest(AdaptiveForest):
 
     def error(self) -> float:
         """Return 0 for a correct and 1 for a wrong prediction, or -1 for the first sample."""
-        # No model could have predicted the first class.
+        # A sample of the first class does not count, since no model could have predicted its class.
         if self.n_classes == 1 and self.accepted.is_new == 1:
             return -1.0
         best = most_probable(self.experts.mixed, self.n_classes)
@@ -151,8 +151,8 @@ class ClassForest(AdaptiveForest):
     def score(self) -> None:
         """Update the mixture and the discriminants with the class of the accepted sample.
 
-        The accepted sample is the last predicted sample. A sample of a new class updates only the
-        discriminants, since no expert could have predicted this class.
+        The accepted sample is the last predicted sample. If its class is new, only the
+        discriminants are updated, since no expert could have predicted this class.
         """
         label, weight = self.accepted.label, self.accepted.weight
         if self.accepted.is_new == 0:
@@ -173,7 +173,7 @@ class ClassForest(AdaptiveForest):
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Compute the statistics of nodes that a point has added to a tree during a replay.
+        """Compute the statistics of new nodes that a point has added to a tree during a replay.
 
         The point itself will be replayed later.
         """
@@ -203,7 +203,7 @@ class ClassForest(AdaptiveForest):
 
         Returns the number of classes, and the ratio of the leaf's number of points to the size of
         the subset. Each candidate has a row of `ClassSides` for each class. Classes are numbered
-        within the leaf, since most leaves have only a few of the classes.
+        within the leaf, since most leaves have few classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -229,8 +229,8 @@ class ClassForest(AdaptiveForest):
                     candidate = candidates[c]
                     weights = tables[width * c + k].weights
                     v = value_in(point, source, candidate.dim)
-                    # The side is computed without a branch, since a branch would be mispredicted
-                    # often.
+                    # The side is computed without a branch, since a branch would often be
+                    # mispredicted.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1
@@ -287,13 +287,13 @@ class ClassForest(AdaptiveForest):
                         add_side(self, tree, statistics, labels[i], side)
 
     def replays(self) -> bool:
-        """Return True: after the splits of a build, the tree's points are replayed in order."""
+        """Return True, because class statistics need a replay of points after a build's splits."""
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
         """Replay samples `start` to `stop` - 1 in a tree, and return the next sample to replay.
 
-        The replay stops early if the tree has no room for the statistics of a path.
+        If the tree has no room for the statistics of a path, the replay stops early.
         """
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):

@@ -25,18 +25,18 @@ from ..rebuilt.forest import (
 
 # A node stores three counts of each class, which are sums of sample weights.
 #
-# The first count is over all samples that have passed the node. The other two counts are
-# discounted: with each sample, the weights of earlier samples are divided by the factor in
-# `GROWTHS`. Discounting does not change stored counts. Instead, the weight of each new sample is
-# multiplied by a unit, which grows.
+# The first count includes all samples that have passed the node. The other two counts are
+# discounted: with each sample, the weights of earlier samples are divided by a factor in `GROWTHS`.
+# Discounting does not change stored counts. Instead, the weight of each new sample is multiplied by
+# a unit, which grows.
 #
-# With few classes, a row has all classes, in blocks of `BLOCK`. The counts of a block are
-# contiguous, since predictions read block by block. With many classes, a node has only the classes
-# that it has seen (`seen`).
+# With few classes, a row has the counts of all classes, in blocks of `BLOCK` classes. The counts of
+# a block are contiguous, since predictions read block by block. With many classes, a node stores
+# only its seen classes (`seen`).
 #
 # Counts are in single precision. Sums of integer weights are exact up to 2^24. A sample whose
-# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30
-# neither vanish nor overflow.
+# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30 do not
+# underflow or overflow.
 
 
 N_MEMORIES = 3
@@ -45,10 +45,11 @@ GROWTHS = (1.0 / 0.95, 1.0 / 0.7)
 N_FORGETTING = len(GROWTHS)
 LATE = 0
 LATEST = 1
-# A discounted count is divided by its unit when the unit times a weight exceeds this number.
+# When the unit times a weight exceeds this number, the discounted count is divided by the unit,
+# since the unit would otherwise overflow.
 LARGEST_UNIT = 1e15
-# The division sets counts up to this number to 0, since such counts are negligible compared with
-# the prior. Subnormal numbers would make some processors 100 times slower.
+# The division sets counts up to this number to 0. Such counts are negligible compared with the
+# prior, and subnormal numbers make some processors 100 times slower.
 UNNOTICED = 1e-18
 
 # The two context-tree weightings. The first weighting relies more on shallow nodes, and suits noisy
@@ -63,8 +64,8 @@ N_WEIGHTINGS = 2
 
 # Number of posteriors of a tree: the HNSP (see `labels.hnsp`) and the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
-# Number of experts that predict with trees' posteriors, number of experts before the nearest
-# neighbours, and number of experts without the fixed share.
+# Number of experts that are posteriors of trees, number of experts before the nearest neighbours,
+# and number of experts without the fixed share.
 N_TREE_EXPERTS = 2 * N_POSTERIORS
 N_MODEL_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 N_EXPERTS = N_MODEL_EXPERTS + N_WINDOWS
@@ -105,7 +106,7 @@ class SeenClass(rec.Record):
 
 
 class ClassNumbers(NamedTuple):
-    """The counts of a class at a node: the count of all samples, then the discounted counts."""
+    """The counts of a class at a node: the count over all samples, then the discounted counts."""
 
     words: rec.Float32s
     # Number of words from one count to the next.
@@ -139,7 +140,7 @@ class Statistics(rec.Record):
         return ClassNumbers(rec.Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
     def sides(self, capacity: int) -> rec.Int32s:
-        """Return the words with the classes' sides, in a row with capacity for `capacity` classes.
+        """Return the words with the classes' sides, in a row for up to `capacity` classes.
 
         A class has two bits: 1 for samples of the class on the left of the node's cut, and 2 for
         samples on the right. If samples have weight 1, the number of set bits is c of the HNSP (see
@@ -149,7 +150,7 @@ class Statistics(rec.Record):
         return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
     def sides_of(self, label: int, capacity: int) -> int:
-        """Return the bits of a class's sides, in a row with capacity for `capacity` classes."""
+        """Return the bits of a class's sides, in a row for up to `capacity` classes."""
         word = self.sides(capacity)[label // CLASSES_OF_WORD]
         return word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
 
@@ -204,9 +205,9 @@ N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
-# With many classes: number of rows of sums before the rows of the classes (see `weighting`).
+# With many classes: number of rows of sums that precede the classes' rows (see `weighting`).
 N_FRONT = N_MORE
-# With many classes: number of nodes whose rows are read together.
+# With many classes: number of nodes in a group. The rows of a group are read together.
 N_TOGETHER = 4
 
 
@@ -228,7 +229,7 @@ class AdaptivePoint(RebuiltPoint):
 
 
 class AdaptiveNode(RebuiltNode):
-    """A node with statistics of the classes of the samples that have passed the node."""
+    """A node with class statistics of the samples that have passed the node."""
 
     # Number of the node's row of statistics plus 1; 0 for none.
     statistics_row: rec.Int32 = rec.stored(
@@ -236,7 +237,7 @@ class AdaptiveNode(RebuiltNode):
     )
 
     def statistics(self, tree: AdaptiveTree) -> Statistics:
-        """Return the statistics, or none if the node has no statistics."""
+        """Return the statistics, or a null record if the node has no statistics."""
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
@@ -273,21 +274,20 @@ Entries = rec.Array[StatisticsEntry]
 
 
 class Step(rec.Record):
-    """Values at a node that the walk down computes for the pass up (see `prediction`)."""
+    """Values at a node, computed on the way down and read on the way up (see `prediction`)."""
 
-    # Rate of branching off, probabilities of reaching the node and of not branching off there, and
-    # discount (see `labels.hnsp`).
+    # Rate of branching off, probability of reaching the node, probability of not branching off
+    # there, and discount (see `labels.hnsp`).
     eta: rec.Float64
     reach: rec.Float64
     stays: rec.Float64
     discount: rec.Float64
     # None if the node has no statistics, or if the statistics have no sample.
     statistics: Statistics
-    # Sums over all classes of c and of tab of the HNSP (see `labels.hnsp`).
+    # Sums of the HNSP's c and tab over all classes (see `labels.hnsp`).
     sum_of_c: rec.Float64
     sum_of_tables: rec.Float64
-    # Factors of a class's counts: of the first count in the first weighting, and of each count in
-    # the second weighting.
+    # Factors of a class's counts: one for the first weighting, and three for the second weighting.
     noisy: rec.Float64
     of_all: rec.Float64
     of_late: rec.Float64
@@ -322,12 +322,12 @@ class FoundRow(rec.Record):
     """A row of statistics, and the index of the row's node."""
 
     row: Statistics
-    # Index of the node among the nodes whose rows are read together.
+    # Index of the node in its group (see `N_TOGETHER`).
     owner: rec.Int64
 
 
 class AcceptedLabel(rec.Record):
-    """The accepted sample, which is being learned: its class, its weight, and whether it is new."""
+    """The accepted sample's class and weight, and whether the class is new."""
 
     EMBEDDED = True
 
@@ -351,8 +351,8 @@ class PosteriorBuffers(rec.Record):
     steps: rec.Array[Step]
     # Sums of the posteriors, first of trees of all samples, then of recent trees.
     sums: rec.Float32s
-    # For samples with weights other than 1: c of the HNSP (see `labels.hnsp`) for each class at a
-    # node of a path, and the weight of each class at the node below.
+    # For samples with weights other than 1: the HNSP's c of each class at a node of a path, and the
+    # weight of each class at the node below.
     node_c: rec.Float32s
     below: rec.Float32s
 
@@ -364,9 +364,9 @@ class SeenBuffers(rec.Record):
 
     # The classes of a node.
     labels: rec.Int64s
-    # Rows that are not yet read, each with the index of the row's node.
+    # Queued rows, each with the index of the row's node.
     rows: rec.Array[FoundRow]
-    # The empty record of an unseen class.
+    # An empty record, which stands for unseen classes.
     nothing: rec.Array[SeenClass]
 
 
@@ -381,7 +381,7 @@ class LeafBuffers(rec.Record):
     # other classes.
     classes: rec.Int64s
     numbers: rec.Int64s
-    # The ages of the leaf's points. The buffer is as large as the capacity for points.
+    # The ages of the leaf's points, with the capacity for points.
     ages: rec.Int32s
 
 
@@ -410,7 +410,7 @@ class AdaptiveForest(RebuiltForest):
     posterior: PosteriorBuffers
     seen: SeenBuffers
     leaf: LeafBuffers
-    # Kernels for many classes, and for weights other than 1, compiled when they are needed.
+    # Kernels for many classes, and for weights other than 1. They are compiled only if needed.
     find: Callable[[rec.Record, rec.Record, rec.Record, int, bool], SeenClass] = rec.entry()
     list_many: Callable[[rec.Record, rec.Record, rec.Record], int] = rec.entry()
     add_seen: Callable[[rec.Record, rec.Record, rec.Array[Factors], int, rec.Float32s], int] = (
@@ -432,7 +432,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return the number of sums that the posteriors of one role's trees need."""
+        """Return the number of sums for the posteriors of the trees that have the same role."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

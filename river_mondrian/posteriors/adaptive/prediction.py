@@ -1,13 +1,13 @@
-"""Predictions of a sample by adaptive trees: three posteriors of each tree, then the mixture.
+"""Class predictions of adaptive forests: three posteriors of each tree, then the mixture.
 
 The first posterior is the HNSP, which integrates over the points where the sample may branch off.
 `labels.hnsp` derives the weights of the HNSP (Lakshminarayanan, Roy and Teh 2014, Algorithm 8,
 lines 6 to 12). The other posteriors average over the nodes of the path by context-tree weighting
-(`weighting`). All posteriors are weighted sums of the class statistics on the path. A walk down the
-path computes the weights. A pass up the path adds the weighted statistics.
+(`weighting`). All posteriors are weighted sums of the class statistics on the path. One pass down
+the path computes the weights. One pass up the path adds the weighted statistics.
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
-has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
+has a row with one sum per posterior. These rows follow `N_FRONT` other rows. The first other row
 has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
 The cost of a node depends on the number of classes that the node has seen, not on the number of all
 classes.
@@ -34,10 +34,11 @@ from .weighting import add_statistics
 _buffer_of_factors = array_buffer(Factors, PATH_LENGTH)
 
 
-# Factors of the HNSP up to this number count as 0, since subnormal numbers make some processors 100
-# times slower. The omitted terms are far below the floor of experts (`learners.experts`).
+# Factors of the HNSP up to this number are set to 0, since subnormal numbers make some processors
+# 100 times slower. The omitted terms are far below the floor of experts (`learners.experts`).
 LEAST_FACTOR = 1e-37
-# With many classes, a node's weight in the HNSP counts as 0 below this number, for the same reason.
+# With many classes, a node's weight in the HNSP is set to 0 below this number, since subnormal
+# numbers make some processors slower.
 NEGLIGIBLE = 1e-18
 
 
@@ -107,7 +108,7 @@ def _walk_down(
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
             stops, shares, units = statistics.stops, statistics.shares, statistics.units
-            # `stopped` is the weight of the node in a weighting. The factors of the counts are
+            # `stopped` is the node's weight in a weighting. The factors of the counts are
             # proportional to this weight.
             stopped = noisy if ends else noisy * stops[nodes.NOISY]
             step.noisy = stopped / (statistics.weight + of_noisy * n_classes)
@@ -119,8 +120,8 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The remaining weight is given to the estimate at the end of the path: the prior, plus the
-    # point if there is one.
+    # The estimate at the end of the path gets the remaining weight. The estimate uses the prior
+    # and, if the path ends at a point, the point's class.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -133,7 +134,7 @@ def _walk_down(
 
 @link_by_name
 def clear_below(forest: A, ref: int) -> int:
-    """Set `below` to 0. If `ref` is a point, write the point's weight for the point's class."""
+    """Set `below` to 0, except for the class of the point `ref`, which gets the point's weight."""
     below = forest.posterior.below
     for k in range(forest.n_classes):
         below[k] = 0.0
@@ -147,7 +148,8 @@ def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write a node's c, and the sums of c and tab (see `labels.hnsp`), in a forest with weights.
 
     For a class of weight W, tab is min(W, 1). At a leaf, c is W. At an internal node, c is the sum
-    of both children's tab. The child on the path has a part of W, and the other child has the rest.
+    of both children's tab. The child on the path has a part of W, and the other child has the
+    remaining weight.
     """
     statistics, node_c, below = step.statistics, forest.posterior.node_c, forest.posterior.below
     total, tables, labels = 0.0, 0.0, forest.seen.labels
@@ -257,16 +259,17 @@ def predict_tree(
             weight += passed
     if forest.is_sparse == 1:
         forest.add_seen(forest, tree, noted, n_noted, out)
-    # The base distribution of the HNSP is uniform.
+    # The base distribution of the HNSP is uniform, so each class gets an equal part of the
+    # remaining weight.
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 
 @link_by_name
 def average_many(forest: A, of_long: float, of_recent: float) -> int:
-    """Write the experts' predictions as `_add_trees` does, for many classes.
+    """Write the experts' predictions as `_add_trees` does, in a forest with many classes.
 
-    `of_long` and `of_recent` are the factors of sums over trees of all samples and over recent
-    trees.
+    `of_long` is the factor of sums over trees of all samples, and `of_recent` the factor of sums
+    over recent trees.
     """
     n_sums, capacity, predicted = forest.n_sums(), forest.class_capacity, forest.experts.predicted
     sums = forest.posterior.sums.part(0, n_sums)
@@ -287,8 +290,8 @@ def _add_trees(forest: A) -> None:
     """Write the posteriors of the trees as predictions of the mixture's experts.
 
     The first experts are the means over trees of all samples. The next experts average these means
-    with the means over recent trees. Both means have the same weight. Without recent trees, the
-    next experts equal the first.
+    with the means over recent trees, with equal weights. Without recent trees, the next experts
+    equal the first experts.
     """
     sums, n_sums, predicted = forest.posterior.sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * n_sums):
@@ -337,7 +340,7 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Writable) -> int:
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
     trees' version is not `version`. The function does not write to the forest's `inputs`, since
-    another thread may store a sample there.
+    another thread may use this buffer.
     """
     if version != forest.version:
         return WAITS
@@ -355,8 +358,8 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Writable) -> int:
 def predict_rows(forest: A, rows: Float64s, n: int, out: Float64s) -> None:
     """Predict `n` rows of inputs, and write probabilities to `out`, shape (n, classes).
 
-    The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
-    same time.
+    The forest must have its own buffers (see `RebuiltTrees`), since other threads predict
+    concurrently.
     """
     mixed, n_classes, capacity = forest.experts.mixed, forest.n_classes, forest.input_capacity
     for i in range(n):

@@ -1,12 +1,13 @@
-"""Statistics of many classes: linked rows of the classes that a node has seen.
+"""Statistics of many classes: a node stores only its seen classes, in linked rows.
 
-If there are many classes, most nodes have seen few classes. So a node stores only the classes that
-it has seen (`SeenClass`). The node's row of statistics has the first `N_FIRST` classes. Each
-further row has `N_MORE` classes, from the word `MORE_WORD` on. The rows of a node form a binary
-tree, in which every row links to at most two other rows. In the i-th row of the search for a class,
-bit i of the class's number selects the link. A class is in the first row of this search that had
-room when the class was first seen. So a search takes at most as many steps as the largest class
-number has bits. Rows are freed only together with the tree.
+A node has *seen* a class if a sample of the class has passed the node. If there are many classes,
+most nodes have seen few classes. So a node stores only its seen classes (`SeenClass`). The node's
+row of statistics has the first `N_FIRST` classes. Each further row has `N_MORE` classes, from the
+word `MORE_WORD` on. The rows of a node form a binary tree, in which every row links to at most two
+other rows. In the i-th row of the search for a class, bit i of the class's number selects the link.
+When a node first sees a class, the class enters the first row of this search with room. So a search
+takes at most as many steps as the largest class number has bits. Rows are freed only together with
+the tree.
 """
 
 from collections.abc import Iterator
@@ -88,8 +89,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # The rows that are already queued are read first, so there is time to prefetch this
-            # row.
+            # The queued rows are read before this row, so there is time to prefetch this row.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.seen.rows[n].row = following
             forest.seen.rows[n].owner = owner
@@ -99,7 +99,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 
 @link_by_name
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node to `seen.labels`, and return the number of these classes.
+    """Write a node's seen classes to `seen.labels`, and return the number of written classes.
 
     In a forest with few classes, all classes are written, including unseen classes.
     """
@@ -112,7 +112,7 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
 @link_by_name
 def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Implement `list_seen` for a forest with many classes."""
+    """Write and count a node's seen classes as `list_seen` does, in a forest with many classes."""
     labels = forest.seen.labels
     row, first, n = statistics, nodes.HEAD_WORDS, nodes.N_FIRST
     total, at, end = 0, 0, 0
@@ -223,7 +223,7 @@ def copy_statistics(
     n, labels = list_seen(forest, tree, below), forest.seen.labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
-        # A class with count 0 is skipped, since only the sides of this class are recorded.
+        # Classes with count 0 are skipped, because they have only sides, which are not copied.
         if numbers.words[0] > 0.0:
             if is_sparse:
                 copied = forest.find(forest, tree, target, labels[i], True).numbers()
@@ -256,14 +256,14 @@ def _blocks_in(rows: Rows, n_classes: int) -> Singles:
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
-    # The sizes are explicit, since NumPy cannot infer a size if there are no rows.
+    # All sizes are explicit, because NumPy cannot infer a size if there are no rows.
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     counts = np.moveaxis(blocks.reshape(shape), -3, -2)
     return counts.reshape(*counts.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
 def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
-    """Return the numbers of rows that nodes refer to, and the links of all rows."""
+    """Return the numbers of the nodes' own rows, and the links of all rows."""
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
@@ -271,7 +271,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield each row's node and classes, first for the nodes' own rows, then for linked rows."""
+    """Yield the nodes and classes of rows, first for the nodes' own rows, then for linked rows."""
     first_rows, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = first_rows
     owners, first, n = first_rows, nodes.HEAD_WORDS, nodes.N_FIRST
@@ -286,8 +286,7 @@ def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
     """Return the first count of each class in an array of a tree's rows, shape (rows, n_classes).
 
-    With many classes, the result has all counts of a node in the node's own row, and 0 in linked
-    rows.
+    With many classes, a node's own row has all counts of the node, and linked rows have zeros.
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
@@ -302,7 +301,7 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
 def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
     """Return whether a tree's rows have valid links and classes, in a forest with many classes.
 
-    `of_nodes` has the numbers of the rows that nodes refer to.
+    `of_nodes` has the numbers of the nodes' own rows.
     """
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)

@@ -9,32 +9,31 @@ product of P_w over the node's children. With the prior probability s of stoppin
     P_w = s E + (1 - s) D.
 
 With each sample, E is multiplied by p_own, the node's own prediction of the sample's class. D is
-multiplied by p_child, the prediction of the subtree of the child on the sample's path. So P_w is
+multiplied by p_child, the prediction of the child's subtree on the sample's path. So P_w is
 multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
-which is the prediction of the node's subtree. The posterior probability of stopping, b, becomes b
-p_own / p. A node stores only b (`Statistics.stops`). Learning a sample is one pass from the
-sample's leaf, where p = p_own, up to the root. A prediction is one pass from the root down
-(`prediction`). The weight of a node's p_own is b times the product of 1 - b over the nodes above.
+the prediction of the node's subtree. The posterior probability of stopping, b, becomes b p_own / p.
+A node stores only b (`Statistics.stops`). Learning a sample is one pass from the sample's leaf,
+where p = p_own, up to the root. A prediction is one pass from the root down (`prediction`). The
+weight of a node's p_own is b times the product of 1 - b over the nodes above.
 
-The loss of a sample of weight w counts w times, so the sample's likelihoods are raised to the power
-of w. E is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is
+The loss of a sample with weight w is multiplied by w, so the sample's likelihoods are raised to the
+power w. E is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is
 p_own^w.
 
 Aggregated Mondrian forests (AMF, Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
 with s = 1/2 and the Dirichlet prior 1/2. AMF stores log E and log P_w. This module differs from
 AMF:
 
-- There are two weightings (`PRIORS`, `STOP_PRIORS`). The predictions of both are mixed as experts.
+- There are two weightings (`PRIORS`, `STOP_PRIORS`). Their predictions are experts of the mixture.
   The first weighting has the priors of AMF. The second weighting relies more on deep nodes. In the
   second weighting, p_own is a mixture of the estimates from three counts (see `nodes`).
 
-- The labels that update b have already guided the cuts, so the likelihood of deep nodes is too
-  high.
+- Labels guide the cuts before they update b, so the likelihood of deep nodes is too high.
 
-- b is kept between `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
+- b is clipped to [`LEAST_STOP`, 1 - `LEAST_STOP`], so that a node can adapt later.
 
 - A node that is inserted above another node copies the other node's statistics. E and P_w of the
   new node are unknown, so b begins with s.
@@ -59,10 +58,10 @@ from .seen import follow, numbers_of, seen_at
 # Addition of a node's class statistics to the posteriors of the node's tree.
 #
 # Vector instructions are used, since the addition takes most of a prediction's time. With few
-# classes, a block of classes is added at once for each posterior. LLVM's own vector loop would
-# first check for overlapping addresses, which takes longer than the sums. With many classes, a
-# class is added for all posteriors at once. The sums of the posteriors are contiguous, and so are
-# the counts of a seen class.
+# classes, a vector has a block of classes of one posterior. LLVM's own vector loop would first
+# check for overlapping addresses, which takes longer than the sums. With many classes, a vector has
+# all posteriors of one class. The sums of the posteriors are contiguous, and so are the counts of a
+# seen class.
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
@@ -85,13 +84,13 @@ def _spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
-    """Load a vector of type `block` that begins at the word `start`."""
+    """Return the vector of type `block` that begins at the word `start`."""
     place = builder.bitcast(builder.gep(words, [start]), block.as_pointer())
     return builder.load(place, align=_ALIGNMENT)
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
-    """Return the sum of the arguments. A pair counts as the product of its two elements."""
+    """Return the sum of the arguments. A pair contributes the product of its two elements."""
     total = None
     for part in parts:
         if isinstance(part, tuple):
@@ -103,7 +102,7 @@ def _sum(builder: Any, *parts: Any) -> Any:
 def _add_by_blocks(
     context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
 ) -> None:
-    """Add a node's terms as the body of `add_statistics` does, a block of classes at a time."""
+    """Add a node's terms as the body of `add_statistics` does, block by block of classes."""
     sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
     numbers = pointer_to(builder, factors, _FLOAT)
     by_weight, by_first, by_second, constants = (
@@ -180,8 +179,8 @@ def add_statistics(
         _add_class(factors, seen, statistics.sides_of(k, width), out, k, width)
 
 
-# Addition with many classes. With numba's own loop, predictions of 300 classes took 1.4 times as
-# long.
+# Addition with many classes. The loop is written in LLVM, because predictions of 300 classes took
+# 1.4 times as long with numba's own loop.
 
 # Vector types of a seen class, and of the posteriors.
 _SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOAT, nodes.SEEN_WORDS)
@@ -189,7 +188,7 @@ _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, first: Any, second: Any, places: list[int]) -> Any:
-    """Concatenate two vectors, and return the elements at the indices `places`."""
+    """Return the elements at the indices `places` of two concatenated vectors."""
     kind = ir.VectorType(_WORD, len(places))
     return builder.shuffle_vector(first, second, ir.Constant(kind, places))
 
@@ -213,8 +212,8 @@ def _add_vectors(
         bits = builder.and_(key, _WORD(3))
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # The vectors have the operands of the HNSP (tab or sides), of the first weighting (unused),
-        # and of the second weighting (a discounted count).
+        # Each vector has three operands: tab or sides for the HNSP, an unused number for the first
+        # weighting, and a discounted count for the second weighting.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
@@ -234,7 +233,7 @@ def _add_vectors(
 def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32s) -> None:
     """Add the terms of a row's `n` classes, whose records begin at the word `first`.
 
-    A free record adds 0 to one of the N_FRONT rows before the rows of the classes. Each free record
+    A free record adds 0 to one of the N_FRONT rows that precede the classes' rows. Each free record
     has a separate row, since successive additions to the same row would wait for each other.
     """
     for i in range(n):
@@ -248,13 +247,13 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> int:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS sums for each class, after N_FRONT other rows. The first of
-    these other rows has the terms that all classes share.
+    `out` has a row of N_POSTERIORS sums for each class, after N_FRONT other rows. The first other
+    row has the terms that all classes share.
     """
     queue = forest.seen.rows
     for start in range(0, n, nodes.N_TOGETHER):
-        # Rows of several nodes are queued together. With one node at a time, too few rows would be
-        # known early enough for prefetching.
+        # Rows of several nodes are queued together, so that enough rows can be prefetched before
+        # they are read.
         n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
             queue[i].row = factors[start + i].statistics
@@ -271,7 +270,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
     return 0
 
 
-# Switching rate of the fixed share among a node's three counts.
+# Switching rate of the fixed share between a node's three counts.
 SHARE_RATE = 0.02
 # Probabilities of stopping are clipped to at least this number, and at most 1 minus this number.
 LEAST_STOP = 1e-4
@@ -322,23 +321,23 @@ def update_weights(
 ) -> None:
     """Update `stops` and `shares` on a sample's path with the sample's class, from the leaf up.
 
-    `p` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
-    consists of this point has seen no sample.
+    `p` is the sample's point if the tree already contains the point, otherwise NONE. At a leaf that
+    consists of this point, only the prior is used.
     """
     if forest.is_sparse == 1:
-        # Prefetch the rows of nodes that may have the class.
+        # Prefetch the linked rows in which the class may be.
         for i in range(n):
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
                 prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
-    # In a model from a damaged file, weights may occur while `is_weighted` is 0 and the kernel is
-    # missing.
+    # `is_weighted` is tested, too. In a model from a damaged file, weights may occur while
+    # `is_weighted` is 0 and the kernel is missing.
     if weight != 1.0 and forest.is_weighted == 1:
         forest.update_by_logs(forest, tree, path, n, label, weight, p)
         return
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Predictions of the child's subtree in both weightings.
+    # Prediction of the child's subtree in each weighting.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -372,7 +371,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, here: float, below: floa
     Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
-    # Divide by the larger likelihood, since both likelihoods may underflow.
+    # Both likelihoods may underflow, so they are divided by the larger likelihood.
     largest = max(here, below)
     stopped = stop * math.exp(here - largest)
     total = stopped + (1.0 - stop) * math.exp(below - largest)
@@ -399,7 +398,7 @@ def update_by_logs(
             late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes, 1.0)
             latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes, 1.0)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
-            # Divide by the largest likelihood, since the powers may underflow.
+            # The powers may underflow, so likelihoods are divided by the largest likelihood first.
             largest = max(of_all, late, latest)
             first = shares[0] * (of_all / largest) ** weight
             second = shares[1] * (late / largest) ** weight

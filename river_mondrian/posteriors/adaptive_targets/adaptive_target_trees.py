@@ -37,7 +37,7 @@ class Purpose(NamedTuple):
     is_recent: bool = False
 
 
-# Purposes of trees, in the order in which larger forests add trees.
+# Purposes of trees. Larger forests add trees in this order.
 PURPOSES = (
     Purpose(TARGET, 1),
     Purpose(RESIDUAL, 0),
@@ -74,7 +74,7 @@ def purposes_of(n: int) -> list[Purpose]:
 
 
 class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
-    """Trees over targets for several purposes, with ridge regressions and mixtures.
+    """Trees over targets with several purposes, ridge regressions, and mixtures of both.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
         """Add features (see `TreeStore.add_inputs`)."""
-        # Change a copy, in case the call is interrupted.
+        # Change a copy, since an interrupted call restores the old ridge regressions.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
         self.ridges.begin_at_zero(self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps)))
@@ -232,8 +232,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
         if t == schedule.slot and not schedule.at_once:
-            # A new tree of all samples gets the purpose of the oldest tree, which the new tree will
-            # replace.
+            # A new tree of all samples gets the purpose of the oldest tree, because the new tree
+            # replaces the oldest tree.
             before = self.trees[schedule.oldest(LONG)]
             is_recent = schedule.role == RECENT
             tree.learns = ERROR if is_recent else before.learns

@@ -15,17 +15,17 @@ from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# Index of the regression whose residuals trees learn.
+# Index of the regression with the residuals that trees learn.
 RESIDUAL_OF = ADDITIVE
 
-# Indices of the targets that trees learn: the sample's target, the residual of the regression
-# RESIDUAL_OF, and the error of the first mixture.
+# Indices of the targets that trees learn: the sample's target, the residual of regression
+# RESIDUAL_OF, and the first mixture's error.
 TARGET = 0
 RESIDUAL = 1
 ERROR = 2
 N_TARGETS = 3
 
-# Factor by which a node's `late_weight` is discounted with each sample that passes the node.
+# Each sample that passes a node multiplies the node's `late_weight` by this factor.
 KEPT = 0.4
 
 
@@ -37,7 +37,7 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the mean of all targets and the mean of recent targets at the node."""
+    """A node with the means of all targets and of recent targets at the node."""
 
     # Weight of all targets, 0 before the first target. Weight of recent targets, which is
     # multiplied by KEPT before each new target is added.
@@ -68,8 +68,8 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: rec.Table[TargetsNode]
-    # The target that the tree learns, and whether points outside boxes add cuts above the boxes. If
-    # points add no cuts, each point is added to a leaf.
+    # Index of the target that the tree learns, and whether points outside boxes add cuts above the
+    # boxes. If not, each point is added to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 
@@ -84,27 +84,28 @@ class SidesOfCut(rec.Record):
 
 
 class AcceptedTargets(rec.Record):
-    """The accepted sample, which is being learned: its targets and its weight."""
+    """The accepted sample's targets and weight."""
 
     EMBEDDED = True
 
     targets: rec.Float64s
     weight: rec.Float64 = rec.transient()
-    # Whether the target is delayed. If so, `remembered` has values of the prediction that was made
-    # when the sample arrived. These are the values for `mixing.recall`, the point prediction, and
-    # the predicted size of errors.
+    # Whether the target is delayed. If so, `remembered` has values of the prediction at the
+    # sample's arrival: the values for `mixing.recall`, the point prediction, and the predicted size
+    # of errors.
     is_late: rec.Int64 = rec.transient()
     remembered: rec.Float64s
 
 
 class TargetFences(rec.Record):
-    """Fences at which targets are clipped (see `targets_forest`)."""
+    """Fences that clip targets (see `targets_forest`)."""
 
     EMBEDDED = True
 
     low: rec.Float64
     high: rec.Float64
-    # A discounted count of targets beyond the fences. Targets are clipped only if it is small.
+    # A discounted count of targets beyond the fences. Targets are clipped only if the count is
+    # small.
     n_beyond: rec.Float64
 
 
@@ -120,7 +121,7 @@ class PredictedTarget(rec.Record):
 
 
 class GroupReadings(rec.Record):
-    """For each group of trees: the means of the trees' readings, and the number of trees."""
+    """The mean readings (see `read_path`) and the number of trees of each group of trees."""
 
     EMBEDDED = True
 
@@ -168,25 +169,25 @@ class AdaptiveTargetForest(RebuiltForest):
 T = TypeVar("T", bound=AdaptiveTargetForest)
 
 
-# Readings of a tree for a sample: means along the sample's path, each shrunk towards the reading of
-# the node above.
+# *Readings* are a tree's predictions for a sample: means along the sample's path, each shrunk
+# towards the reading of the node above.
 #
 # Let n be the weight and m the mean of a node, and v the reading of the node above. The reading of
 # the node is
 #
 #     (n m + s v) / (n + s),
 #
-# with the strength s of the shrinkage. The fewer samples a leaf has, the more weight the nodes
-# above have. The means of recent targets are shrunk in the same way, with the weights of recent
-# targets and several strengths. With s = 0, the reading is the mean of the leaf. One walk down
-# computes all readings.
+# with the strength s of the shrinkage. If a leaf has fewer samples, the nodes above have more
+# weight. The means of recent targets are shrunk in the same way, with the weights of recent targets
+# and several strengths. With s = 0, the reading is the mean of the leaf. One descent computes all
+# readings.
 #
-# Trees that learn the same target form two *groups*: extended trees, in which points outside boxes
-# add cuts, and other trees. Trees of errors form a group of recent trees, and a group of other
-# trees. The readings of a group are averaged.
+# Trees that learn the same target form two *groups*: *extended* trees, in which points outside
+# boxes add cuts, and other trees. Trees of errors form a group of recent trees, and a group of
+# other trees. The readings of a group are averaged.
 
 
-# Strengths of the shrinkage: for the mean of all targets, and for the mean of recent targets.
+# Strengths of the shrinkage for the mean of all targets, and for the mean of recent targets.
 STRENGTH = 6.0
 STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
 # Number of readings of a tree: the mean of all targets, then the mean of recent targets for each
@@ -241,7 +242,7 @@ def read_path(
 
 @link_by_name
 def read_trees(forest: T) -> None:
-    """Write the mean readings of each group's trees, or 0 for an empty group."""
+    """Write the mean readings of the trees in each group, or 0 for an empty group."""
     readings, sizes = forest.groups.readings, forest.groups.sizes
     for i in range(N_GROUPS * N_READINGS):
         readings[i] = 0.0
@@ -272,7 +273,7 @@ N_FIRST = OF_NEIGHBORS + 1
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 
-# Number of samples from which neighbours predict, and the row of their longest window.
+# Least number of samples for predictions by neighbours, and the row of their longest window.
 LEAST_NEIGHBORS = 1000
 LONGEST = neighbors.N_WINDOWS - 1
 
@@ -304,10 +305,11 @@ def predict_sample(forest: T, inputs: rec.Float64s) -> int:
     for g in range(N_FIRST_GROUPS):
         base = regressed if g >= 2 * RESIDUAL else 0.0
         _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
-    # Neighbours predict the residual, as trees of residuals do.
+    # Neighbours predict the residual, so `regressed` is added to their prediction.
     design = forest.ridges.designs[forest.ridges.active]
     neighbors.predict(forest.neighbors, design.rates, inputs)
-    # If all experts agree, this mean is exactly their prediction: mixtures would amplify rounding.
+    # The mean is computed from differences, so that the mean is exact if all experts agree.
+    # Mixtures would amplify a rounding error.
     said = first[0]
     for e in range(1, OF_NEIGHBORS):
         said += (first[e] - first[0]) / OF_NEIGHBORS
@@ -341,8 +343,8 @@ def predict(forest: T) -> int:
 def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> None:
     """Predict `n` rows of inputs, and write the N_SAID values of each prediction to `out`.
 
-    The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
-    same time.
+    The forest must have its own buffers (see `RebuiltTrees`), since other threads predict
+    concurrently.
     """
     capacity, ridges = forest.input_capacity, forest.ridges
     for i in range(n):

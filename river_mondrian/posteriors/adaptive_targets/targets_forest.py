@@ -47,7 +47,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 
 @inline_in_source
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
-    """Sum the weights, and the targets minus `mean`, of sampled points by candidate and side."""
+    """Sum weights, and weighted targets minus `mean`, of sampled points by candidate and side."""
     candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
     source = source_of(forest, tree)
     for c in range(m):
@@ -62,21 +62,21 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
         for c in range(m):
             candidate, sums = candidates[c], sides[c]
             v = value_in(point, source, candidate.dim)
-            # The side is computed without a branch, since a branch would be mispredicted often.
+            # The side is computed without a branch, since a branch would often be mispredicted.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             sums.weights[k] = sums.weights[k] + weight
             sums.sums[k] = sums.sums[k] + moved
 
 
-# A leaf is split if the leaf has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
-# samples of the tree.
+# A leaf is split if it has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE samples
+# of the tree.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
 
 @link_by_name
 def make_means(forest: T, t: int, j: int) -> bool:
-    """Compute the means of a leaf from its points, and return whether the points' targets differ.
+    """Compute a leaf's means from its points, and return whether the points' targets differ.
 
     The mean of recent targets depends on the order of the list of points.
     """
@@ -85,7 +85,7 @@ def make_means(forest: T, t: int, j: int) -> bool:
     p = node.first_point
     if p == NONE:
         return False
-    # Each split reverses the order of the list, so find the list's direction first.
+    # Each split reverses the list, so the list's direction is determined first.
     window, now, q = forest.window_capacity, forest.n_samples, forest.links_of(p)[t]
     newest_first = q == NONE or (now - p) % window < (now - q) % window
     start = forest.targets_of(p)[k]
@@ -114,8 +114,8 @@ def make_means(forest: T, t: int, j: int) -> bool:
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
     """Return whether a node is a leaf that is large enough for a split and not yet queued.
 
-    In a tree of many samples, small leaves add little accuracy, and splits of small leaves would
-    need most of the memory.
+    In a tree of many samples, splits of small leaves add little accuracy, but would need most of
+    the memory.
     """
     n = tree.nodes.row(tree.root).n_samples
     is_large = node.n_samples >= SMALLEST_BLOCK + n // SAMPLES_OF_ONE
@@ -124,17 +124,17 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points: the first, and every `step`-th point after it."""
+    """Write the targets of `n` stored points: the first point, and then every `step`-th point."""
     for i in range(n):
         out[i] = forest.targets_of(i * step)[TARGET]
 
 
-# Fences at which targets are clipped, so that outliers have only a short effect.
+# Targets are clipped at fences, so that outliers have only a short effect.
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
-# samples doubles. While several of the latest targets are beyond the fences, targets are not
-# clipped (`score`).
+# samples doubles. If several of the latest targets are beyond the fences, targets are not clipped
+# (`score`).
 
 
 def next_renewal(n: int) -> int:
@@ -145,7 +145,7 @@ def next_renewal(n: int) -> int:
 
 
 # `TargetFences.n_beyond` counts the targets beyond the fences. Each sample multiplies the count by
-# `FADING`. Targets are clipped only while the count is at most `MOST_BEYOND`.
+# `FADING`. Targets are clipped only if the count is at most `MOST_BEYOND`.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -187,7 +187,7 @@ def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
         push(tree, ref)
 
 
-# Error that counts as 1 for drift detectors, in units of the running mean of absolute errors.
+# Error that drift detectors receive as 1, in units of the running mean of absolute errors.
 LARGEST_ERROR = 4.0
 
 
@@ -216,21 +216,22 @@ class TargetsForest(AdaptiveTargetForest):
         """Update the regressions, the mixtures and the error distribution with the sample."""
         weight, targets, fences = self.accepted.weight, self.accepted.targets, self.fences
         target = targets[TARGET]
-        # Targets are not clipped while many recent targets are beyond the fences.
+        # If many recent targets are beyond the fences, the level may have shifted. Targets are then
+        # not clipped.
         is_beyond = target < fences.low or target > fences.high
         fences.n_beyond = FADING * fences.n_beyond + (1.0 if is_beyond else 0.0)
         if fences.n_beyond <= MOST_BEYOND:
             target = min(max(target, fences.low), fences.high)
         targets[TARGET] = target
-        # No model could have predicted the first target.
+        # The first target has no residual and no error, since no model could have predicted it.
         is_first, regressed = self.n_samples == 0, self.first.predicted[means.RESIDUAL_OF]
         targets[means.RESIDUAL] = 0.0 if is_first else target - regressed
         targets[means.ERROR] = 0.0 if is_first else target - self.prediction.first_point
         point, spread, size = self.prediction.point, self.prediction.spread, self.ridges.size
         if self.accepted.is_late == 1:
-            # The second mixture and the error distribution learn the error of the prediction that
-            # was made when the sample arrived. The first mixture learns the error of the current
-            # prediction, so that the mixture adapts faster after a drift.
+            # The second mixture and the error distribution learn the error of the prediction at the
+            # sample's arrival. The first mixture learns the error of the current prediction, so
+            # that it adapts faster after a drift.
             then = self.accepted.remembered
             n = mixing.recall(self.second, then)
             point, spread, size = then[n], self.second.spread, then[n + 1]
@@ -255,11 +256,10 @@ class TargetsForest(AdaptiveTargetForest):
         remember(self.neighbors, self.inputs, residual, self.accepted.weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Begin a point's walk at the root if the tree is extended outside boxes, else at the leaf.
+        """Begin a point's walk at the root if points outside boxes add cuts, otherwise at the leaf.
 
-        If the walk begins at the leaf, the boxes on the path are enlarged to contain the point. The
-        walk uses the path of the prediction. If the tree does not predict, the path is computed
-        first.
+        If the walk begins at the leaf, the boxes on the path grow to contain the point. The path
+        comes from the prediction. If the tree does not predict, the path is computed first.
         """
         tree, path = self.trees[t], self.path_of(t)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -291,7 +291,7 @@ class TargetsForest(AdaptiveTargetForest):
             add_to_node(self, t, path[i].ref, p)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Add a point to the means on the point's path in a tree that is being split."""
+        """Add a point to the means on the point's path, in a tree whose build splits leaves."""
         tree = self.trees[t]
         x, ref = values_of(self, tree, p, tree.value_buffer), tree.root
         while ref >= 0:
@@ -325,7 +325,7 @@ class TargetsForest(AdaptiveTargetForest):
         return n, node.n_samples / n
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return a cut's reduction of the sum of squared deviations from the mean."""
+        """Return the amount by which a cut reduces the sum of squared deviations from the mean."""
         sides = self.leaf.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:

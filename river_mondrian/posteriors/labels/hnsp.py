@@ -3,10 +3,10 @@
 The counts of the HNSP are interpolated Kneser-Ney counts (`records`). Equation 4 of
 Lakshminarayanan, Roy and Teh (2014) is linear in the parent's distribution: G_j = b_j + a_j
 G_parent. All equations and algorithms named in this module are from this paper. A prediction is a
-weighted sum of the terms b_j along the path (Equations 5 and 6). So a walk down computes only the
+weighted sum of the terms b_j along the path (Equations 5 and 6). So the descent computes only the
 probabilities of branching off (see `partitions.mondrian.walks`). One pass from the leaf up adds the
-weighted term of each node to the probabilities of the classes. The pass ends when the weight that
-is passed up is negligible.
+weighted term of each node to the probabilities of the classes. The pass ends early if the remaining
+weight is negligible.
 
 Suppose that the sample has not branched off above node j, which has the counts c and the tables
 tab. Then Equation 4 is G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount
@@ -104,7 +104,7 @@ def _add_classes(
 def branching(
     eta: float, reach: float, stays: float, gamma: float, discount: float
 ) -> tuple[float, float]:
-    """Return the weights that branching off gives to a node's tables and the parent's distribution.
+    """Return the weights of a node's tables and of the parent's distribution after branching off.
 
     The function implements Algorithm 8, lines 6 to 12, of Lakshminarayanan, Roy and Teh (2014),
     without the sums over classes.
@@ -115,9 +115,9 @@ def branching(
     return max(reach * (1.0 - stays) - passed, 0.0), passed
 
 
-# Terms of Equation 4 at a node or a point. `weight` is the weight of the distribution of the node,
-# and `at_node` the weight of the tables of the node, after branching off there. Each function that
-# adds the terms returns the weight of the parent's distribution.
+# Terms of Equation 4 at a node or a point. `weight` is the weight of the node's distribution, and
+# `at_node` the weight of the node's tables after branching off there. Each function adds the terms
+# and returns the weight of the parent's distribution.
 
 
 @always_inline
@@ -158,7 +158,7 @@ def _add_weights(
         whole = left[k] + right[k]
         table = min(whole, 1.0)
         count = whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
-        # Divide first, since products with a small weight may underflow.
+        # Quotients are computed first, since products with a small weight may underflow.
         term = weight * (count / total - discount * (table / total)) + at_node * (table / tables)
         out[k] = out[k] + term
     return weight * (discount * (tables / total))
@@ -175,7 +175,7 @@ def _add_sets(
     discount: float,
     out: Float64s,
 ) -> float:
-    """Add the terms of a node in a forest without weights. Here tab is 1 for each class below."""
+    """Add the terms of a node in a forest without weights, where each class below has tab 1."""
     n_words = records.n_words_of(forest.n_classes)
     left = node.classes(forest, LEFT)
     right = left if node.dim < 0 else node.classes(forest, RIGHT)
@@ -200,7 +200,7 @@ def _add_sets(
 
 @link_by_name
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
-    """Add a walk's prediction, from the leaf up to the uniform base distribution."""
+    """Add the class probabilities of a walk, from the leaf up to the uniform base distribution."""
     tree, n_classes = forest.trees[t], forest.n_classes
     out = prediction.probabilities.part(n_classes * row, n_classes)
     # Probability of reaching the leaf without branching off.
@@ -219,7 +219,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         weight += passed
         if weight + step.above < NEGLIGIBLE:
             return
-    # The base distribution is uniform.
+    # The base distribution is uniform, so each class gets an equal part of the remaining weight.
     for k in range(n_classes):
         out[k] = out[k] + weight / n_classes
 
@@ -243,9 +243,9 @@ def _begin(out: Float64s, size: int) -> None:
 
 @always_inline
 def _average(forest: L, out: Float64s, size: int) -> None:
-    """Divide sums over trees by the number of trees, to get the forest's prediction."""
+    """Divide sums over trees by the number of trees."""
     for k in range(size):
-        # Rounded sums may exceed 1 by some units in the last place.
+        # Sums are clipped to 1, because rounded sums may exceed 1 by some units in the last place.
         out[k] = min(out[k] / forest.n_trees, 1.0)
 
 
@@ -269,7 +269,7 @@ def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
 def _predict(
     forest: L, version: int, inputs: Packed, out: Writable, predict: Callable[..., int]
 ) -> int:
-    """Implement `predict_one` and `predict_any`, with `predict_row` or `_predict_all`."""
+    """Return the result of `predict_one`; `predict` is `predict_row` or `_predict_all`."""
     if version != forest.version:
         return WAITS
     bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
@@ -333,7 +333,8 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
 def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Learn a sample as `learn_one` does, in a forest with a window.
 
-    The kernel is separate, since the code for forgetting takes seconds to compile.
+    The kernel is separate, so that forests without a window do not compile the code for forgetting,
+    which takes seconds.
     """
     if not _takes(forest, version, weight):
         return WAITS
@@ -387,12 +388,13 @@ def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> N
 def fill_weights(forest: L, t: int, order: Int32s) -> None:
     """Write the class weights to a tree's rows, given that all samples have weight 1.
 
-    The rows must have room for weights. `order` is a buffer with an element per row.
+    The rows must have room for weights. `order` is a buffer with an element for each row.
     """
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
         return
-    # List the rows from the root down, then fill the rows from the leaves up.
+    # List the rows from the root down. Then fill the rows from the leaves up, since parents read
+    # their children.
     order[0] = tree.root
     n, done = 1, 0
     while done < n:
@@ -406,7 +408,7 @@ def fill_weights(forest: L, t: int, order: Int32s) -> None:
         node = tree.nodes.row(order[i])
         if node.dim < 0:
             count_leaf(forest, t, node, node.weights(forest, LEFT))
-            # In a forest with weights, leaves have no rows of counts.
+            # Drop the reference to the row of counts, since leaves with weights have no such rows.
             node.right = NONE
         else:
             for side in range(2):

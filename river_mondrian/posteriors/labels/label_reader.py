@@ -17,7 +17,7 @@ from .records import LabelNode
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its weight and counts: class weights at a leaf, otherwise c of the HNSP."""
+    """A node with its weight and counts: class weights at a leaf, otherwise the HNSP's c."""
 
     counts: NDArray[Any]
     weight: float
@@ -44,7 +44,7 @@ class LabelReader(Explainer):
         table = self.table(slot)
         weights = class_weights(self, slot, table)
         if not self.store.split_pure:
-            # Nodes below a paused leaf are hidden.
+            # Cuts of nodes with one class are hidden, so their gains are not counted.
             table = table.ending_at((weights > 0.0).sum(axis=1) == 1)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
@@ -56,7 +56,7 @@ class LabelReader(Explainer):
         counts = self.description(t, False)(ref, record)[2][0]
         tables = np.minimum(counts, 1.0)
         discount = math.exp(-float(self.forest.gamma) * span)
-        # Divide first, since products with a small weight may underflow.
+        # Quotients are computed first, since products with a small weight may underflow.
         customers, tables_each = counts / counts.sum(), tables / counts.sum()
         smoothed = customers - discount * tables_each + discount * tables_each.sum() * above
         return smoothed, tables, discount
@@ -103,7 +103,7 @@ class LabelReader(Explainer):
     def description(self, slot: int, hidden: bool) -> Description:
         """Return a function that describes a node (see `TreeReader.description`)."""
         n_classes = int(self.forest.n_classes)
-        # If nodes store no weights, counts are integers.
+        # If nodes store no weights, counts are returned as integers.
         kind = np.float64 if self.store.has_weights else np.int64
 
         def describe(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:

@@ -18,7 +18,7 @@ from . import hnsp
 from .label_reader import LabelReader
 from .records import CountRow, LabelForest
 
-# In a paused leaf with more points than this number, hidden cuts are sampled (see
+# Hidden cuts are sampled in paused leaves with more points than this number (see
 # `partitions.mondrian.sampling`).
 PAUSE_LIMIT = 32
 
@@ -36,8 +36,7 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
     partitions
         Number, lifetime and other arguments of the trees (`tree_store.Partitions`).
     gamma
-        Rate of the discount. None means ten times the number of features known at the end of the
-        warm-up.
+        Rate of the discount. None means ten times the number of features at the end of the warm-up.
     split_pure
         Whether leaves of one class are cut instead of being paused.
 
@@ -132,11 +131,11 @@ class LabelTrees(trees.ClassTrees[LabelForest]):
 
     @property
     def has_weights(self) -> bool:
-        """Whether nodes store weights, as they do after the first weight other than 1."""
+        """Whether nodes store weights, because a sample had a weight other than 1."""
         return bool(self.forest.weight_capacity > 0)
 
     def weigh(self) -> None:
-        """Add weights to nodes that have no weights. The caller must have begun a change."""
+        """Add weights to all nodes, if nodes have none. The caller must have begun a change."""
         forest = self.forest
         if self.has_weights:
             return

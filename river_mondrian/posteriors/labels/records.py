@@ -7,9 +7,9 @@ its number of samples. A leaf of several classes has a row of counts or a list o
 
 After the first sample with another weight, each node also stores the weight of each class below
 each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the weight of class
-k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. The
-table of a class at a node is min(W, 1), with the weight W of the class below the node. This value
-follows from min(min(a, 1) + min(b, 1), 1) = min(a + b, 1).
+k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k + tab_right,k. Because
+min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the table of a class is min(W, 1), where W is the
+weight of the class below the node.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a leaf with both points is paused because they have the same class."""
+        """Return whether a leaf with both points is paused: the points have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -112,10 +112,10 @@ class LabelPoint(Point):
 
 
 class CountRow(rec.Record):
-    """Number of samples of each class at a leaf, each an int32."""
+    """The number of samples of each class at a leaf, as int32."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the link of a free row to the next free row, which replaces the first count."""
+        """Return the number of the next free row, which replaces a free row's first count."""
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:
@@ -124,7 +124,7 @@ class CountRow(rec.Record):
 
 
 class LabelNode(mondrian.LightNode):
-    """A node with the sets of classes below each child. A leaf stores its classes in the left set.
+    """A node with a set of classes for each child. A leaf stores its classes in the left set.
 
     In a forest with weights, the weights of the classes are stored after the sets.
     """
@@ -230,8 +230,8 @@ class LabelNode(mondrian.LightNode):
     def count_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Count a point's class at a complete leaf (see `constants`) before the point is added.
 
-        If the leaf then has several classes but no row of counts, a row is computed from the leaf's
-        class or points. In a forest with weights, no leaf has a row of counts.
+        If the leaf then has several classes but no row of counts, the row is computed from the
+        leaf's class or points. In a forest with weights, no leaf has a row of counts.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():
@@ -298,7 +298,7 @@ class LabelNode(mondrian.LightNode):
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free a leaf's row of counts, so that another leaf can use it."""
+        """Free a leaf's row of counts, so that another leaf can use the row."""
         if self.dim == COMPLETE and self.count_row != NONE:
             labels, row = LabelForest(forest), LabelTree(tree).side_rows.row(self.count_row)
             for k in range(labels.count_width):
@@ -325,7 +325,8 @@ class LabelForest(SampledForest):
     trees: rec.Array[LabelTree]
     points: rec.Table[LabelPoint]
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
-    # Predictions use all cuts, since only leaves store the number of samples of each class.
+    # Predictions use all cuts, since only leaves store the counts that a prediction at a horizon
+    # would need.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Whether leaves of one class are cut instead of being paused.
     splits_pure: rec.Int64
@@ -342,7 +343,7 @@ class LabelForest(SampledForest):
         return self.weight_capacity > 0
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because label forests may forget samples."""
         return True
 
 

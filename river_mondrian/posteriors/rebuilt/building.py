@@ -2,7 +2,7 @@
 
 The tree gathers its points in one leaf, which is then split. In a forest over classes, the tree
 then replays the points in order. So the statistics equal the statistics of a tree that has learned
-the points one at a time. Each stage continues within a budget of points, which `build_part` passes
+the points one by one. Each stage continues within a budget of points, which `build_part` passes
 from stage to stage.
 """
 
@@ -18,10 +18,10 @@ from .splits import split_queued
 # Cost of replaying a point, relative to the cost per point of a split.
 REPLAY_COST = 12
 
-# Number of rows that are reserved at once for a tree that is being built.
+# Number of rows in each reservation for a tree that is being built.
 GROWTH = 4 * ROWS_OF_CALL
 
-# Budget of each kernel call for a tree that is built at once. The budget is bounded so that kernels
+# Budget of each kernel call for a tree that is built before other work. The bound makes kernels
 # return soon.
 PART = 1 << 17
 
@@ -29,9 +29,9 @@ PART = 1 << 17
 @kernel
 @cold
 def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
-    """Clear a tree, and begin a build of the tree with the samples from `first` on.
+    """Clear a tree, and begin to build the tree from the samples from `first` on.
 
-    `dim_weights` are the weights of the dimensions for draws of cuts.
+    `dim_weights` are the weights of the dimensions in draws of cuts.
     """
     tree = forest.trees[t]
     sampling.clear_tree(tree)
@@ -53,9 +53,9 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 
 @inline_in_source
 def _gather(forest: R, t: int, budget: int) -> int:
-    """Add samples to the root of a tree; a point costs 1. Returns the budget that is left."""
+    """Add samples to a tree's root, at the cost 1 per point; return the remaining budget."""
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
-    # The previous tree in this slot may have had another scaling.
+    # Columns are computed again, since the previous tree in this slot may have had another scaling.
     is_renewed = forest.has_columns == 1 and forest.renewal.began_at > 0
     start, stop = build.cursor, min(n, build.cursor + budget)
     for i in range(start, stop):
@@ -72,7 +72,7 @@ def _gather(forest: R, t: int, budget: int) -> int:
 
 @inline_in_source
 def _split(forest: R, t: int, budget: int) -> int:
-    """Split the leaves of a tree; a leaf costs its points. Returns the budget that is left."""
+    """Split a tree's leaves, at the cost 1 per point of a leaf; return the remaining budget."""
     tree, build = forest.trees[t], forest.build
     left = split_queued(forest, t, budget, NONE)
     if tree.queue == NONE:
@@ -83,10 +83,10 @@ def _split(forest: R, t: int, budget: int) -> int:
 
 @inline_in_source
 def _replay(forest: R, t: int, budget: int) -> int:
-    """Replay samples; a point costs `REPLAY_COST`. Returns the budget that is left.
+    """Replay samples, at the cost `REPLAY_COST` per point, and return the remaining budget.
 
-    The number of samples of a call does not depend on the capacity of tables. So after a stop for
-    lack of rows, at least 1 is left.
+    The number of samples of a call must not depend on the capacity of tables. So after a stop for
+    lack of rows, the remaining budget is at least 1, and the call is repeated.
     """
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
     start, stop = build.cursor, min(n, build.cursor + budget // REPLAY_COST + 1)
@@ -104,10 +104,11 @@ def _replay(forest: R, t: int, budget: int) -> int:
 
 @kernel
 def build_part(forest: R, t: int, budget: int) -> int:
-    """Continue to build a tree within a budget, and return the budget that is left.
+    """Continue to build a tree within a budget, and return the remaining budget.
 
-    If a budget is left and the tree is not BUILT, the tree needs room for `Build.rows_needed` more
-    rows. The cost is subtracted from the budget of the call, `Build.budget`.
+    If the remaining budget is positive and the tree is not BUILT, the tree needs room for
+    `Build.rows_needed` more rows. The cost is subtracted from the budget of the call,
+    `Build.budget`.
     """
     tree, build, left = forest.trees[t], forest.build, budget
     needed = build.rows_needed

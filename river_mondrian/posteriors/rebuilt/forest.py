@@ -1,4 +1,4 @@
-"""Records of a forest that is rebuilt from a window of the stream, and paths down the trees."""
+"""Records of forests that are rebuilt from a window of the stream, and paths of samples."""
 
 import math
 from typing import Any, TypeVar
@@ -13,8 +13,8 @@ from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 
 # Records of forests whose trees are rebuilt, and the methods that subclasses override.
 #
-# A leaf is paused until `splits` cuts the leaf. So the labels or targets in the leaf can guide
-# the cut. Only a cut between a new sample and a node's box is drawn as in any other Mondrian tree.
+# A leaf is paused until `splits` cuts the leaf. So the labels or targets in the leaf can guide the
+# cut. Cuts between a new sample and a node's box are drawn as in any other Mondrian tree.
 
 
 # Roles of a tree. An IDLE tree is not in use. LONG trees predict from all samples of the window,
@@ -28,11 +28,10 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# Stages of the accepted sample, which is the sample that is being learned. LEARNED: the sample has
-# been learned. ACCEPTED: the sample waits to be learned. If ranges are fitted at the sample (see
-# `sample`), the sample has two more stages. MIXED_IN: the mixture has learned the sample, but the
-# sample is not stored and the ranges are not fitted. REBUILD_DUE: the sample's point is stored, and
-# the trees must be rebuilt.
+# Stages of the *accepted* sample, which is currently learned. LEARNED: learning is complete.
+# ACCEPTED: learning has not begun. If ranges are fitted at the sample (see `sample`), there are two
+# more stages. MIXED_IN: the mixture has learned the sample, but the sample is not stored and the
+# ranges are not fitted. REBUILD_DUE: the sample's point is stored, and the trees must be rebuilt.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
@@ -51,26 +50,26 @@ class RebuiltPoint(Point):
     """A stored sample."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return True: a leaf with two points is always paused."""
+        """Return True, because leaves are always paused."""
         return True
 
 
-# A reference to the next leaf of a queue.
+# A reference to the next leaf in a queue of splits.
 WAITING = rec.Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
 
 
 class RebuiltNode(Node):
-    """A node. A leaf may be in the queue of leaves that wait for a split."""
+    """A node. A leaf may be in the tree's queue of splits."""
 
     # For a leaf in the tree's queue: the row of the next leaf, or LAST. NONE for other leaves.
     next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return True: leaves are always paused."""
+        """Return True, because only splits of the queue cut leaves."""
         return True
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return False: no point ends a pause."""
+        """Return False, because only splits of the queue end pauses."""
         return False
 
 
@@ -79,7 +78,7 @@ class RebuiltTree(Tree):
 
     nodes: rec.Table[RebuiltNode]
     role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
-    # First leaf in the queue of leaves that wait for a split, or NONE.
+    # First leaf in the queue of splits, or NONE.
     queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
     # Length of the last predicted sample's path, 0 if the tree does not predict. Number of node
     # rows before the tree's last walk.
@@ -104,21 +103,21 @@ class PathEntry(rec.Record):
     row: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Set the fields of a subclass for the path's node."""
+        """Set the fields that a subclass adds."""
 
     def fetch(self, forest: Forest) -> None:
-        """Prefetch the memory that the fields of a subclass refer to."""
+        """Prefetch the memory to which the subclass's fields refer."""
 
 
 class Candidate(rec.Record):
-    """A cut that may be chosen."""
+    """A possible cut of a leaf."""
 
     dim: rec.Int64
     cut: rec.Float64
 
 
 class Pending(rec.Record):
-    """The work of a call that `RebuiltTrees` must do, since a kernel cannot."""
+    """Work of a call that kernels leave to `RebuiltTrees`."""
 
     EMBEDDED = True
 
@@ -127,7 +126,7 @@ class Pending(rec.Record):
     stage: rec.Int64 = rec.transient()
     # Number of samples to keep if the last error has shown a drift, otherwise 0.
     n_to_keep: rec.Int64 = rec.transient()
-    # Whether planning is due, and the number of samples before which there is nothing to plan.
+    # Whether the schedule must be planned, and the least number of samples for planning.
     is_planning_due: rec.Int64 = rec.transient()
     plan_from: rec.Int64 = rec.derived()
 
@@ -145,8 +144,8 @@ class Build(rec.Record):
     budget_of_call: rec.Int64 = rec.derived()
     # Number of rows that the tree needs.
     rows_needed: rec.Int64 = rec.transient()
-    # Numbers of side rows (rows of statistics) that a call may need in a tree, and that a split may
-    # need.
+    # Largest numbers of side rows (rows of statistics) that a call needs in a tree, and that a
+    # split needs.
     side_rows_of_call: rec.Int64 = rec.derived()
     side_rows_of_split: rec.Int64 = rec.derived()
 
@@ -159,8 +158,7 @@ class LastPrediction(rec.Record):
     # Whether the prediction is for `inputs` and from the current trees.
     is_current: rec.Int64 = rec.transient()
     inputs: rec.Float64s
-    # Paths of the sample, shape (trees, PATH_LENGTH). Buffer for the trees whose walks have not
-    # ended.
+    # Paths of the sample, shape (trees, PATH_LENGTH). Buffer for the trees with unfinished paths.
     paths: rec.Array[PathEntry]
     walking: rec.Int64s
 
@@ -173,8 +171,8 @@ class GuidedCuts(rec.Record):
     # Number of cuts from which the best cut is chosen.
     n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     candidates: rec.Array[Candidate]
-    # Gains of the cuts in each dimension, shape (trees, n_dims). Weights of the dimensions for
-    # draws of candidates.
+    # Gains of the cuts in each dimension, shape (trees, n_dims). Weights of the dimensions in draws
+    # of candidates.
     gains: rec.Float64s
     dim_weights: rec.Float64s
     # Buffer for sums of weighted sides.
@@ -192,7 +190,7 @@ class RebuiltForest(Forest):
     # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
     predicted: LastPrediction
-    # The nearest of the latest samples, which are experts in the mixture.
+    # The nearest neighbours among the latest samples, which are experts of the mixture.
     neighbors: NeighborsRecord
     # The errors of predictions, for the detection of drifts.
     errors: DriftWatchRecord
@@ -211,7 +209,7 @@ class RebuiltForest(Forest):
         return -1
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
-        """Set the label or the target, and the weight, of the accepted sample."""
+        """Set the accepted sample's label or target, and its weight."""
 
     def error(self) -> float:
         """Return the prediction error for the accepted sample, or -1 without a prediction."""
@@ -221,28 +219,28 @@ class RebuiltForest(Forest):
         """Update the mixture of predictions with the accepted sample."""
 
     def keep_sample(self, p: int) -> None:
-        """Store the label or the target, and the weight, of the accepted sample in point `p`."""
+        """Store the accepted sample's label or target, and its weight, in point `p`."""
 
     def learn_stops(self, t: int) -> None:
         """Update the weights of the nodes on a tree's path, before the sample extends the tree."""
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Change where the walk by which point `p` extends a tree begins, if not at the root."""
+        """Set the node at which the walk of point `p` in a tree begins, if this is not the root."""
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a new point of a tree to the statistics of the `n` nodes on the point's path."""
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Compute the statistics of nodes that a point has added to a tree that is being built.
+        """Compute the statistics of new nodes that a point has added to a tree during its build.
 
         The latest `backlog` samples before the point have not yet been replayed.
         """
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Add a leaf of a tree that is being built to the queue, if the leaf should be split."""
+        """Add a leaf to the tree's queue during a build, if the leaf should be split."""
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Sum statistics of the sides of `m` candidates, over a subset of a leaf's points.
+        """Sum statistics over a subset of a leaf's points, for each side of `m` candidates.
 
         Returns the argument `n` of `gain_of`, and the ratio of the leaf's number of points to the
         size of the subset.
@@ -254,19 +252,19 @@ class RebuiltForest(Forest):
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Split a leaf by a cut `time` after the parent's cut, and add the children to the queue.
+        """Cut a leaf `time` after the parent's cut, and add the children to the queue.
 
         `last` is the latest stored point, or NONE for a tree that is being built.
         """
 
     def replays(self) -> bool:
-        """Return whether a tree that has been split replays its points in order."""
+        """Return whether a tree replays its points in order after the splits of its build."""
         return False
 
     def replay(self, t: int, start: int, stop: int) -> int:
         """Replay samples `start` to `stop` - 1 in a tree, and return the next sample to replay.
 
-        The replay stops early if the tree has no room for more rows.
+        If the tree has no room for more rows, the replay stops early.
         """
         return stop
 
@@ -294,7 +292,7 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
 def path_from(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int, ref: int
 ) -> int:
-    """Continue a sample's path of `n` nodes from `ref`, a node or a point, down the tree.
+    """Continue a sample's path of `n` nodes at `ref`, a node or a point.
 
     Returns the new number of nodes.
     """
@@ -311,16 +309,16 @@ def path_from(
 
 @always_inline
 def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry]) -> int:
-    """Write a sample's path down a tree, and return the path's number of nodes."""
+    """Write a sample's path in a tree, and return the path's number of nodes."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
 @link_by_name
 def walk_all(forest: R) -> None:
-    """Write the paths of the sample in the forest's `row` down all trees that predict.
+    """Write the paths of the sample in the forest's `row`, in all trees that predict.
 
-    The trees are walked in lock-step, so that the cache misses of different trees overlap. Paths of
-    trees that do not predict have length 0.
+    The trees are descended in lock-step, so that their cache misses overlap. Trees that do not
+    predict get paths of length 0.
     """
     walking, paths = forest.predicted.walking, forest.predicted.paths
     n_walking = 0
@@ -360,8 +358,8 @@ def path_of_grown(
 ) -> int:
     """Write the path of a tree's newest point, and return the path's number of nodes.
 
-    `path` has the `n` nodes of the path before the tree was extended. These nodes are still valid
-    down to the node where the walk of the point ended.
+    `path` has the `n` nodes of the path before the point has extended the tree. These nodes are
+    still valid above the node where the point's walk has ended.
     """
     parent = tree.walk_parent
     while parent != constants.NONE and n > 0:
@@ -394,7 +392,7 @@ def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
         return forest.predict_sample(inputs)
     last = forest.predicted.inputs
     for i in range(forest.n_inputs):
-        # Two missing values count as equal.
+        # NaN differs from itself, but two missing values are treated as equal.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
             return forest.predict_sample(inputs)
     return DONE

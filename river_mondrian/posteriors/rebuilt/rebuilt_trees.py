@@ -33,19 +33,19 @@ BUILD_BUDGET = 80
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# Number of samples between checks of the memory's size, and assumed factor by which trees grow
-# during a rebuild.
+# Number of samples between checks of the memory's size, and assumed growth factor of trees during a
+# rebuild.
 WEIGH_EVERY = 64
 GROWING = 1.3
 
 # Fraction of a dimension's weight that the gains in earlier trees determine.
 GAIN_SHARE = 0.7
 
-# Number of rows that a kernel predicts at once. Ctrl-C can interrupt a batch between kernel calls.
+# Number of rows that a kernel call predicts. The number is small, since Ctrl-C can interrupt a
+# batch only between kernel calls.
 ROWS_PREDICTED = 64
 
-# Widths are compared with the widths of the last fit only if at least this many samples of the last
-# fit are still stored.
+# Widths are compared with the last fit only if at least this many earlier samples are still stored.
 LEAST_TELLING = 64
 
 
@@ -59,7 +59,7 @@ def orders_of(n: int, n_orders: int) -> Ints:
 
 
 class RebuiltReader(Explainer):
-    """A reader of `RebuiltTrees`: the trees of all samples have the numbers 0, 1, ..."""
+    """A reader of `RebuiltTrees`. The trees of all samples have the numbers 0, 1, ..."""
 
     # Number of random orders of the features for explanations.
     N_ORDERS: ClassVar[int]
@@ -99,7 +99,8 @@ class RebuiltReader(Explainer):
         bad: int = find_too_large.of(type(self.forest))(self.forest, Float64s.of(inputs))
         if bad >= 0:
             return bad, np.empty((0, 0))
-        # A feature without a value is NaN, or has its absent value.
+        # Only features with a value contribute. A feature without a value is NaN, or has its absent
+        # value.
         used = np.flatnonzero((inputs != self.absent) & ~np.isnan(inputs))
         orders = used[orders_of(len(used), self.N_ORDERS)]
         ends = self._rows(2)
@@ -139,7 +140,7 @@ class RebuiltTrees(MondrianTrees[R]):
 
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {"schedule"}
     _RENEWS: ClassVar[bool] = True
-    # One of the existing trees is always the spare tree.
+    # No tree is added, since one of the existing trees is always the spare tree.
     _N_SPARE: ClassVar[int] = 0
     # Number of samples of the recent trees.
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
@@ -223,7 +224,7 @@ class RebuiltTrees(MondrianTrees[R]):
         if role == IDLE:
             return None
         end = self.forest.build.cursor if role == GATHERING else self.n_samples
-        # While points are gathered, the root may be a leaf without points.
+        # While a build gathers points, the root may be a leaf without points.
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
     def _check_kind(self) -> None:
@@ -264,12 +265,13 @@ class RebuiltTrees(MondrianTrees[R]):
         return 0
 
     def _refresh_neighbors(self) -> None:
-        """Set the forest's reference to the neighbors, after these have been replaced."""
+        """Set the forest's reference to the current `neighbors`."""
         self.forest.neighbors = self.neighbors.record
         self._forget_predicted()
 
     def _reserve_points(self, n: int) -> None:
-        # The neighbors have room whenever there is room for a point, up to their bounds.
+        # The neighbors get as much room as points, up to their bounds, since kernels check only the
+        # points' room.
         self.neighbors = self.neighbors.fitting(self.points.reserve(0, n))
         self._refresh_neighbors()
         super()._reserve_points(n)
@@ -312,8 +314,9 @@ class RebuiltTrees(MondrianTrees[R]):
             self.open()
         return DONE
 
-    # Completion of calls that kernels have begun. Each step ends with a single kernel call or
-    # assignment, which also marks the step as done. So an interrupted step can be repeated.
+    # Completion of calls that kernels have begun. The last operation of each step is a single
+    # kernel call or assignment, which also marks the step as done. So an interrupted step can be
+    # repeated.
 
     def _complete(self) -> None:
         self._write_schedule()
@@ -347,7 +350,8 @@ class RebuiltTrees(MondrianTrees[R]):
                 self._reserve_points(n + 1)
                 sample.fit(forest, self._fitted_scaling(), self._following_fit(n + 1))
             elif n - schedule.capacity >= forest.oldest:
-                # The next sample overwrites a point that trees contain.
+                # The next sample overwrites a point that trees contain, so these trees are rebuilt
+                # or dropped first.
                 self._set_schedule(schedule.without(n - schedule.capacity))
             else:
                 assert forest.pending.stage == rebuilt.ACCEPTED
@@ -357,7 +361,7 @@ class RebuiltTrees(MondrianTrees[R]):
             self._write_plan_from()
 
     def _learn_accepted(self) -> None:
-        """Learn the accepted sample, and allocate the memory that it needs."""
+        """Learn the accepted sample, and allocate the memory that the sample needs."""
         learn_accepted = sample.learn_accepted.of(self._FOREST)
         while (needy := learn_accepted(self.forest)) != DONE:
             if needy == NO_POINT_ROOM:
@@ -365,7 +369,8 @@ class RebuiltTrees(MondrianTrees[R]):
             else:
                 tables = self.trees[needy].nodes, self.trees[needy].side_rows
             if min(table.capacity for table in tables) < CHUNK_ROWS:
-                # Rows of a first chunk may move, and the last prediction refers to these rows.
+                # Rows of a first chunk may move, so the last prediction, which refers to these
+                # rows, is discarded.
                 self._forget_predicted()
             if needy == NO_POINT_ROOM:
                 self._reserve_points(self.n_samples % self.schedule.capacity + 1)
@@ -451,23 +456,23 @@ class RebuiltTrees(MondrianTrees[R]):
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
         n = (int(self.forest.renewal.began_at) or tree_store.WARM_UP) - first
-        # Skip the comparison if too few samples of the last fit are still stored.
+        # If too few samples of the last fit are still stored, widths are not compared.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else widths.mostly_recent(n, n_rows)
         points = widths.mostly_recent(held, n_rows)
         capacity = self.schedule.capacity
         return (first + points) % capacity, (first + then) % capacity
 
     def _compile_renewal(self) -> None:
-        """Do nothing: trees are rebuilt on a schedule, not while kernels learn samples."""
+        """Do nothing, since trees are rebuilt on a schedule, not while kernels learn samples."""
 
     def _begin_renewal(self, scaling: Floats) -> None:
         super()._begin_renewal(scaling)
         self._forget_predicted()
 
     def _continue_renewal(self) -> None:
-        """Schedule a rebuild of all trees, or end the renewal if no tree has the old widths.
+        """Schedule a rebuild of all trees. If no tree has the old widths, end the renewal.
 
-        Builds give trees the new widths (`building.begin`). An interrupted call may be repeated.
+        Builds set the new widths (`building.begin`). An interrupted call may be repeated.
         """
         forest = self.forest
         if forest.renewal.is_scheduled == 0:
@@ -500,8 +505,8 @@ class RebuiltTrees(MondrianTrees[R]):
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
-            # Some trees contain samples from before the window, and will be smaller after their
-            # rebuild.
+            # Some trees contain samples from before the window. These trees will be smaller after
+            # their rebuild, so the size is not checked yet.
             return schedule
         # The capacity is twice the window, or the number of stored points if larger, since points
         # cannot move.
@@ -513,7 +518,7 @@ class RebuiltTrees(MondrianTrees[R]):
         return schedule._replace(max_samples=kept, capacity=stored)
 
     def _growth_for(self, n: int) -> int:
-        """Return the bytes by which memory for samples grows to have room for `n` samples."""
+        """Return the additional bytes that room for `n` samples needs."""
         return n * self.points.row_bytes - self.points.nbytes + self.neighbors.growth_for(n)
 
     def _build(self, t: int, budget: int) -> bool:
@@ -546,9 +551,9 @@ class RebuiltTrees(MondrianTrees[R]):
         return self.schedule.of_role(LONG)
 
     def _put_in_place(self) -> None:
-        """Replace the oldest tree of a role with the tree that has been built for this role."""
+        """Replace the oldest tree of a role with the new tree of this role."""
         slot = self.schedule.slot
-        # The tables of the tree may still have the size of an earlier, larger tree.
+        # Free unused rows, since the tables may still have the size of an earlier, larger tree.
         tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
             rows.trim(slot, table.n_rows + GROWTH)
@@ -559,11 +564,11 @@ class RebuiltTrees(MondrianTrees[R]):
     # Batches.
 
     def _records_for_thread(self) -> list[Memory[Any]]:
-        """Return a list with a copy of the forest's record, for a thread that predicts.
+        """Return a list that begins with a copy of the forest's record, for a thread that predicts.
 
-        The copy refers to the same rows and points, but has separate buffers for predictions. The
-        list begins with the copy. Subclasses append the other memories that the copy refers to,
-        which would otherwise be freed.
+        The copy refers to the same rows and points, but has separate buffers for predictions.
+        Subclasses append other memories to which the copy refers, because these would otherwise be
+        freed.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())
@@ -576,14 +581,13 @@ class RebuiltTrees(MondrianTrees[R]):
     ) -> Floats:
         """Predict rows of checked inputs, and return an array of shape (n, width).
 
-        `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or with a copy of
-        this record.
+        `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or with a copy.
         """
         out = np.empty((len(inputs), width))
 
         def part(first: int, last: int) -> None:
-            # Each thread has its own copy, except that the first thread may use the forest's
-            # record. No other thread writes to this record while the forest's version is CLOSED.
+            # Each thread has its own copy. Only the first thread may use the forest's record, if
+            # the forest is CLOSED, because no other thread then writes to the record.
             is_free = first == 0 and self.forest.version == CLOSED
             copies = [self.shared] if is_free else self._records_for_thread()
             for block in range(first, last):
@@ -594,7 +598,7 @@ class RebuiltTrees(MondrianTrees[R]):
                 n = len(block_inputs)
                 predict(copies[0][0], Float64s.of(block_inputs), n, Float64s.of(block_out))
 
-        # Blocks of rows are not divided, since the start of a thread takes longer than the
+        # A block of rows is not divided, since the start of a thread takes longer than the
         # prediction of a few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out

@@ -17,7 +17,7 @@ from .forest import R, ensure_predicted
 from .schedule import BUILD_EVERY
 from .splits import SPLIT_BUDGET, split_queued
 
-# Number of node rows that a call may need in a tree, and the default number of side rows.
+# Largest number of node rows that a call needs in a tree, and the default for side rows.
 ROWS_OF_CALL = 64
 
 
@@ -50,7 +50,8 @@ def _begin_walks(forest: R, p: int) -> None:
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
         tree.walk_ref, tree.walk_point = START, p
-        # A tree that is gathering points adds point `p` later.
+        # Only trees with splits add point `p` now. A tree that is gathering points adds the point
+        # later.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
         forest.learn_stops(t)
@@ -64,7 +65,7 @@ def _update_trees(forest: R, p: int) -> None:
         tree = forest.trees[t]
         if tree.predicts():
             path, length = forest.path_of(t), tree.path_length
-            # Without a new node, the path of the prediction is still valid.
+            # If no node was added, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
@@ -149,8 +150,8 @@ def learn_accepted(forest: R) -> int:
 
     If ranges are fitted at this sample (see `_fits_ranges`), only the mixture learns the sample.
     Returns DONE, NO_POINT_ROOM, or the number of a tree that needs memory for `ROWS_OF_CALL` more
-    rows. Without memory, nothing has been learned. Since an allocation may move rows that the last
-    prediction refers to, the sample may be predicted again.
+    rows. If memory is missing, nothing has been learned. An allocation may have moved rows to which
+    the last prediction refers, so the sample may be predicted again.
     """
     fits_ranges = _fits_ranges(forest)
     needy = DONE if fits_ranges else _lacks_memory(forest)
@@ -171,10 +172,10 @@ def learn_accepted(forest: R) -> int:
 @kernel
 @cold
 def fit(forest: R, scaling: Float64s, next_fit: int) -> None:
-    """Store and count the accepted sample, and give all samples another scaling.
+    """Store and count the accepted sample, and set another scaling of all samples.
 
-    There must be memory for the sample's point. The caller must rebuild the trees next. The next
-    fit is at `next_fit` samples.
+    There must be memory for the sample's point. Afterwards the caller must rebuild the trees. The
+    next fit is at `next_fit` samples.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)

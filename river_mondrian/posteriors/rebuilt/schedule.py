@@ -37,22 +37,23 @@ class Schedule(NamedTuple):
     # before the window are stored until all trees have been rebuilt without these samples.
     max_samples: int
     capacity: int
-    # The spare tree, in whose place the next tree is built.
+    # The slot of the spare tree, where the next tree is built.
     slot: int
-    # For each tree: the number of samples at the build of the tree, and the tree's first sample
-    # (NEVER without samples).
+    # For each tree: the number of samples at the tree's build, and the tree's first sample (NEVER
+    # without samples).
     ages: tuple[int, ...]
     starts: tuple[int, ...]
     # For each tree: its role. A tree that is being built gets a role when the tree is complete.
     roles: tuple[int, ...]
     # The future role of the tree that is being built, or IDLE.
     role: int = IDLE
-    # First sample of the window, and the number of samples at the last rebuild of the trees.
+    # First sample of the window, and the number of samples when the last rebuild of all LONG trees
+    # was scheduled.
     first: int = 0
     built_at: int = 0
-    # The roles of trees that are to be built.
+    # Roles of the trees to be built, in order.
     jobs: tuple[int, ...] = ()
-    # Trees of all samples that are rebuilt before any other work.
+    # LONG trees that are rebuilt before any other work.
     at_once: tuple[int, ...] = ()
     # Number of samples of the recent trees.
     recent_samples: int = RECENT_SAMPLES
@@ -91,7 +92,7 @@ class Schedule(NamedTuple):
     def restored(
         cls, state: Mapping[str, Any], roles: list[int], recent_samples: int = RECENT_SAMPLES
     ) -> Schedule:
-        """Return the schedule of a state, with the roles in the trees' records."""
+        """Return the schedule with a stored state and the trees' `roles`."""
         values = dict(state)
         for name in ("ages", "starts"):
             if np.shape(values[name]) != (len(roles),):
@@ -105,7 +106,7 @@ class Schedule(NamedTuple):
         return cls(**values, roles=kept, recent_samples=recent_samples)
 
     def check(self, forest: RebuiltForest, roles: list[int]) -> None:
-        """Refuse a restored schedule that does not fit the forest and the roles of the trees.
+        """Check that a restored schedule fits the forest and the roles of the trees.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class Schedule(NamedTuple):
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
         first = max(0, n - capacity)
-        # With an earlier first sample, new samples would replace samples of the window.
+        # Least first sample of the window. New samples would replace earlier samples of the window.
         first_kept = max(0, n - self.max_samples - BUILD_EVERY)
         for name, value, least, most in (
             ("capacity", capacity, forest.window_capacity, forest.window_capacity),
@@ -183,7 +184,7 @@ class Schedule(NamedTuple):
         """Return a schedule in which no tree contains the sample `last` or earlier samples."""
         if last < min(self.starts):
             return self
-        # Only one tree can be built at a time.
+        # The current build is postponed, since only one tree can be built at a time.
         jobs = self.jobs if self.role == IDLE else (self.role, *self.jobs)
         late = [t for t, start in enumerate(self.starts) if start <= last]
         at_once = [t for t in late if self.roles[t] == LONG]
@@ -215,34 +216,34 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        LONG trees are due if the window has doubled or is full. Recent trees are due in turn. If
-        the returned schedule is planned again for the same `n`, the schedule does not change.
+        LONG trees are due if the window has doubled or is full. Recent trees are due in turn. A
+        repeated call for the same `n` does not change the returned schedule.
         """
         planned, n_held = self, n - self.first
         if n_held >= self.max_samples:
             planned = self.forgetting(n, self.max_samples // 2)
         elif n_held >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             planned = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
-        # Recent trees are rebuilt in turn, each equally often.
+        # Recent trees are rebuilt in turn, at equal intervals.
         since = n * self.n_recent % self.recent_samples
         due = since < BUILD_EVERY * self.n_recent and n_held > self.recent_samples
         if due and RECENT not in planned.jobs:
-            # Recent trees are built first, since a tree would not be recent after a wait for large
-            # trees.
+            # Recent trees are built first, since a tree would no longer be recent after the builds
+            # of large trees.
             planned = planned._replace(jobs=(RECENT, *planned.jobs))
         return planned
 
     def plan_from(self, n: int) -> int:
-        """Return a number of samples before which no planning is needed, given `n` samples.
+        """Return the least number of samples at which planning may be needed, given `n` samples.
 
-        If a tree is being built or is to be built, return `n`.
+        If a build is running or scheduled, the result is `n`.
         """
         if self.jobs or self.role != IDLE:
             return n
         doubled = self.first + 2 * max(self.built_at - self.first, WARM_UP // 2)
         planned_at = min(self.first + self.max_samples, doubled)
         if self.n_recent > 0:
-            # Number of samples at the next turn of a recent tree.
+            # Number of samples at the next build of a recent tree.
             start = max(n, self.first + self.recent_samples) + 1
             since = start * self.n_recent % self.recent_samples
             if since >= BUILD_EVERY * self.n_recent:
@@ -278,7 +279,7 @@ class Schedule(NamedTuple):
         )
 
 
-# Fields that are not stored, since `RebuiltTrees` or the trees' records have these fields.
+# Fields that are not stored, since `RebuiltTrees` or the trees' records contain their values.
 NOT_STORED = ("roles", "at_once", "recent_samples")
 STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 

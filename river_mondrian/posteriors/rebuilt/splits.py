@@ -1,4 +1,4 @@
-"""Splits of leaves: candidates for the cut of a leaf, and the queue of leaves that wait.
+"""Splits of leaves: candidates for the cut of a leaf, and the queue of splits.
 
 Candidates are drawn from the Mondrian distribution. The dimension of a cut is drawn in proportion
 to the box's sides (Lakshminarayanan, Roy and Teh 2014, Algorithm 2, lines 6 and 7). The position is
@@ -13,7 +13,7 @@ from ...partitions.mondrian.records import Tree
 from ...records import Array, Float32s, Float64s
 from .forest import LAST, Candidate, R, RebuiltTree
 
-# Approximate number of a leaf's points on which candidates are compared.
+# Approximate size of the subset of a leaf's points on which candidates are compared.
 GAIN_SAMPLE = 256
 
 
@@ -32,13 +32,13 @@ def draw_candidates(
 
     Dimensions are drawn by systematic sampling: each dimension's number of cuts is proportional to
     the dimension's weighted side, rounded up or down. The index of the first cut in `candidates` is
-    random, since the first of equally good cuts is kept. `sums` is a buffer with an element per
-    dimension.
+    random, since the first of equally good cuts is kept. `sums` is a buffer with an element for
+    each dimension.
     """
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]
-        # A side without values is NaN.
+        # A side without values is NaN, and has the weight 0.
         total += weights[d] * (side if side > 0.0 else 0.0)
         sums[d] = total
     step = total / m
@@ -48,7 +48,8 @@ def draw_candidates(
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
             d += 1
-        # Due to rounding, `d` may be one of the last dimensions, whose sides may be empty.
+        # Rounding may lead to a last dimension with an empty side, so an earlier dimension is
+        # chosen.
         while not upper[d] > lower[d]:
             d -= 1
         k = k + 1 if k + 1 < m else 0
@@ -66,7 +67,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     """
     tree = forest.trees[t]
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.cuts.candidates
-    # A few points can be separated in only a few ways, and two points in only one way.
+    # Few points need few candidates: two points can be separated in only one way.
     m = min(forest.cuts.n_candidates, 3 * node.n_samples - 5)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     weights, sums = forest.cuts.dim_weights, forest.cuts.side_sums
@@ -83,7 +84,7 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     return best
 
 
-# Number of node rows that a split may need, and the default number of side rows (rows of
+# Largest number of node rows that a split needs, and the default for side rows (rows of
 # statistics).
 ROWS_OF_SPLIT = 4
 # Budget of a call for the splits of one tree, in points.

@@ -1,4 +1,4 @@
-"""Predictions of targets: the mixture of normals from the walks of a sample.
+"""Predictions of targets: a mixture of normal distributions from the walks of a sample.
 
 A tree predicts a normal distribution at the sample's leaf, and at each node where the sample may
 branch off the path. The forest's prediction is the mixture of these components over all trees. The
@@ -39,7 +39,7 @@ class TargetPrediction(Prediction):
     """A collector of the components that trees predict."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the components of a walk."""
+        """Add the components of a walk to the prediction."""
         add_components(TargetForest(forest), t, walk, self, row)
 
     def add(self, forest: TargetForest, t: int, row: int, normal: Normal, whole: float) -> None:
@@ -50,7 +50,7 @@ Q = TypeVar("Q", bound=TargetPrediction)
 
 
 class MomentsPrediction(TargetPrediction):
-    """Sums of the first two moments about the targets' running mean, a pair for each sample."""
+    """Sums of the first two moments about the targets' running mean, two for each sample."""
 
     sums: Float64s
 
@@ -73,7 +73,7 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components of a mixture. `n` counts all components, even above `capacity`."""
+    """The components of a mixture. `n` counts all components, even components above `capacity`."""
 
     n: Int64
     capacity: Int64
@@ -116,7 +116,7 @@ class DensityPrediction(TargetPrediction):
 
 @always_inline
 def variance_of_targets(forest: TargetForest) -> float:
-    """Return the running variance of the targets, 0 before the first target."""
+    """Return the running variance of the targets, or 0 before the first target."""
     weight = forest.y_weight
     return forest.y_squares / weight if weight > 0.0 else 0.0
 
@@ -128,7 +128,7 @@ def scale_of(forest: TargetForest, tree: TargetTree) -> float:
         return forest.gamma1
     if forest.noise_variance > 0.0:
         return forest.noise_variance / tree.noise
-    # The prior variance of a target equals the variance of all targets.
+    # Set gamma1 so that the prior variance of a target equals the variance of all targets.
     prior = messages.prior_variance_to_end(tree, tree.nodes.none()) + tree.noise
     return variance_of_targets(forest) / prior
 
@@ -143,11 +143,11 @@ def scale_of_first(forest: T) -> float:
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
     """Return the first two moments of r, the share of a branch's prior variance above a new node.
 
-    A sample branches off at a new node, at the time T after the branch began. T is exponential with
-    rate `eta`, truncated to `span`. The share r is a logistic function of T, from 0 at T = 0 to 1
-    at T = `span`. If `eta` is at least gamma2, the quadrature is over the quantiles of T. Otherwise
-    the quadrature integrates the distribution function of r over the values of r. The error is
-    below 2e-4.
+    A sample branches off at a new node, the time T after the start of the branch. T is exponential
+    with rate `eta`, truncated to `span`. The share r is a logistic function of T, from 0 at T = 0
+    to 1 at T = `span`. If `eta` is at least gamma2, the quadrature is over the quantiles of T.
+    Otherwise the quadrature integrates the distribution function of r over the values of r. The
+    error is below 2e-4.
     """
     b = gamma2 * span
     discount = math.exp(-b)
@@ -155,7 +155,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     end = 1.0 + decay * discount
     stays = math.exp(-eta * span)
     leaves = -math.expm1(-eta * span)
-    # A branch of length 0 has no variance.
+    # A branch of length 0 has no variance, so r has no effect.
     if not (lost > 0.0 and leaves > 0.0):
         return 0.0, 0.0
     power = eta / gamma2
@@ -179,13 +179,13 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 
 @kernel
 def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -> float:
-    """Return the first moment of `moments_of_branch`, for calls from Python."""
+    """Return the first moment of `moments_of_branch` to Python."""
     return moments_of_branch(eta, span, gamma2, decay)[0]
 
 
 @link_by_name
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
-    """Add the components of a walk, from the root down.
+    """Add the components of a walk, from the root to the leaf.
 
     If the sample branches off above a node, the node gets a new parent. The new parent's mean is a
     point of a Brownian bridge from the old parent's mean to the node's mean. The part of the branch
@@ -196,7 +196,7 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
     plain = forest.plain_means == 1
     whole = variance_of_targets(forest)
     factor = 0.0 if plain else scale_of(forest, tree)
-    # Posterior mean and variance of the parent's mean, and the parent.
+    # The parent, and the posterior mean and variance of the parent's mean.
     mean, variance = forest.y_mean, 0.0
     parent = tree.nodes.none()
     for i in range(1, walk.depth + 1):

@@ -16,7 +16,7 @@ from . import components, messages
 from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
-# Outliers among the targets, which are set aside.
+# Outliers among the targets are set aside.
 #
 # The variance of the targets is the unit of the prior and of the noise. Each target moves the means
 # of all nodes on the sample's path. A target of 10^6 among small targets would dominate the
@@ -26,20 +26,19 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
-# samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored
-# targets, as if these fences had always been set. Later fences apply only to later targets. If the
-# targets' level shifts, the fences follow at the first renewal at which at least a quarter of the
-# samples came after the shift.
+# samples doubles (`renewal`). Up to `LAST_JUDGED` samples, new fences apply to all stored targets,
+# as if earlier targets had been learned with the new fences. Later fences apply only to later
+# targets. If the targets' level shifts, the fences follow at the first renewal at which at least a
+# quarter of the samples came after the shift.
 #
-# A forest that no longer stores samples cannot renew its fences. From then on, no target is set
-# aside.
+# A full forest stores no samples, so it cannot renew its fences, and sets no target aside.
 
 
 # Distance of the fences from the robust range, as a multiple of the range's length.
 FENCE = 10.0
 
-# Largest number of stored points, at equal strides, from which fences and the sides of the root's
-# box (`TargetTrees._extent`) are computed.
+# Largest number of stored points that are read, at equal strides, to compute fences and the sides
+# of the root's box (`TargetTrees._extent`).
 MOST_READ = 1024
 
 # Least number of samples for fences, and largest number of samples at which new fences apply to
@@ -51,7 +50,7 @@ LAST_JUDGED = 4096
 def renewal(n: int) -> int:
     """Return the last number of samples up to `n` at which fences are renewed.
 
-    Fences are renewed at the numbers of samples whose binary digits after the first three are 0.
+    Fences are renewed if all binary digits of the number of samples, except the first three, are 0.
     """
     rest = max(n.bit_length() - 3, 0)
     return n >> rest << rest
@@ -65,21 +64,21 @@ def strided(n: int) -> tuple[int, int]:
 
 @always_inline
 def judged(forest: TargetForest, y: float, weight: float) -> float:
-    """Return the weight that is stored with a target, negated if the target is set aside."""
+    """Return the stored weight of a target: the weight, negated if the target is set aside."""
     counts = forest.is_full == 1 or forest.low_fence <= y <= forest.high_fence
     return weight if counts else -weight
 
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of every `step`-th of the stored points; NaN for targets with weight 0."""
+    """Write the targets of every `step`-th stored point, or NaN for targets with weight 0."""
     for i in range(n):
         point = forest.points.row(i * step)
         out[i] = point.target if point.weight != 0.0 else math.nan
 
 
 def find_fences(forest: TargetForest) -> tuple[float, float]:
-    """Return fences from the targets that were stored up to the latest renewal.
+    """Return fences computed from the targets that were stored up to the latest renewal.
 
     Fences are infinite if there are few targets, or if all targets are equal.
     """
@@ -94,7 +93,7 @@ def find_fences(forest: TargetForest) -> tuple[float, float]:
 
 def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
     """Return fences beyond the robust range of targets, or infinity if all targets are equal."""
-    # Targets of a damaged model may be any numbers.
+    # Targets that are too large, which only a damaged model has, are ignored.
     targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
     low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
     reach = FENCE * (high - low)
@@ -105,8 +104,8 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 def put_fences(forest: T, low: float, high: float) -> None:
     """Set new fences, and set aside the targets beyond the fences.
 
-    If the same targets are set aside as before, only the fences change. The caller must update
-    messages next.
+    If the same targets as before are beyond the fences, only the fences change. Afterwards the
+    caller must update messages.
     """
     forest.low_fence = low
     forest.high_fence = high
@@ -118,8 +117,8 @@ def put_fences(forest: T, low: float, high: float) -> None:
             point.weight = weight
             has_changed = True
     if has_changed or forest.n_forgotten > 0:
-        # Recompute the moments for the new weights, or to drop the rounding errors of removed
-        # targets.
+        # Recompute the moments because weights have changed, or to remove rounding errors from
+        # removed targets.
         forest.add_up(NONE)
     if not has_changed:
         return
@@ -128,7 +127,8 @@ def put_fences(forest: T, low: float, high: float) -> None:
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
             if node.dim < 0 and node.dim != FREE:
-                # Recompute a leaf only if the list has all points of the leaf.
+                # Leaves of a full tree count points that are not in the list. Such leaves cannot be
+                # recomputed.
                 n, q = 0, node.first_point
                 while q != NONE:
                     n += 1
@@ -208,7 +208,7 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 
 @batch_kernel
 def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: float) -> None:
-    """Set the hyperparameters of all trees. The caller must update messages next.
+    """Set the hyperparameters of all trees. Afterwards the caller must update messages.
 
     Trees that are redrawn under new widths get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
@@ -258,7 +258,7 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 
     Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. In both cases nothing has
     changed. Otherwise the sample has been learned. DONE means that the call is complete. If the
-    status is 0 or more, kernels refuse samples until `TargetTrees` has completed the call.
+    status is 0 or more, the forest is closed until `TargetTrees` has completed the call.
     """
     if must_wait(forest):
         return WAITS
@@ -269,14 +269,15 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 def learn_in_window(forest: T, y: float, weight: float) -> int:
     """Learn a sample as `learn_one` does, in a forest with a window.
 
-    The kernel is separate, since the code for forgetting takes seconds to compile.
+    The kernel is separate, so that forests without a window do not compile the code for forgetting,
+    which takes seconds.
     """
     if must_wait(forest):
         return WAITS
     p = forgetting.next_point(forest, forest.inputs)
     if p < 0:
         return p
-    # Update messages, since densities must not include the removed oldest sample.
+    # Densities must not include the removed oldest sample, so messages are updated first.
     messages.update_messages(forest, 0, forest.n_trees)
     return _learn_as(forest, y, weight, p)
 
@@ -285,7 +286,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
 def rebuild(forest: T, scaling: Float64s, n: int, next_fit: int) -> None:
     """Rebuild the trees from the first `n` samples with `extension.rebuild`.
 
-    The last target is added to the moments. The caller must update messages next.
+    The last target is added to the moments. Afterwards the caller must update messages.
     """
     extension.rebuild(forest, scaling, n, next_fit)
     point = forest.points.row(n - 1)
@@ -294,13 +295,13 @@ def rebuild(forest: T, scaling: Float64s, n: int, next_fit: int) -> None:
 
 
 class Block(Record):
-    """Rows that are learned together: points `start` to `end` - 1, after `n` earlier samples."""
+    """A block of learned rows: points `start` to `end` - 1, after `n` earlier samples."""
 
     start: Int64
     end: Int64
     n: Int64
-    # Densities of the used targets, shape (used targets, trees). For each tree, the first point
-    # without a computed density, initially `start`.
+    # Densities of used targets (`is_used`), shape (used targets, trees). For each tree, the first
+    # point without a computed density, initially `start`.
     densities: Array[TargetDensity]
     done: Int64s
 
@@ -309,9 +310,9 @@ class Block(Record):
 def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: Block) -> int:
     """Extend trees `first` to `last` - 1 by a block's points.
 
-    Before a tree learns a target that is used (`is_used`), the target's density is computed.
-    Returns the result of `extend_trees`. The next call continues at the same place, even with fewer
-    lanes (trees at a time).
+    Before a tree learns a used target (`is_used`), the target's density is computed. Returns the
+    result of `extend_trees`. The next call continues at the same place, even with fewer trees in
+    lock-step (`lanes`).
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.
@@ -320,7 +321,8 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
         stop = min(group + lanes, last)
         copy_record(forest, before)
         before.n_trees = 1
-        # No other thread uses this buffer, and the walks of the group's trees are between points.
+        # The tree's buffer serves as `row`. No other thread uses this buffer, and no walk of the
+        # group is running.
         before.row = forest.trees[group].buffer
         place, p, added = 0, start, start
         while True:
@@ -353,9 +355,10 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 
 @batch_kernel
 def count_rows(forest: T, block: Block) -> None:
-    """Count a block's points, which have extended all trees, and learn the targets of the points.
+    """Count a block's points, which have extended all trees, and learn their targets.
 
-    The distribution is learned from the densities. The caller must update messages next.
+    The distribution of targets is learned from the densities. Afterwards the caller must update
+    messages.
     """
     place = 0
     for p in range(block.start, block.end):

@@ -24,22 +24,24 @@ from .scale_mixture import ScaleMixture, TargetDensity
 #
 # The posterior is described by Lakshminarayanan, Roy and Teh (2016), with the hyperparameters
 # gamma1 and gamma2. The mean of a node, given the parent's mean, is normal. The variance of this
-# distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). Here
-# sigma is the logistic function, and tau and tau_parent are the times of both nodes. A target,
-# given the leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So
-# messages do not depend on the targets' scale, which changes with each sample.
+# distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). sigma is
+# the logistic function, and tau and tau_parent are the times of both nodes. A target, given the
+# leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So messages do not
+# depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
-# side. The likelihood is normal, and a message consists of the precision and the mean of the
-# likelihood. After a walk has passed a side, the side's message is unknown and has a negative
-# precision. `update_messages` updates only unknown messages, so learning a sample costs one pass
-# along the sample's path. With plain means, a message is a weight and a mean.
+# side. The likelihood is normal, and its precision and mean are stored. If a new point enters a
+# side, the side's message becomes unknown and gets a negative precision. `update_messages` updates
+# only unknown messages, so learning a sample costs one pass along the sample's path. With plain
+# means, a message is a weight and a mean.
 
 
-# `y_squares` is recomputed once the sum has shrunk to this fraction of the largest sum (`y_most`).
+# `y_squares` is recomputed if the sum has shrunk to this fraction of the largest sum (`y_most`),
+# because mostly rounding errors would remain.
 KEPT = 1e-6
 
-# In leaves of at most this many samples, the mean is recomputed whenever a sample is removed.
+# In leaves of at most this many samples, each removal recomputes the mean, which is exact and
+# cheap.
 LARGE = 32
 
 # Precision of an unknown message, and value of an unknown prior variance.
@@ -62,7 +64,7 @@ class TargetPoint(Point):
     weight: rec.Float64
 
     def counted(self) -> float:
-        """Return the weight of the target, or 0 if the target is set aside as an outlier."""
+        """Return the target's weight, or 0 if the target is set aside as an outlier."""
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
@@ -79,10 +81,10 @@ class TargetNode(LightNode):
     """A node with a message for each side. A leaf's weight and mean are in the left message."""
 
     messages: rec.Array[Message] = rec.inline(2)
-    # The time itself is stored. With stored time differences, an inserted node would change the
-    # rounding of the times below, and thus the messages.
+    # Time of the cut. Time differences alone are not enough, because an inserted node would change
+    # the rounding of the times below, and thus the messages.
     cut_time: rec.Float64
-    # Variance of the node's mean given the mean of the parent.
+    # Variance of the node's mean given the parent's mean.
     prior_variance: rec.Float64
 
     def add_point(self, forest: Forest, point: Point) -> None:
@@ -106,14 +108,14 @@ class TargetNode(LightNode):
         return self.n_samples < TargetForest(forest).min_split
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Return whether one more point gives a paused leaf enough samples to be cut."""
+        """Return whether a paused leaf has enough samples to be cut after one more point."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
-        Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
-        as large as the remaining weight. The recomputation costs about one step for each removed
+        Subtraction leaves rounding errors. So a large leaf is recomputed when the removed weight
+        exceeds the remaining weight. The recomputation costs about one step for each removed
         sample. Until the recomputation, the rounding errors are at most the errors of a sum over
         all points, including removed points. These errors are relative to the largest target, which
         is bounded by the fences against outliers (see `learning`). Without fences, or if the target
@@ -162,9 +164,9 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a new cut above the node: the smaller of `time` and `cut_time`.
+        """Return the time of a new parent's cut: the smaller of `time` and `cut_time`.
 
-        The prior variance becomes unknown, since the parent changes.
+        The node gets a new parent, so the prior variance becomes unknown.
         """
         self.prior_variance = UNKNOWN
         return min(time, self.cut_time)
@@ -204,7 +206,7 @@ class TargetForest(SampledForest):
     y_weight: rec.Float64
     y_mean: rec.Float64
     y_squares: rec.Float64
-    # The largest `y_squares` at a removal since the moments were last recomputed.
+    # The largest `y_squares` at any removal after the last recomputation of the moments.
     y_most: rec.Float64
     # gamma1 and the noise variance in the targets' units if given by the user, otherwise 0.
     gamma1: rec.Float64
@@ -225,7 +227,7 @@ class TargetForest(SampledForest):
     densities: rec.Array[TargetDensity] = rec.derived()
 
     def may_forget(self) -> bool:
-        """Return True: samples may be forgotten."""
+        """Return True, because target forests may forget samples."""
         return True
 
     def update_drawn(self) -> None:
@@ -235,8 +237,8 @@ class TargetForest(SampledForest):
     def forget_sample(self, p: int) -> None:
         """Remove the target of a stored point from the running moments.
 
-        If nearly the whole sum of squares has been subtracted, only rounding errors would remain.
-        The moments are then recomputed from all other points.
+        If a subtraction would leave mostly rounding errors in the sum of squares, the moments are
+        recomputed from all other points.
         """
         point = self.points.row(p)
         weight = point.counted()
@@ -246,7 +248,7 @@ class TargetForest(SampledForest):
             self.add_up(p)
 
     def add_up(self, left_out: int) -> None:
-        """Recompute the moments from all stored targets except `left_out`; NONE includes all."""
+        """Recompute the moments from all stored targets except `left_out`, which may be NONE."""
         self.y_weight = 0.0
         self.y_mean = 0.0
         self.y_squares = 0.0
@@ -274,7 +276,7 @@ def add_target(forest: TargetForest, y: float, weight: float) -> None:
 @helper
 @ordered_sums
 def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
-    """Remove a target from the moments: the inverse of `add_target`."""
+    """Remove a target from the moments, as the inverse of `add_target`."""
     rest = forest.y_weight - weight
     if rest > 0.0 and weight > 0.0:
         gap = y - forest.y_mean
@@ -303,7 +305,7 @@ def logistic_rise(decay: float, span: float) -> float:
 
 @kernel
 def prior_variance_over(decay: float, span: float) -> float:
-    """Return `logistic_rise`, for calls from Python."""
+    """Return the result of `logistic_rise` to Python."""
     return logistic_rise(decay, span)
 
 
@@ -315,7 +317,7 @@ def passed_on(precision: float, prior_variance: float) -> float:
 
 @always_inline
 def is_leaf(tree: TargetTree, ref: int) -> bool:
-    """Return whether a reference is to a leaf."""
+    """Return whether a reference names a leaf."""
     return ref < 0 or tree.nodes.row(ref).dim < 0
 
 
@@ -334,7 +336,8 @@ def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
     """Return the weighted mean of a leaf's targets, or 0 if no target has a weight."""
     if ref < 0:
         point = forest.points.row(~ref)
-        # Targets without weight must not enter sums, since a huge target would absorb the others.
+        # Targets without weight are replaced by 0, since a huge target would absorb other targets
+        # in sums.
         return point.target if point.weight > 0.0 else 0.0
     return tree.nodes.row(ref).messages[0].mean
 
@@ -372,7 +375,7 @@ def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) ->
 
 @always_inline
 def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
-    """Return the prior variance of a leaf below a node."""
+    """Return the prior variance of a leaf whose parent is a node."""
     gamma2, above = tree.gamma2, time_of(parent)
     return logistic_rise(math.exp(-gamma2 * above), gamma2 * (tree.lifetime - above))
 
@@ -399,7 +402,7 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
         precision = leaf_precision(forest, tree, child)
         if forest.plain_means == 0:
             precision = passed_on(precision, prior_variance_to_end(tree, node))
-        # A precision below 0 would count as unknown.
+        # The precision is at least 0, since a negative precision means an unknown message.
         message.precision = max(precision, 0.0)
         message.mean = leaf_mean(forest, tree, child)
     return -1
@@ -407,9 +410,9 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
 
 @link_by_name
 def update_messages(forest: T, first: int, last: int) -> None:
-    """Update the unknown messages of trees `first` to `last` - 1, by a walk over the nodes.
+    """Update the unknown messages of trees `first` to `last` - 1, from the leaves up.
 
-    On the way down, the mean of an unknown message stores the row of the node above. So the walk
+    On the way down, the mean of an unknown message stores the row of the node above. So the way
     back needs no stack.
     """
     for t in range(first, last):
@@ -424,8 +427,8 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            # Pass the node's joint message to the node's parent, if there is a parent. Predictions
-            # also need the prior variance of the root.
+            # Pass the node's joint message to its parent, if there is a parent. The prior variance
+            # is computed even at the root, because predictions need it.
             following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)
@@ -478,7 +481,7 @@ def posterior_below(
         node = tree.nodes.row(ref)
         precision = passed_on(joint_precision(node), prior_variance)
         likely = joint_mean(node)
-    # Plain means have no prior. If no sample has a weight, the parent's mean is used.
+    # Plain means have no prior, so the parent's mean is used only if no sample has a weight.
     is_known = forest.plain_means == 1 and precision > 0.0
     share = 0.0 if is_known else max(1.0 - prior_variance * precision, 0.0)
     own_variance = share * (share * variance + prior_variance)

@@ -1,12 +1,12 @@
 """The distribution of a target around a forest's prediction: a scale mixture of normals.
 
 A component of a forest's prediction is normal. With a learned distribution, each component becomes
-a mixture over `SCALES`. All components share the weights of the scales. At scale 1, a component has
-its own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all
-targets. A scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a
-prediction far from the data keeps the variance of all targets at scales below 1.
+a mixture over `SCALES`, with the same weights for all components. At scale 1, a component has its
+own variance. A scale s > 1 multiplies the variance by s^2. Let P be the precision of all targets. A
+scale s < 1 multiplies the excess of the component's precision over P by 1 / s^2. So a prediction
+far from the data keeps the variance of all targets at scales below 1.
 
-The weights are a posterior mean over `LOGNORMALS`, which are distributions of the scale. The
+The weights are the posterior mean over `LOGNORMALS`, a set of distributions of the scale. The
 posterior uses each target's density before the target is learned. Only some targets update the
 posterior (`is_used`). The likelihood of earlier targets is discounted (`KEPT`), so that the weights
 can follow a drift.
@@ -35,7 +35,7 @@ MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
 N_LOGNORMALS = len(MEDIANS) * len(SPREADS)
 
-# Factor by which the scores of `LOGNORMALS` are discounted with each used target.
+# Each used target multiplies the scores of `LOGNORMALS` by this factor.
 KEPT = 1.0 - 1.0 / 64.0
 
 # One in eight of the first EARLY targets is used, and one in sixteen of the later targets.
@@ -46,8 +46,8 @@ _ROOT_2 = math.sqrt(2.0)
 # Precisions, in units of the precision of all targets, are clipped to at most this number and at
 # least its inverse.
 LARGEST_PRECISION = 1e12
-# Smaller likelihoods of a distribution in `LOGNORMALS`, as fractions of the largest likelihood of a
-# scale, are raised to this number.
+# Least likelihood of a distribution in `LOGNORMALS`, as a fraction of the largest likelihood of a
+# scale.
 LEAST_LIKELIHOOD = 1e-300
 
 
@@ -75,7 +75,7 @@ def _lognormal(median: float, spread: float) -> list[float]:
     """Return the weights of the scales under a lognormal distribution that is rounded to scales."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
-        # The weight of a median between two scales is divided between both scales.
+        # If the median is between two scales, both scales share the weight.
         return [max(1.0 - abs(power - median), 0.0) for power in powers]
     ends = [0.5 * math.erfc((median - 0.5 - power) / spread / _ROOT_2) for power in powers[:-1]]
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
@@ -114,7 +114,7 @@ def is_used(n: int) -> bool:
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return how many of the `size` targets after `n` earlier targets are used (`is_used`)."""
+    """Return the number of used targets (`is_used`) among `size` targets after `n` targets."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)
@@ -152,7 +152,8 @@ def add_density(
     away = gap * gap / whole
     variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
     precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
-    # Halving the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
+    # Halving the scale multiplies the exponent by 4. So the powers of two exponentials suffice for
+    # all scales.
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):
@@ -209,10 +210,10 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
         mixture.weights[j] = mixed[j] / total
 
 
-# The distribution of targets if shards of a forest learn separately.
+# Learning of the distribution of targets if shards of a forest learn separately.
 #
-# The distribution is learned from a target's densities under all trees, before the target is
-# learned. Sums over trees are sufficient, and shards can exchange these sums.
+# A target's densities under all trees, before the trees learn the target, update the distribution.
+# Only the sums of the densities over trees are needed, so shards exchange these sums.
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
@@ -236,7 +237,7 @@ def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -
 
 
 def learn_tails(tails: Floats, densities: Floats) -> None:
-    """Update the values of a learned distribution with the sums of `told_by` over all shards."""
+    """Update a learned distribution's values with the sums of `told_by` over all shards."""
     rows = Memory(TargetDensity, len(densities))
     columns = rows.columns()
     columns["target"][:], columns["densities"][:] = densities[:, 0], densities[:, 1:]

@@ -16,11 +16,11 @@ from . import components, messages
 
 @dataclass
 class TargetView(reading.NodeView):
-    """A node with the likelihood of the mean given the node's samples, and the mean's posterior.
+    """A node with the likelihood and the posterior of the node's mean.
 
-    The likelihood has the mean `likely` and a precision in units of 1 / gamma1. The view also has
-    the samples' weight. The posterior `mean` and `variance` are in the targets' units. With plain
-    means, `mean` is the mean of the targets, and `variance` is NaN.
+    The likelihood, given the node's samples, has the mean `likely` and a precision in units of 1 /
+    gamma1. `weight` is the samples' weight. The posterior `mean` and `variance` are in the targets'
+    units. With plain means, `mean` is the mean of the targets, and `variance` is NaN.
     """
 
     weight: float
@@ -131,7 +131,7 @@ class TargetReader(Explainer):
         return describe
 
     def read(self, t: int, hidden: bool = False) -> list[Any]:
-        """Read a tree's nodes and the posteriors of the nodes in preorder."""
+        """Return views of a tree's nodes, including posteriors, in preorder."""
         nodes = super().read(t, hidden)
         gamma2 = float(self.store.trees[t].gamma2)
         scale = components.scale_of_first(self.forest)

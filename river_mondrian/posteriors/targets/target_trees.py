@@ -15,7 +15,7 @@ from .components import MomentsPrediction
 from .messages import TargetForest
 from .target_reader import TargetReader
 
-# Hyperparameters are adapted to the number of samples at powers of 2 up to this number.
+# At powers of 2 up to this number of samples, hyperparameters are adapted to the number of samples.
 LAST_CHANGE = 1024
 
 # Factors of gamma2 and of the noise variance in the formulas of Lakshminarayanan, Roy and Teh
@@ -23,9 +23,9 @@ LAST_CHANGE = 1024
 GAMMA2_FACTOR = 2.5
 NOISE_FACTOR = 3.0
 
-# A side of the root's box counts as at most this many robust ranges (see `partitions.ranges`). The
-# side of a scaled feature counts as at most this many widths of the feature, since the box may
-# contain outliers.
+# A side of the root's box is clipped to this many robust ranges (see `partitions.ranges`), since
+# the box may contain outliers. The side of a scaled feature is clipped to this many widths of the
+# feature.
 MOST_WIDTHS = 1.5
 
 # Number of trees whose messages one kernel call updates.
@@ -55,9 +55,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     _FOREST = TargetForest
     _READER = TargetReader
     _RENEWS: ClassVar[bool] = True
-    # In a shard of a forest: the targets that update the learned distribution (`is_used`), and the
-    # densities of these targets under the shard's trees. The distribution of targets is learned
-    # from the lists of all shards.
+    # In a shard of a forest: used targets (`is_used`) and their densities under the shard's trees.
+    # The distribution of targets is learned from the lists of all shards.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "tail_mixture"),
@@ -99,7 +98,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
-        # A direct reference is faster for each sample than the look-up `moments[0]`.
+        # A direct reference is stored, because it is faster for each sample than `moments[0]`.
         self._moments = self.moments[0]
         # The rows that are being learned.
         self.block: Memory[learning.Block] | None = None
@@ -146,7 +145,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         )
 
     def open(self) -> None:
-        """Allow kernels to process single samples if any were learned."""
+        """Open the trees to kernel calls for one sample, if any sample was learned."""
         if self.n_samples > 0:
             super().open()
 
@@ -155,8 +154,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
-            # Extend one tree at a time, since interrupted jobs may have extended other groups of
-            # trees.
+            # Extend one tree at a time, since interrupted jobs may have divided the trees into
+            # other groups.
             self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
@@ -197,8 +196,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
             block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
             block[0].densities = densities.array
             block.own("done", np.full(self.n_trees, first))
-            # The block refers to the densities, so the densities are assigned first and removed
-            # last.
+            # The densities are assigned first and freed last, because the block refers to their
+            # memory.
             self.block_densities = densities
             self.block = block
             if horizons is not None:
@@ -212,7 +211,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         self._learn_rows(inputs, put, learn, n_jobs)
 
     def _block(self, n_jobs: int) -> int:
-        # A block of rows ends when fences and hyperparameters are renewed.
+        # A block ends before fences and hyperparameters are renewed, since later rows need the new
+        # values.
         return min(super()._block(n_jobs), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
@@ -245,7 +245,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     # Hyperparameters.
 
     def _extent(self, scaling: Floats) -> float:
-        """Return the sum of the sides of the root's box, with a bounded influence of outliers.
+        """Return the sum of the sides of the root's box, clipped because of outliers.
 
         `scaling` has the offsets and factors of a tree's inputs.
         """
@@ -269,9 +269,9 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
     def _growth(self, old: Floats, new: Floats) -> float:
         """Return the ratio of `_extent` under the scaling `new` to `_extent` under `old`.
 
-        The ratio is computed from stored inputs, so all shards of a forest compute the same ratio.
-        The side of a direction is the weighted sum of the sides of the direction's inputs. Random
-        directions weigh all inputs equally. The side of a category is 1.
+        The ratio depends only on stored inputs, so all shards of a forest compute the same ratio.
+        The side of a direction is the weighted sum of its inputs' sides. Random directions weigh
+        all inputs equally. The side of a category is 1.
         """
         n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
@@ -313,7 +313,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         return self._hyperparameters(self._extent(scaling))[0]
 
     def _begin_renewal(self, scaling: Floats) -> None:
-        # `drawn_gamma2` is not used before trees are redrawn.
+        # `drawn_gamma2` can be set first, because only redrawn trees use it.
         self.forest.drawn_gamma2 = self._drawn_gamma2(scaling, float(self.trees[0].gamma2))
         super()._begin_renewal(scaling)
 
@@ -322,21 +322,21 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
-            # Fences are renewed four times while all samples of a window are replaced.
+            # With a window, fences are renewed at least four times while all samples are replaced.
             step = max(int(self.forest.window) // 4, 1)
             following = min(following, n // step * step + step)
         self.forest.renewed_at = following
 
     def _renew(self) -> None:
-        """Renew fences and hyperparameters if due.
+        """Renew fences and hyperparameters if a renewal is due.
 
         A renewal of hyperparameters is due if the number of samples is a power of 2 up to
-        `LAST_CHANGE`. The caller must update messages next.
+        `LAST_CHANGE`. Afterwards the caller must update messages.
         """
         if self.n_samples < self.forest.renewed_at:
             return
         n, forest = self.n_samples, self.forest
-        # A full forest does not store the latest samples.
+        # A full forest does not store the latest samples, so fences cannot be renewed.
         if self.n_points == self._n_held():
             learning.put_fences(forest, *learning.find_fences(forest))
         if n & (n - 1) == 0 and n <= LAST_CHANGE and not self.plain_means:
