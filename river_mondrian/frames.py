@@ -1,7 +1,7 @@
 """Readers of frames, arrays and series, which check all values.
 
-Functions of River and narwhals are imported when the first frame is read, because the import takes
-as long as loading all kernels from disk, and single samples do not need it.
+Functions of River and narwhals are imported when the first frame is read. The import takes as long
+as loading all kernels from disk, and is not needed for single samples.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ class Model(ClonesWhole):
         self._check_attributes()
 
     def _check_attributes(self) -> None:
-        """Compare a stored model's attributes with those of a new model with the same arguments.
+        """Compare a stored model's attributes with a new model with the same arguments.
 
         Raises
         ------

@@ -75,8 +75,8 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
         # The difference of two independent normal variables is normal, and its variance is the sum
         # of both variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # Because of the factor 1/2 of E|Y - Y'|, each unordered pair of different components counts
-        # once, and the pair of a component with itself counts half.
+        # E|Y - Y'| has the factor 1/2, so each unordered pair of different components counts once.
+        # The pair of a component with itself counts half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])

@@ -1,8 +1,8 @@
 """Checks of the numbers and row references in restored tables, as declared for each field.
 
-If each reference is in range, and no row is the target of two references, the rows that are reached
-from the roots form no cycle. Then kernels that follow references terminate, and read only existing
-rows. One kernel visits all reached rows of all record classes, in linear time.
+Each reference must be in range, and no row may be the target of two references. Then the rows that
+are reached from the roots form no cycle, so kernels that follow references terminate, and read only
+existing rows. One kernel visits all reached rows of all record classes, in linear time.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Raise an error unless each reference leads to a row to which no other reference leads.
+    """Raise an error if a reference leads to no row, or several references lead to one row.
 
     Parameters
     ----------

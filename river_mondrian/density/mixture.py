@@ -14,9 +14,9 @@ the level predicted for past samples. Recent samples have larger exponents in th
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
 The median is over past surprises, and the deviation is their mean distance from the median. The
-level with the highest density of past samples is a poor measure of rarity, because most samples are
-nearly alone in their cells at this level. So rarity is the maximum over the levels at which cells
-contain a moderate share of all samples.
+level with the highest density of past samples does not measure rarity well, because most samples
+are nearly alone in their cells. So rarity is the maximum over the levels at which cells contain a
+moderate share of all samples.
 
 Equations, sections and theorems refer to O'Reilly and Tran (2022).
 """
@@ -352,14 +352,14 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
-    In trees with an origin, the score does not depend on the order of samples, so a merged forest
+    In trees with an origin, the score does not depend on the order of samples. A merged forest thus
     returns the same scores as a forest that has learned all samples.
     """
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
-        # The score is 1 / (1 + exp(m)), where exp(m) is the density times n times a cell's mean
-        # volume: the expected number of samples in the cell.
+        # The score is 1 / (1 + exp(m)). Here exp(m) is n times the density times the mean volume of
+        # a cell, the expected number of samples in the cell.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))

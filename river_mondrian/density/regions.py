@@ -257,8 +257,8 @@ def free_region(partition: P, row: int) -> None:
 # distances and times form a Poisson process of rate 1. This process is drawn in intervals of
 # distances, called blocks. The first block is [0, b), and each further block is as long as all
 # blocks before it. In a block, a cut matters only if it is nearer to the pivot than all earlier
-# cuts, so only these cuts are drawn, with exponential times and uniform distances. The processes of
-# different blocks and sides are independent.
+# cuts. Therefore, only these cuts are drawn, with exponential times and uniform distances. The
+# processes of different blocks and sides are independent.
 
 
 # Indices of a key's draws: key of the next block, time and distance of a cut, key of the next cut

@@ -378,7 +378,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_until_renewal(self) -> int | None:
-        """Number of rows to learn before the trees are renewed; None if no renewal is due."""
+        """Number of rows to learn before the trees are renewed; None without further renewals."""
         forest = self.forest
         return forest.renews_at - forest.n_learned if forest.renews_at else None
 

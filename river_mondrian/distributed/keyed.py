@@ -180,7 +180,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            The sample: a mapping that contains the key, or to which the function `key` is applied.
+            A mapping with the feature `key`, or the argument of the function `key`.
 
         Returns
         -------
@@ -234,7 +234,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            The sample: a mapping that contains the key, or to which the function `key` is applied.
+            A mapping with the feature `key`, or the argument of the function `key`.
         *target
             The label or target, if the prototype is supervised.
         **options

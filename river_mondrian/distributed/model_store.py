@@ -143,7 +143,7 @@ class ModelStore:
     # Making room.
 
     def shrink(self) -> None:
-        """Pack models, or move models to the folder, until the limits hold."""
+        """Pack models, or move models to the folder, until no limit is exceeded."""
         while len(self._ready) > self._n_ready:
             self._pack()
         limit = self._max_bytes

@@ -32,7 +32,7 @@ class Known:
     labels
         The labels, in order of appearance; empty for a regressor.
     n_samples
-        Number of samples learned.
+        Number of learned samples.
     horizon
         The last lifetime, if the lifetime is a function.
 
@@ -152,7 +152,7 @@ class Shard:
     path
         The shard's file, which `save` replaces.
     code
-        Arguments of the forest that files cannot hold, such as functions.
+        Arguments of the forest that cannot be stored in files, such as functions.
     save_every
         Number of blocks between two saves.
 

@@ -460,8 +460,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             return dict(state.hyperparameters)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        # Each shard's mean and variance give the mean and the variance of the mixture over all
-        # trees.
+        # The mean and the variance of the mixture over all trees follow from each shard's mean and
+        # variance.
         moments = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
         mean = (shares * moments[:, :, 0]).sum(axis=0)

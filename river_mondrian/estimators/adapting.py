@@ -48,8 +48,8 @@ class AdaptingForest(SupervisedForest):
     drift_detector: Detector
 
     # A tuple (old, n, new) for a detector that runs in Python: the detector before and after sample
-    # n. The tuple is replaced before the kernel learns sample n, so that after an interrupted call
-    # the number of learned samples shows which detector is valid. The attribute is None if a kernel
+    # n. The tuple is replaced before the kernel learns sample n, so the number of learned samples
+    # shows which detector is valid after an interrupted call. The attribute is None if a kernel
     # detects drifts, or if detection is off.
     _fed: tuple[Any, int, Any] | None
 

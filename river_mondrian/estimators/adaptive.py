@@ -40,7 +40,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     - A log-linear pool mixes all posteriors, linear models and neighbours. Its exponents are
       learned from the log loss.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
-      samples after the increase, the step sizes of the regressions are reset, and neighbours from
+      samples after the increase. The step sizes of the regressions are reset, and neighbours from
       before the increase are dropped.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 

@@ -106,20 +106,20 @@ class Alarms(Model, base.AnomalyDetector):
     to a constant factor. Successive samples are dependent, so ranks replace the distribution of
     this statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
-    The N latest means belong to the latest `window` samples. Because a detector's first scores are
-    irregular, a mean of the second `window` samples replaces a mean of the first `window` samples
-    only if it is higher.
+    The N latest means belong to the latest `window` samples. A detector's first scores are
+    irregular. So a mean of the second `window` samples replaces a mean of the first `window`
+    samples only if the new mean is higher.
 
     A sample with a novel value has the score 1. Let e be the sample's largest distance from an
     earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
     `threshold` of the latest `window` samples had a distance of e or more. Such distances are
     frequent if values keep growing, or if many features have heavy tails.
 
-    A feature that has no value in `average` successive samples raises an alarm, if it has a value
-    in at least 95 % of the samples before them. The share is an average over all these samples.
-    After `window` samples, it is an exponential average with the weight 1 / `window` for a new
-    sample. If the grace period or the budget prevents the alarm, the alarm is raised later, unless
-    the feature has a value again.
+    A feature raises an alarm if it has no value in `average` successive samples, but a value in at
+    least 95 % of the earlier samples. The share is an average over all these samples. After
+    `window` samples, it is an exponential average with the weight 1 / `window` for a new sample. If
+    the grace period or the budget prevents the alarm, the alarm is raised later, unless the feature
+    has a value again.
 
     An incident lasts from `began` of its alarm, or from the end of the previous incident, to the
     last sample before 1 - p falls below `threshold`. Here, N and k do not count the incident's own
@@ -331,12 +331,12 @@ class Alarms(Model, base.AnomalyDetector):
         A later alarm is not raised if its samples are near to the dismissed samples: as near as
         usual samples are to the stored samples. Samples whose surprise is below the mean surprise
         since `began` are not compared. If the incident has not ended, its later samples are
-        dismissed, too, up to the next alarm with a novel value, which has its own answer. The
-        latest 512 dismissed samples are kept.
+        dismissed, too, up to the next alarm with a novel value. This alarm needs its own answer.
+        The latest 512 dismissed samples are kept.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
-        has no effect. Of incidents without an answer, the latest 512 samples are kept.
+        has no effect. The latest 512 samples of incidents without an answer are kept, too.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            As for `learn_one`; the rows before the invalid row have then been learned. If a column
             occurs twice, nothing has been learned.
 
         """

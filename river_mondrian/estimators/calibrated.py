@@ -102,7 +102,7 @@ class Calibrated(_Wrapper):
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
-    and interpolated for other coverages. A larger coverage gives larger intervals and sets.
+    and interpolated for other coverages. Intervals and sets are larger for a larger coverage.
 
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same
@@ -114,10 +114,10 @@ class Calibrated(_Wrapper):
     12 (d + 1) / T from d = 25 on. The coverage may exceed the requested coverage if errors or
     probabilities have few different values.
 
-    Equal samples without ids may wait at the same time. A label then belongs to one of their
-    predictions: the latest whose age, counted in predictions, is at least the shortest delay of all
-    earlier labels. A prediction without an id expires after 1,000 further labels, or after twice
-    the longest earlier delay if this is more.
+    Equal samples without ids may wait at the same time. Ages of predictions and delays of labels
+    are counted in predictions. A label belongs to the latest equal sample whose age is at least the
+    shortest delay of all earlier labels. A prediction without an id expires after 1,000 further
+    labels, or after twice the longest earlier delay if this is more.
 
     Examples
     --------
@@ -249,11 +249,11 @@ class Calibrated(_Wrapper):
         Parameters
         ----------
         x
-            A sample, with the features and values with which it was predicted.
+            A sample, with the same features and values as in its prediction.
         y
             The sample's target or label.
         id
-            The id with which the sample was predicted, if it had an id.
+            The id of the sample's prediction, if the prediction had an id.
         **kwargs
             Other arguments of the model's `learn_one`, for example a weight.
 
@@ -343,7 +343,7 @@ class Calibrated(_Wrapper):
         y
             The targets or labels of the rows, by position.
         id
-            The ids with which the rows were predicted: a list, or the name of a column of `X`.
+            The ids of the rows' predictions: a list, or the name of a column of `X`.
         **kwargs
             Other arguments of the model's `learn_one`, the same for all rows.
 

@@ -363,7 +363,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             As for `learn_one`, or if a column occurs twice. Then the forest has not changed.
 

@@ -114,7 +114,7 @@ class DensityReadings(Model):
         mean deviation above the median, and .95 at nine mean deviations. The median and the mean
         deviation are running estimates over about the latest 512 samples.
 
-        With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
+        With lifetime "auto", r is the maximum over all lifetimes at which a sample's cells contain
         1/256 to 1/4 of all samples on average. So single rare samples get high scores, and also
         groups of similar samples far from the others.
 
@@ -166,7 +166,7 @@ class DensityReadings(Model):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice.
 

@@ -321,7 +321,7 @@ class SupervisedForest(MondrianForest):
 
     @property
     def _explainer(self) -> Any:
-        """Reader of the trees, whose `absent` holds the inputs of a sample without values."""
+        """Reader of the trees, whose `absent` contains the inputs of a sample without values."""
         reader = self._trees.reader
         self._features.write({}, reader.absent)
         return reader
@@ -365,7 +365,7 @@ class TargetForest(SupervisedForest, base.MiniBatchRegressor):
     @property
     @locked
     def baseline(self) -> float:
-        """The prediction to which contributions are added; 0 before the first sample.
+        """Prediction without contributions of features; 0 before the first sample.
 
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.

@@ -11,7 +11,7 @@ from ..posteriors.course import Course
 
 # Largest number of samples that wait for an answer, and of dismissed samples.
 MOST_KEPT = 512
-# An incident that has not ended has one of these states instead of a last sample: its averages have
+# States of an incident that has not ended, stored instead of the last sample. Its averages have
 # reached the threshold (`RUNNING`), or not yet (`RISING`).
 RUNNING, RISING = 0, -1
 # Answers to an alarm.

@@ -199,7 +199,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     @property
     @model.locked
     def baseline(self) -> dict[Any, float]:
-        """The probabilities to which contributions are added; empty before the first sample.
+        """Probabilities without contributions of features; empty before the first sample.
 
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.

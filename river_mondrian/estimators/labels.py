@@ -103,7 +103,7 @@ class ClassifiesRows(NumbersLabels):
         Raises
         ------
         TypeError
-            If `X` is a pyarrow table, and no column of pyarrow can hold the labels.
+            If `X` is a pyarrow table, and no pyarrow column can store the labels.
 
         """
         labels = self.classes or [None]

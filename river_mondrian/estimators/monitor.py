@@ -84,9 +84,9 @@ class DriftMonitor(Model, base.Estimator):
     `log`. The monitor collects evidence from 200 more samples, and then replaces this `Drift` by
     its final version. Meanwhile, it fills the next reference.
 
-    If the samples after a reference are exchangeable, for example independent with one
-    distribution, the probability of a false alarm within n samples is at most n / `every`. The n
-    samples are counted from the full reference on. The bound holds for any distribution and any
+    Suppose that the samples after a reference are exchangeable, for example independent with one
+    distribution. Then the probability of a false alarm within n samples is at most n / `every`. The
+    n samples are counted from the full reference on. The bound holds for any distribution and any
     number of features[^1], and again after each alarm.
 
     Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
@@ -111,13 +111,12 @@ class DriftMonitor(Model, base.Estimator):
 
     Notes
     -----
-    The inputs are compared by the values of each feature, by the dependence of each feature on the
-    other features, by the presence of each feature, and by the number of features that the
-    reference lacks. Dependence is the difference of a value from the mean value of the 3 stored
-    samples that are nearest in the other features. Of more than 64 features, only the 64 that these
-    samples predict best have a score for dependence. A reference has at most 1,024 features, 64
-    levels of a category, and 64 labels. Further features count as features that the reference
-    lacks.
+    Four properties of the inputs are compared: each feature's values, dependence on the other
+    features, and presence, and the number of features that the reference lacks. Dependence is the
+    difference of a value from the mean value of the 3 stored samples that are nearest in the other
+    features. Of more than 64 features, only the 64 that these samples predict best have a score for
+    dependence. A reference has at most 1,024 features, 64 levels of a category, and 64 labels.
+    Further features count as features that the reference lacks.
 
     The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
     the target from their mean target.
@@ -293,7 +292,7 @@ class DriftMonitor(Model, base.Estimator):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            As for `learn_one`; the rows before the invalid row have then been learned. If a column
             occurs twice, or there is not one y for each row, nothing has been learned.
 
         """

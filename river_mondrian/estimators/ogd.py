@@ -35,7 +35,7 @@ class OnlineGradientDescent(FeatureLearner):
     # Default learning rate of AdaGrad, chosen on the data sets a9a, covertype and letter for
     # classification, and california, kin8nm and cpu for regression.
     _RATE: ClassVar[float]
-    # Whether words of texts have their own weights, besides the weights of the map's columns.
+    # Whether words of texts have their own weights, in addition to the weights of columns.
     linear = False
     # Base class of the River losses that the model accepts.
     _KIND: ClassVar[type[optim.losses.Loss]]
@@ -294,11 +294,11 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         ignores `loss`. "ovr" (one versus rest) learns each class against all others by `loss`,
         which is faster.
     linear
-        Whether words of texts have their own weights, besides the weights of cells. The score is
-        then the sum of a linear model on words and a kernel machine on the map, which learns the
-        remaining error. The option applies only to `IsolationFeatures` on sparse samples. Samples
-        are sparse if there are 256 or more features, and a sample has fewer than a tenth of these
-        features on average.
+        Whether words of texts have their own weights, in addition to the weights of cells. The
+        score is then the sum of a linear model on words and a kernel machine on the map, which
+        learns the remaining error. The option applies only to `IsolationFeatures` on sparse
+        samples. Samples are sparse if there are 256 or more features, and a sample has fewer than a
+        tenth of these features on average.
     seed
         Random seed of the default features. Other feature maps have their own seed.
 

@@ -36,8 +36,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
 
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
-    instead. The weights of the mixture are learned from the predicted densities of past targets, so
-    intervals adapt to noise that has heavy tails, depends on the features, or drifts.
+    instead. The weights of the mixture are learned from the predicted densities of past targets.
+    Intervals thus adapt to noise that has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     are a posterior mean over 35 lognormal distributions of s, given the past targets. The
     likelihood uses every eighth of the first 512 targets, and every sixteenth of the later targets.
     At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
-    change the means of predictions. Learned tails make `learn_one` about a tenth slower.
+    change the means of predictions. With learned tails, `learn_one` takes about a tenth longer.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the

@@ -128,7 +128,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice. In this case, nothing is
             learned.
@@ -323,7 +323,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice.
 

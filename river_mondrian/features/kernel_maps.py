@@ -291,7 +291,7 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Number of samples at the start of the stream from which landmarks are drawn, at least
+        Landmarks are drawn from this number of samples at the start of the stream, at least
         `n_landmarks`. Use more samples if the start of a stream differs from later samples. None
         means `n_landmarks`.
     seed
@@ -379,8 +379,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where data are sparse, so the
     kernel adapts to the data, without labels. The kernel's feature map is exact and has a finite
-    number of dimensions. A sample has one cell per partition, so linear models on the map (see
-    `OGDClassifier`) predict and learn in time proportional to `n_partitions`, with any number of
+    number of dimensions. A sample has one cell per partition, so the time of linear models on the
+    map (see `OGDClassifier`) is proportional to `n_partitions`, and independent of the number of
     cells.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
@@ -401,14 +401,14 @@ class IsolationFeatures(Pooled, CellFeatures):
         Number of partitions, t in the paper. The kernel's standard error is at most
         0.5 / sqrt(n_partitions).
     n_cells
-        Number of points that a partition isolates, psi in the paper. More points give a sharper
-        kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
+        Number of points that a partition isolates, psi in the paper. With more points, the kernel
+        is sharper. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
         isolates at most a quarter of the pool.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
         faster than Voronoi diagrams, and were more accurate on most of the tested data sets.
     pool_size
-        Number of samples from which the final map is built.
+        Number of samples that build the final map.
     scale
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
@@ -436,8 +436,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     -----
     A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
     Features that are in no sample of the pool are ignored, because they would not change any cell.
-    Mappings with only a few of very many features are not converted to dense vectors, so time and
-    memory are proportional to the number of a mapping's values.
+    Mappings with only a few of very many features stay sparse, so time and memory are proportional
+    to the number of a mapping's values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search is a scan, a tree over principal axes, an index from features to points,
@@ -445,7 +445,7 @@ class IsolationFeatures(Pooled, CellFeatures):
     choice. All searches find the same cells.
 
     Names of columns contain the number of the build, so that a linear model does not confuse
-    columns of different builds: `anne7_12_34` is cell 34 of partition 12 in build 7.
+    columns of different builds. For example, `anne7_12_34` is cell 34 of partition 12 in build 7.
 
     Examples
     --------
