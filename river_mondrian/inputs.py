@@ -298,14 +298,15 @@ class FeatureIndex:
     def _filler(self, put: Callable[..., Any]) -> Callable[[Any], Any]:
         """Return a function that calls `put` with a mapping's values, in the order of features.
 
-        The function returns False if the mapping's values must be checked first. Its variables are
-        local, because local variables are fast and the function runs for each sample.
+        The function returns False if the mapping's values must be checked first. The function runs
+        for each sample, so all variables are local, which is fast.
         """
         names, levels_at = self.names, self.category_indices
         nan, is_nan, ne = math.nan, math.isnan, operator.ne
         n = len(names) or -1
         has_zeros = not np.isnan(self.gaps).all()
-        # The `itemgetter` of a single name does not return a tuple.
+        # The `itemgetter` of a single name does not return a tuple, so one feature needs its own
+        # function.
         get = operator.itemgetter(*names) if n > 1 else lambda x: (x[names[0]],)
 
         def fill(x: Any) -> Any:

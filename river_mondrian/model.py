@@ -23,11 +23,11 @@ from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
 
-# The next call undoes or completes an interrupted call. A change begins with a `Snapshot`. Its
-# preparation overwrites no data in use: it assigns new objects to attributes, or writes to arrays
-# behind the elements in use. So if the preparation is interrupted, the next call can restore the
-# snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are assigned, the
-# next call completes an interrupted change.
+# The next call undoes or completes an interrupted call. A change begins with a `Snapshot`. The
+# preparation of the change overwrites no data in use: it assigns new objects to attributes, or
+# writes to arrays after the elements in use. So if the preparation is interrupted, the next call
+# can restore the snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are
+# assigned, the next call completes an interrupted change.
 
 
 # Name of the attribute with the snapshot or the steps of an interrupted call.
@@ -302,7 +302,7 @@ class Model(ClonesWhole):
         return {name: self.__dict__[name] for name in _parameters(type(self))[0]}
 
     def _get_params(self) -> dict[str, Any]:
-        """Return the parameters for `clone`. River's method would omit a parent's parameters."""
+        """Return all parameters for `clone`. River would omit a parent class's parameters."""
         arguments = self._arguments()
         if _parameters(type(self))[1]:
             return {"_POSITIONAL_ARGS": tuple(arguments.values())}
@@ -312,8 +312,8 @@ class Model(ClonesWhole):
         }
 
     def __repr__(self) -> str:
-        # River's `__repr__` fails if a subclass gives `*args` and `**kwargs` other names, as in
-        # `*a, **k`.
+        # River's `__repr__` is not used, because it fails if a subclass names `*args` and
+        # `**kwargs` otherwise, as in `*a, **k`.
         shown = ""
         for name, value in self._arguments().items():
             text = f'"{value}"' if isinstance(value, str) else repr(value)

@@ -206,8 +206,8 @@ class PredictiveDistribution:
             of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
             logs = np.where(np.isinf(v), logs, of_student)
         terms: Floats = logs + np.log(self.weights) - np.log(self.scales)
-        # A component of scale 0 has no density outside the centre. A component of weight 0 has no
-        # density anywhere.
+        # The formulas are undefined for components of scale 0, whose density outside the centre is
+        # 0, and of weight 0, whose density is 0 everywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, terms)
 
@@ -301,7 +301,7 @@ class PredictiveDistribution:
         # degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         z = sign * _inverse_tail(few, tail)[which]
-        # The quantile of the mixture is between the quantiles of the components.
+        # The mixture's quantile is between the smallest and the largest quantile of the components.
         used = self.weights > 0.0
         at_centre = (z == 0.0) | (self.scales == 0.0)
         ends = (self.centres + np.where(at_centre, 0.0, z * self.scales))[used]
@@ -451,7 +451,7 @@ def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     v = np.minimum(freedoms, 1e9)
     quantiles = scipy.special.stdtrit(v, tail)
     far = np.exp(-(np.log(v) + scipy.special.betaln(v / 2.0, 0.5) + math.log(tail)) / v)
-    # The square of `far`, which is 1 / w, could overflow.
+    # The square of `far`, 1 / w, could overflow, so 1 / w - 1 is factored.
     expanded = -np.sqrt(v) * np.sqrt(far - 1.0) * np.sqrt(far + 1.0)
     quantiles = np.where(np.isfinite(quantiles), quantiles, expanded)
     return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), quantiles)

@@ -30,7 +30,7 @@ def is_terminal() -> bool:
 def show(text: str, end: str = "\n", file: Any = None) -> None:
     """Write text to stderr or a file; ignore errors, such as a closed file or a broken pipe."""
     file = file or sys.stderr
-    # There may be no stderr, and `print` without a file would write to stdout.
+    # If stderr is None, nothing is printed, because `print` without a file would write to stdout.
     if file is not None:
         with contextlib.suppress(Exception):
             print(text, end=end, file=file, flush=True)

@@ -104,7 +104,7 @@ def _read_one(model: Any, x: Values) -> None:
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the methods of `READINGS` that this package defines, and that can be called now."""
-    # A feature map cannot transform before it has chosen its points.
+    # A feature map that is not final may be unable to transform samples.
     unread = () if getattr(model, "frozen", True) else ("cells", "transform")
     methods = {name: getattr(model, f"{name}_{suffix}", None) for name in READINGS}
     return [

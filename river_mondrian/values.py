@@ -124,7 +124,7 @@ class TypedDecimal(Typed, decimal.Decimal):
 
 TYPED = {str: TypedText, int: TypedInteger, float: TypedFloat, decimal.Decimal: TypedDecimal}
 
-# Codes of levels with these types are cached.
+# Codes of levels are cached only for these common types.
 CACHED = frozenset({str, bool, int, float, TypedText, TypedInteger, TypedFloat})
 
 

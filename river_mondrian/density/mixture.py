@@ -114,8 +114,8 @@ class PivotForest(PivotPartition):
     totals: Float64s = transient()
     # The sample to be learned or predicted, in calls for one sample.
     inputs: Float64s = transient()
-    # A sample whose missing values have been replaced by means, and the number of its missing
-    # regions.
+    # A sample whose missing values have been replaced by means, and the number of new regions that
+    # the sample needs.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
     # Faces of an oblique cell.
@@ -454,8 +454,8 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        # A feature that is constant has no width. Its rate is set at the first value that differs
-        # from the constant.
+        # A constant feature has no width, so its rate is set at the first value that differs from
+        # the constant.
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)

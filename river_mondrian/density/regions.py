@@ -325,8 +325,8 @@ def find_cut(
     best = until
     # With an origin, pivot and point may differ only by rounding errors, which are not cut.
     slack = _PRECISION if partition.origin else 0.0
-    # The dimension in which the pivot and the point differ most is searched first. Its cut is
-    # probably early, so fewer later cuts are drawn.
+    # The dimension in which the pivot and the point differ most is searched first. The cut in this
+    # dimension is probably early, so fewer later cuts are drawn.
     first, widest = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]

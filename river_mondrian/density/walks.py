@@ -27,7 +27,7 @@ _buffer_of_path = array_buffer(PathStep, PATH)
 
 
 class Pair(Record):
-    """Rows of regions with the same key in two partitions."""
+    """Rows of two regions that have the same key in two partitions."""
 
     row: Int64
     other: Int64

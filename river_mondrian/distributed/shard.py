@@ -59,7 +59,7 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    # These methods read samples, and do not change the state.
+    # The next methods read samples without changing the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Return a narwhals frame or the array itself, and the rows as a block."""
@@ -251,8 +251,8 @@ class Shard:
 # Each worker learns all blocks with its shard, and is restarted if it dies.
 #
 # A block is accepted by one assignment, which cannot be interrupted halfway. Then the calling
-# process sends blocks, waits for answers and restarts workers. These steps depend only on the
-# numbers of blocks, so they can be interrupted and repeated.
+# process sends blocks, waits for answers and restarts workers. All these steps depend only on the
+# numbers of blocks, so each step can be interrupted and repeated.
 #
 # - A restarted worker loads its file, and gets the later blocks. So a block is kept until every
 # worker's file includes the block. - A worker does not learn a block again, but returns the same

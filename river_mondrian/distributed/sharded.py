@@ -73,8 +73,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     This includes trees that are redrawn in turn (`rescale`), because each worker computes the turns
     from the number of samples. The calling process estimates the tails of a regressor's noise from
     the densities that workers report. The calling process fetches the whole forest to learn the
-    first sample with a category. With random `directions`, it also does so for each sample with a
-    new feature.
+    first sample with a category. With random `directions`, it also fetches the forest for each
+    sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     when the block has been accepted.

@@ -112,7 +112,8 @@ class AdaptingForest(SupervisedForest):
     @locked
     def _learn_read(self, frame: frames.Frame, y: Any, w: Any, progress: bool = False) -> None:
         rows = frames.read_block(frame, y, w, self._READ_Y)
-        # Another thread may have added a feature after the rows were read.
+        # Another thread may have added a feature after the rows were read, so types are checked
+        # again.
         self._features.agree(rows.names, rows.columns)
         ys, weights = rows.ys, rows.w.tolist()
         for piece in pieces(len(rows), progress):

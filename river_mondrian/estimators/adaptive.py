@@ -37,8 +37,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       large steps. The third is naive Bayes.
     - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
       most 64,000 values are stored, so the longest windows are shorter with many features.
-    - A log-linear pool mixes all posteriors, linear models and neighbours. Its exponents are
-      learned from the log loss.
+    - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
+      models and neighbours.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
       samples after the increase. The step sizes of the regressions are reset, and neighbours from
       before the increase are dropped.
@@ -76,7 +76,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a correct
+        A drift detector of River, with the input 1 for a wrong prediction and 0 for a correct
         prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
         After a drift, the forest keeps as many samples as the detector's `width`, but at least 50.
         Without a `width`, the forest keeps 200 samples.
@@ -105,7 +105,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     Notes
     -----
-    A sample of weight w is learned once. It counts w times in the class counts of nodes, in the
+    A sample of weight w is learned once, and counts w times in the class counts of nodes, in the
     gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
     context-tree weighting, likelihoods are raised to the power w. The pool divides a sample's
     weight by the largest recent weight. In the hierarchy, a class whose samples in a node have the

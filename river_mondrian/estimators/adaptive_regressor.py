@@ -36,8 +36,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
       300 to 600 samples.
     - Every node stores the mean of all its targets and the mean of its latest targets. On a
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
-    - Ridge regressions forget old samples at several rates. Their inputs are the features,
-      piecewise linear functions and products of features, and random Fourier features.
+    - Ridge regressions forget old samples at several rates. The inputs of the regressions are the
+      features, piecewise linear functions and products of features, and random Fourier features.
     - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression, from
       the 1,000th sample on. With more than 12 features, fewer samples are kept.
     - The predictions of trees, regressions and neighbours are experts. Two mixtures weight experts
@@ -80,7 +80,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is the absolute error, divided by four times the mean
+        A drift detector of River, with the absolute error as input, divided by four times the mean
         absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
         disables detection. After a drift, the forest keeps as many samples as the detector's
         `width`, but at least 50. Without a `width`, the forest keeps 200 samples. All trees are
@@ -109,7 +109,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
 
     Notes
     -----
-    A sample of weight w is learned once. It counts w times in means, in the gains of cuts, in the
+    A sample of weight w is learned once, and counts w times in means, in the gains of cuts, in the
     sums of the regressions, and in the losses of the mixtures. Means of the latest targets decay
     once per sample, with any weight.
 

@@ -41,10 +41,10 @@ class Alarms(Model, base.AnomalyDetector):
     """Anomaly detector that raises one alarm per incident, from the scores of other detectors.
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
-    class raises one alarm per incident[^1]. It averages transformed scores of the latest samples,
-    called surprises (see the notes), and ranks the average among earlier averages. After an alarm,
-    averages raise no alarm for `rest` samples. An alarm is raised at once if a value is outside the
-    range of all earlier values, or if a feature becomes missing.
+    class raises one alarm per incident[^1]. Transformed scores, called surprises (see the notes),
+    are averaged over the latest samples, and the average is ranked among earlier averages. After an
+    alarm, averages raise no alarm for `rest` samples. An alarm is raised at once if a value is
+    outside the range of all earlier values, or if a feature becomes missing.
 
     Call `learn_one` for each sample, and then read `alarm`. To answer an alarm, call `confirm` or
     `dismiss`.
@@ -223,7 +223,7 @@ class Alarms(Model, base.AnomalyDetector):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        # Plain tuples can be stored without the class `Alarm`.
+        # Alarms are stored as plain tuples, so that files and pickles need no class `Alarm`.
         return state | {"_alarms": tuple((tuple(one[0]), *one[1:]) for one in state["_alarms"])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -289,7 +289,8 @@ class Alarms(Model, base.AnomalyDetector):
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
             for one in alarms:
-                # After an incident's end, shingles still contain its samples.
+                # Shingles contain an incident's samples even after its end, so the removal
+                # continues.
                 if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
                     steps.append(functools.partial(self._remove, one, n + 1))
             view, n_learned = self._views[0], _n_learned(self._views[0])
@@ -297,8 +298,8 @@ class Alarms(Model, base.AnomalyDetector):
             try:
                 self._run_steps(steps)
             except Exception:
-                # A pending sample is learned first by each later call, and the detector would
-                # reject the sample each time.
+                # A pending sample would be learned first by each later call, and the detector would
+                # reject the sample each time, so the pending steps are dropped.
                 if is_foreign and _n_learned(view) == n_learned:
                     self._pending = None
                 raise
@@ -528,7 +529,7 @@ class Alarms(Model, base.AnomalyDetector):
         return table
 
     def _score(self, course: CourseRecord) -> float:
-        """Return the score of the sample in the table, before `direction` and `at_least`."""
+        """Return the score of the sample in the table, ignoring `direction` and `at_least`."""
         n, alarms = course.n, self._alarms
         if self._is_barred(n + 1):
             return 0.0
@@ -591,7 +592,8 @@ class Alarms(Model, base.AnomalyDetector):
             x = self._timed(as_dict(x))
             table = self._scored(x)
             score = self._score(table.course)
-            # The alarm takes longer than the score, and only bounds and dismissals need the alarm.
+            # The alarm takes longer than the score, so it is created only if bounds or dismissals
+            # need it.
             needs_alarm = self.direction or self.at_least or len(table.dismissed)
             if needs_alarm and score >= self.threshold and not self._raised(x, table):
                 return 0.0

@@ -46,8 +46,8 @@ def final_of(model: Any) -> Any:
 class _Wrapper(Model, base.Wrapper[Any], base.Estimator):
     """Arguments and state of `Calibrated`."""
 
-    # Thresholds before the first label. All models may share them, because an update returns new
-    # thresholds.
+    # Thresholds before the first label. All models share these objects, because an update returns
+    # new thresholds.
     _UNTRACKED: ClassVar[Any] = None
 
     # `Calibrated` has no `__init__`, because type checkers would then ignore its `__new__`.
@@ -74,9 +74,10 @@ class _Wrapper(Model, base.Wrapper[Any], base.Estimator):
 class Calibrated(_Wrapper):
     """Calibrated intervals or sets of classes, for a regressor or classifier.
 
-    The wrapper compares the model's predictions with the labels. It corrects the width of intervals
-    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`), so that they have
-    the requested coverage on any stream[^1][^2]. Other predictions of the model do not change.
+    The wrapper compares the model's predictions with the labels, and corrects the width of
+    intervals (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). Intervals
+    and sets thus have the requested coverage on any stream[^1][^2]. Other predictions of the model
+    do not change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
@@ -240,7 +241,7 @@ class Calibrated(_Wrapper):
         try:
             return self._waiting.to_claim(key_of(x), self._n_learned)
         except TypeError:
-            # A sample with unhashable values cannot be found among the stored predictions.
+            # A sample with unhashable values has no key, so there is no stored prediction.
             return None, lambda: None
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:

@@ -18,8 +18,8 @@ from ..limits import DONE, WAITS
 from ..progress import PIECE, Progress
 from .density_readings import SHORTEST_LIFETIME, DensityReadings, check_lifetime_size
 
-# Largest number of features. Time grows with this number: each tree processes each feature of a
-# sample, and one call may redraw the trees from 256 samples.
+# Largest number of features. The bound limits the time of a call, because each tree processes each
+# feature, and one call may redraw the trees from 256 samples.
 MOST_DENSITY_DIMS = 2048
 
 
@@ -118,10 +118,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
         norm. The mappings must span the space of their features. Random directions are uniform on
-        the unit sphere, in the space of the first sample's features. They are scaled so that, with
-        many directions, two samples x and y are in one cell with probability exp(-lifetime |x -
-        y|_2). With `directions`, at most 3 features are allowed, and computing a cell takes several
-        microseconds.
+        the unit sphere, in the space of the first sample's features. Random directions are scaled
+        so that, with many directions, two samples x and y are in one cell with probability
+        exp(-lifetime |x - y|_2). With `directions`, at most 3 features are allowed, and computing a
+        cell takes several microseconds.
     origin
         A mapping from each feature to a number: the starting point of the trees, instead of the
         first sample. Other features are ignored. Unless the lifetime grows, the partition then
@@ -443,7 +443,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         # New or copied trees learn the row and then replace the trees, so that an interrupted call
         # changes nothing.
         if trees is None and not new and isinstance(self.directions, int):
-            # Random directions are drawn for the features of the first sample with values.
+            # Random directions are drawn for the features of the first sample with values, so a
+            # sample without values is skipped.
             return 1
         if trees is None:
             renewed = self._begin(new)

@@ -122,7 +122,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # Rows that are reserved for later support vectors are not saved.
+        # Rows that are reserved for later support vectors are not saved, because they contain no
+        # data.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]

@@ -22,7 +22,7 @@ from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, locked
 from ..progress import Progress, pieces
 
-# Number of stored samples that a call replays for a new map.
+# Number of stored samples that a call replays for a new map. The bound limits the time of a call.
 REPLAY = 32
 
 # Rows that are mapped at once. The bound limits the memory for outputs.
@@ -184,8 +184,8 @@ class FeatureLearner(Model, base.Estimator):
         for numbers, value in ((self._targets, target), (self._weights, weight)):
             if len(numbers) == n:
                 numbers.append(value)
-        # If the map shares the pool, the inputs are already stored. If this step is repeated, the
-        # pool may have been dropped.
+        # The map may share the pool and have stored the inputs. A repeated step may find that the
+        # pool has been dropped.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 

@@ -205,7 +205,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._add_features(values)
         if add is not None:
             add(trees)
-        # Adding features may have replaced `trees.vector`.
+        # The vector is written only now, because adding features may have replaced `trees.vector`.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:
@@ -313,7 +313,7 @@ class SupervisedForest(MondrianForest):
         Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        the computation takes 1 to 2 seconds. It temporarily needs 8 bytes for each node and class
+        the computation takes 1 to 2 seconds, and temporarily needs 8 bytes for each node and class
         of a tree. The mapping is empty before the first sample.
         """
         values = [] if self._trees is None else self._trees.reader.importances().tolist()

@@ -46,7 +46,7 @@ class WindowForest(MondrianForest):
         `put(p)` writes the sample's weight, and its label or target, to the stored row p.
         """
         # `_enter` completes the removal, and drops trees without samples. If this method is
-        # interrupted before `_enter`, the next call runs `_enter`.
+        # interrupted first, the closed trees make the next call run `_enter`.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -136,7 +136,8 @@ class ForgettingForest(WindowForest, SupervisedForest):
         """
         trees = self._grown()
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
-        # Another thread may have added a feature or learned samples after the rows were read.
+        # Another thread may have added a feature or learned samples after the rows were read, so
+        # types and lifetimes are checked again.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         lifetimes = None if horizons is None else horizons[start:stop]
         if lifetimes is not None and self.n_samples != n_before + start:

@@ -11,8 +11,8 @@ from ..posteriors.course import Course
 
 # Largest number of samples that wait for an answer, and of dismissed samples.
 MOST_KEPT = 512
-# States of an incident that has not ended, stored instead of the last sample. Its averages have
-# reached the threshold (`RUNNING`), or not yet (`RISING`).
+# States of an incident that has not ended, stored instead of the last sample. `RUNNING`: averages
+# have reached the threshold. `RISING`: no average has reached the threshold.
 RUNNING, RISING = 0, -1
 # Answers to an alarm.
 DISMISSED, CONFIRMED = "dismissed", "confirmed"
@@ -153,7 +153,7 @@ def answered(
 
     """
     incident, later = incidents[place], incidents[place + 1 :]
-    # The answer does not apply to samples after the next alarm with its own answer.
+    # The next alarm with its own answer ends the samples to which this answer applies.
     ends = [one.alarm.sample - 1 for one in later if one.is_separate]
     last = min([incident.last(int(table.course.n)), *ends])
     incidents = (*incidents[:place], incident._replace(answer=answer), *later)

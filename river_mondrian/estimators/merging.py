@@ -39,8 +39,8 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     Parameters
     ----------
     a, b
-        The models, which do not change. They must have the same arguments and have learned
-        different samples.
+        The models, which do not change. Both models must have the same arguments, and must have
+        learned different samples.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     merged, added = copy.deepcopy(a), copy.deepcopy(b)
     for name, value in merged._arguments().items():
         its = added._arguments()[name]
-        # Functions are equal only if they are the same object.
+        # Functions cannot be compared by content, so only the same object is equal.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
             raise ValueError(f"arguments must be equal, but {name} is {value!r} and {its!r}")

@@ -32,8 +32,8 @@ KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 class Drift(NamedTuple):
     """A drift: when it was detected, when it began, and what changed.
 
-    The log evidence is the logarithm of a likelihood ratio. It compares a change at an unknown
-    earlier time with no change.
+    The log evidence is the logarithm of a likelihood ratio, of a change at an unknown earlier time
+    to no change.
 
     Attributes
     ----------
@@ -75,10 +75,10 @@ class Drift(NamedTuple):
 class DriftMonitor(Model, base.Estimator):
     """Drift monitor that reports when a stream changed, what changed, and in which features.
 
-    The monitor needs no model, and can be used beside any model. It stores a reference, the first
-    `grace_period` samples. Then the monitor ranks scores of each new sample among the scores of the
-    samples since the reference. It bets that ranks are not uniform, and raises an alarm if its
-    winnings are large.
+    The monitor needs no model, and can be used beside any model. The monitor stores a reference,
+    the first `grace_period` samples. Then the monitor ranks scores of each new sample among the
+    scores of the samples since the reference. The monitor bets that ranks are not uniform, and
+    raises an alarm if the winnings are large.
 
     Call `learn_one` for each sample, and then read `drift_detected`. An alarm adds a `Drift` to
     `log`. The monitor collects evidence from 200 more samples, and then replaces this `Drift` by
@@ -123,9 +123,9 @@ class DriftMonitor(Model, base.Estimator):
 
     Memory does not grow with the stream. A reference takes 12 bytes for each value.
 
-    Labels may be late. Then use two monitors: one with `kinds=("inputs",)` learns x at once. One
-    with `kinds=("labels", "relation")` learns x and y when y is known. The probabilities of false
-    alarms add up.
+    If labels are late, use two monitors. The monitor with `kinds=("inputs",)` learns x at once. The
+    monitor with `kinds=("labels", "relation")` learns x and y when y is known. The probabilities of
+    false alarms add up.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class DriftMonitor(Model, base.Estimator):
         bar = self.every / self.spacing
         self._table = MonitorTable(bar, self.spacing, self.grace_period, kinds)
         self._table.seed(self.seed)
-        # The latest `Drift`s, as plain tuples.
+        # The latest `Drift`s, as plain tuples, which files can store.
         self._log: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
@@ -195,8 +195,8 @@ class DriftMonitor(Model, base.Estimator):
         table, record = self._table, self._table.record
         if record.due in (conformal.ALARM, conformal.FINAL):
             drift = table.report(record.due == conformal.FINAL)
-            # A drift is reported twice: without and with all evidence. The log keeps the second
-            # report.
+            # A drift is reported twice, without and with all evidence, so the second report
+            # replaces the first.
             earlier = [entry for entry in self._log if entry[0] != drift[0]]
             self._log = (*earlier, drift)[-KEPT_DRIFTS:]
             is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity

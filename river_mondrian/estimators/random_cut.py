@@ -77,8 +77,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     shingle
         Number of successive mappings that form one sample. With a `shingle` above 1, the detector
         also finds anomalous patterns in a time series. A sample consists of a mapping and the
-        `shingle` - 1 mappings before this mapping. Its features are pairs (feature, samples ago).
-        Until `shingle` - 1 mappings have been learned, scores are 0.
+        `shingle` - 1 mappings before this mapping. The sample's features are pairs (feature,
+        samples ago). Until `shingle` - 1 mappings have been learned, scores are 0.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
         interquartile ranges of the quartiles. If most values of a feature are equal, the quartiles

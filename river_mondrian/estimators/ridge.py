@@ -76,8 +76,8 @@ class RidgeRegressor(TargetLearner):
     map. Columns are kept even if they are 0 for all samples of the window. Predictions and the
     marginal likelihood do not depend on these columns, unless `max_columns` is reached.
 
-    In kernel form, the model is a Gaussian process. Its kernel is the noise variance times k(x, y)
-    / `l2`, where k is the kernel of the map.
+    In kernel form, the model is a Gaussian process, with the noise variance times k(x, y) / `l2` as
+    kernel, where k is the kernel of the map.
 
     Examples
     --------

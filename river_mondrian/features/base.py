@@ -183,7 +183,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn a checked sample that changes the map."""
         self._pending = Snapshot(self._changing())
         steps = self._observe(values)
-        # After this assignment, the sample counts as learned.
+        # After this assignment, the sample counts as learned, because an interrupted call is
+        # completed.
         self._pending = Steps(steps)
         self._settle()
 

@@ -233,7 +233,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return out[out != UNKNOWN_COLUMN]
 
     def _cells(self, columns: Array) -> Array:
-        # A cell without a column becomes -1; other cells are numbered from 0.
+        # `UNKNOWN_COLUMN` is 0, so cells without a column become -1, and other cells are numbered
+        # from 0.
         return super()._cells(columns) - 1
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
