@@ -67,7 +67,7 @@ __all__ = [
     "save",
 ]
 
-# Modules of the public names that are not in `files.classes.HOMES`.
+# Modules of public names. The modules of models that files can store are in `files.classes.HOMES`.
 _HOMES = {
     "Alarm": "estimators.incidents",
     "Calibrated": "estimators.calibrated",
@@ -83,7 +83,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use: importing all takes twice as long as importing one."""
+    """Return a public name, imported at first use: importing all takes twice as long as one."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

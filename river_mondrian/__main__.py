@@ -20,7 +20,7 @@ from .progress import EVERY, EVERY_IN_A_LOG, is_terminal, show
 
 
 def estimators() -> list[str]:
-    """Return the names of the classes whose functions `warmup` can compile."""
+    """Return the names of the classes whose kernels the command can compile."""
     names = []
     for name in river_mondrian.__all__:
         value = getattr(river_mondrian, name)
@@ -100,7 +100,7 @@ def size_of_code(folder: Path) -> int:
     """Return the size of the compiled code in a folder, in bytes."""
     size = 0
     for path in folder.glob("*.nbc"):
-        # Another process may have removed the file.
+        # Another process may have removed the file, which then counts as empty.
         with contextlib.suppress(FileNotFoundError):
             size += path.stat().st_size
     return size

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .limits import LARGEST, LARGEST_WINDOW
 from .values import Typed
 
-# Spawn keys of random generators (see `numpy.random.SeedSequence`). The generator of the trees has
-# no spawn key.
+# Spawn keys of random generators (see `numpy.random.SeedSequence`), so that draws for different
+# purposes are independent. The generator of the trees has no spawn key.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
@@ -25,24 +25,24 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return an argument's `repr` and type for a message; omit a `repr` that is long."""
+    """Return an argument's `repr` and type for a message; omit a long `repr`."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
 
 
 def is_real(value: Any) -> bool:
-    """Return whether an argument is a real number, but not a truth value."""
+    """Return whether an argument is a real number; truth values are not numbers."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether an argument is an integer, but not a truth value."""
+    """Return whether an argument is an integer; truth values are not integers."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_integer(name: str, value: Any, least: int, *others: int | None) -> None:
-    """Refuse a value that is neither an integer >= `least` nor in `others`."""
+    """Raise an error unless a value is an integer >= `least`, or in `others`."""
     if value is None and None in others:
         return
     if not is_integer(value) or (value < least and value not in others):
@@ -59,7 +59,7 @@ def plain_key(key: Any, what: str) -> Any:
         If the key is not a string, an integer, or a tuple of strings and integers.
 
     """
-    # `item` converts some of NumPy's times to integers.
+    # NumPy's times are not converted, because `item` would turn some times into integers.
     if isinstance(key, np.generic) and key.dtype.kind not in "mM":
         key = key.item()
     if isinstance(key, Typed):
@@ -72,31 +72,31 @@ def plain_key(key: Any, what: str) -> Any:
 
 
 def check_takes(name: str, function: Callable[..., Any], *arguments: str) -> None:
-    """Refuse a function that cannot be called with the positional `arguments`."""
+    """Raise an error if a function cannot be called with the positional `arguments`."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
         call = f"{name}({', '.join(arguments)})"
         raise TypeError(f"{name} must be called by {call}, got {told(function)}: {error}") from None
     except ValueError:
-        pass  # Functions that are not written in Python may have no signature.
+        pass  # Functions in C may have no signature to check.
 
 
 def check_index(name: str, value: Any, n: int) -> None:
-    """Refuse anything but an integer from 0 to n - 1."""
+    """Raise an error unless a value is an integer from 0 to n - 1."""
     if not is_integer(value) or not 0 <= value < n:
         raise ValueError(f"{name} must be in 0..{n - 1}, got {value!r}")
 
 
 def check_window(window: Any) -> None:
-    """Refuse a window that is neither None nor an integer from 1 to `LARGEST_WINDOW`."""
+    """Raise an error unless a window is None or an integer from 1 to `LARGEST_WINDOW`."""
     check_integer("window", window, 1, None)
     if window is not None and window > LARGEST_WINDOW:
         raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse an argument that is neither True nor False."""
+    """Raise an error unless an argument is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
@@ -113,7 +113,7 @@ def check_missing(missing: Any) -> float:
 
 
 def check_ranges(ranges: Any, scale: bool) -> None:
-    """Refuse anything but None and a mapping from features to pairs (low, high)."""
+    """Raise an error unless `ranges` is None or a mapping from features to pairs (low, high)."""
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):
@@ -132,7 +132,7 @@ def draw_seed(seed: int | None) -> int:
 
 
 def n_threads_of(n_jobs: int) -> int:
-    """Return the number of threads for `n_jobs`; -1 means all available processors."""
+    """Return the number of threads for `n_jobs`; -1 means one thread per available processor."""
     if n_jobs != -1:
         return n_jobs
     if hasattr(os, "sched_getaffinity"):
@@ -141,7 +141,7 @@ def n_threads_of(n_jobs: int) -> int:
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Refuse an argument that is not a finite number above 0."""
+    """Raise an error unless an argument is a finite number above 0."""
     if not is_real(value) or not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 
@@ -179,7 +179,7 @@ def is_distribution(value: Any) -> bool:
 
 
 def check_lifetime(lifetime: Any) -> None:
-    """Refuse a lifetime that is neither a number >= 0 nor a distribution of numbers >= 0."""
+    """Raise an error unless a lifetime is a number >= 0 or a distribution of such numbers."""
     if is_distribution(lifetime):
         least = lifetime.support()[0]
         if not least >= 0.0:
@@ -199,7 +199,7 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
 
 
 def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
-    """Refuse an unknown kernel, and a lifetime or gamma that is not positive."""
+    """Raise an error unless a kernel is known, and lifetime and gamma are positive."""
     if kernel not in ("laplace", "gaussian"):
         raise ValueError(f'kernel must be "laplace" or "gaussian", got {kernel!r}')
     check_positive("lifetime", lifetime)
@@ -223,13 +223,13 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, n_new: int, last: fl
     return lifetimes
 
 
-# Cut directions, and limit kernels: the kernels of infinitely many partitions that are cut in these
-# directions.
+# Cut directions, and their limit kernels: the kernels of infinitely many partitions with these
+# cuts.
 #
 # If U is a matrix, an axis-aligned partition of U x is a partition of x. The cut directions of this
 # partition are the rows of U (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an
-# axis-aligned partition depends on |x - y|_1, a sum over the directions. In the paper of O'Reilly
-# and Tran, the measure of a segment is this sum divided by the number of directions (Equation 10).
+# axis-aligned partition depends on |x - y|_1, a sum over the directions. O'Reilly and Tran instead
+# divide this sum by the number of directions (Equation 10).
 
 
 # Cut directions: None for the axes, a number of random directions, or mappings from feature to
@@ -241,7 +241,7 @@ Missing: TypeAlias = str | Mapping[Any, str]
 
 
 def check_directions(directions: Any) -> None:
-    """Refuse anything but None, an integer >= 1 and a sequence of mappings.
+    """Raise an error unless directions are None, an integer >= 1 or a sequence of mappings.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def coefficients(
 
 
 def isotropic_scale(d: int) -> float:
-    """Return c for which E[c |<u, v>|] = |v|_2, with u uniform on the unit sphere in d dimensions.
+    """Return the factor c such that E[c |<u, v>|] = |v|_2, for u uniform on the unit sphere in R^d.
 
     The factor is c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball.
     Equation 9 of O'Reilly and Tran has the factor 1 / c.
@@ -286,7 +286,7 @@ def isotropic_scale(d: int) -> float:
 
 
 def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw uniform directions, scaled for the isotropic exponential kernel.
+    """Return random uniform directions, scaled for the isotropic exponential kernel.
 
     Returns
     -------
@@ -302,7 +302,7 @@ def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray
 def distances(
     directions: Directions, names: Sequence[Hashable], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distances h, shape (n,), for which the limit kernel is exp(-lifetime h).
+    """Return the distances h, shape (n,), such that the limit kernel is exp(-lifetime h).
 
     Parameters
     ----------

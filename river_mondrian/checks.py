@@ -50,15 +50,15 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from None
 
 
-# Largest count that a stored model may have. Counts of models in use are far smaller, and sums of
-# counts stay within 64 bits.
+# Largest count in a stored model. Counts in real models are far smaller, and sums of counts within
+# this bound fit into 64 bits.
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.
 LEAST_POSITIVE, LARGEST_FINITE = math.ulp(0.0), sys.float_info.max
 
 
-# NumPy's types that are accepted in place of Python's.
+# NumPy types that are accepted in place of Python types.
 _OF_NUMPY: dict[Any, Any] = {bool: np.bool_, int: np.integer, float: np.floating}
 
 
@@ -78,9 +78,10 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
 
 
 def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
-    """Refuse a stored object with an attribute that is missing or has the wrong type.
+    """Raise an error if an attribute of a stored object is missing or has the wrong type.
 
-    A truth value is not accepted as an integer. NumPy's numbers are accepted in place of Python's.
+    A truth value is not accepted as an integer. NumPy numbers are accepted in place of Python
+    numbers.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; refuse arrays of objects, and types whose flags differ from NumPy's."""
+    """Return an array after checking that its type is a plain type of NumPy, without objects."""
     dtype = array.dtype
     if dtype.hasobject or dtype.flags != np.dtype(dtype.str).flags:
         refuse("an array", "its type", dtype, "but numbers are not stored in this type")
@@ -111,13 +112,13 @@ def check_plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_number(owner: object, what: str, value: Any, least: float, most: float) -> None:
-    """Refuse a number that is NaN or out of bounds."""
+    """Raise an error if a number is NaN or out of bounds."""
     if not least <= value <= most:
         refuse(owner, what, value, f"but it should be from {least} to {most}")
 
 
 def check_equal(owner: object, record: Any, **expected: int) -> None:
-    """Refuse a stored object unless the fields of its record have the expected values."""
+    """Raise an error unless the fields of a stored record have the expected values."""
     for name, value in expected.items():
         check_number(owner, name, getattr(record, name), value, value)
 
@@ -125,7 +126,7 @@ def check_equal(owner: object, record: Any, **expected: int) -> None:
 def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:
-    """Refuse an array of another type, or with a number that is out of bounds or NaN."""
+    """Raise an error if an array has another type, or a number that is NaN or out of bounds."""
     check_dtype(owner, what, array, dtype)
     if array.size == 0:
         return
@@ -139,7 +140,7 @@ def check_array(
 
 
 def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
-    """Refuse anything but an array of type `dtype`."""
+    """Raise an error unless an object is an array of type `dtype`."""
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
         actual = getattr(array, "dtype", type(array).__name__)
         refuse(owner, what, str(actual), f"but its type should be {np.dtype(dtype)}")
@@ -148,7 +149,7 @@ def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
 def check_arrays(
     owner: object, arrays: Mapping[str, tuple[Any, ...]], held: Mapping[str, Any] | None = None
 ) -> None:
-    """Refuse a stored object that has an array of another type, shape or range.
+    """Raise an error if an array of a stored object has another type, shape or range.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def check_arrays(
     arrays
         Tuples (type, shape) or (type, shape, least number, largest number), by attribute name.
     held
-        The arrays by name, if they are not the object's attributes.
+        The arrays by name; None for the object's attributes.
 
     """
     for name, (dtype, shape, *bounds) in arrays.items():
@@ -170,7 +171,7 @@ def check_arrays(
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
-    """Refuse a sparse matrix's row starts unless they go from 0 to `end` and never decrease."""
+    """Raise an error unless a sparse matrix's row starts go from 0 to `end` and never decrease."""
     check_array(owner, what, starts, np.int64, 0, end)
     if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
         refuse(owner, what, starts, f"but it should go from 0 to {end}")
@@ -183,11 +184,11 @@ def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> No
 def check_ascending_rows(
     owner: object, what: str, indices: NDArray[Any], starts: NDArray[np.int64]
 ) -> None:
-    """Refuse column indices that do not ascend within each row; `starts` must be valid."""
+    """Raise an error unless column indices ascend within each row; `starts` must be valid."""
     if len(indices) < 2:
         return
     rises = indices[1:] > indices[:-1]
-    # The first index of a row may be smaller than the last index of the previous row.
+    # Indices need not ascend from one row to the next, so the first index of each row is accepted.
     begins = starts[(starts > 0) & (starts < len(indices))]
     rises[begins - 1] = True
     if not rises.all():
@@ -196,7 +197,7 @@ def check_ascending_rows(
 
 
 def check_numbering(owner: object, what: str, numbers: Any) -> None:
-    """Refuse anything but a dict that maps its keys, in order, to 0, 1, 2, ..."""
+    """Raise an error unless an object is a dict that maps its keys, in order, to 0, 1, 2, ..."""
     if type(numbers) is not dict:
         refuse(owner, what, numbers, "but its type should be dict")
     for i, (key, number) in enumerate(numbers.items()):

@@ -1,4 +1,4 @@
-"""Functions that LLVM inlines: logarithms, exponentials, sorting, random bits."""
+"""Functions that LLVM inlines: logarithms, exponentials, sorting and random bits."""
 
 import math
 import struct
@@ -12,15 +12,16 @@ from .records.numba_types import lowered
 
 # Logarithms and exponentials of numbers and arrays, and probabilities from log weights.
 #
-# The logarithm and the exponential function are plain arithmetic, so LLVM can vectorize them. The C
-# library's functions compute one number at a time.
+# The logarithm and the exponential function are plain arithmetic, which LLVM can vectorize. In
+# contrast, the C library's functions compute one number at a time.
 
 
 _WORD = ir.IntType(64)
 _HALF, _DOUBLE = ir.IntType(32), ir.DoubleType()
 _MANTISSA_BITS = 52
 _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
-# The bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)).
+# Bits of sqrt(1/2), the smallest mantissa. Mantissas are in [sqrt(1/2), sqrt(2)), around 1, so that
+# the series of artanh converges quickly.
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
 # A number's bits minus `_START` have two fields: the biased exponent, and the mantissa minus the
@@ -28,7 +29,7 @@ _BIAS = 1023
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
-# Number of terms of the series of artanh: the next term is below 1e-17 times the first term.
+# Number of terms of the artanh series. The next term is below 1e-17 times the first term.
 _N_TERMS = 11
 
 
@@ -43,7 +44,8 @@ def _lower_distance(builder: Any, x: Any) -> Any:
 
 
 def _lower_exponent(context: Any, builder: Any, x: Any) -> Any:
-    # Truncate to 32 bits: LLVM converts vectors of such integers to floats, but not of 64 bits.
+    # The integer is truncated to 32 bits, because LLVM converts vectors of 32-bit integers to
+    # floats, but not vectors of 64-bit integers.
     shifted = builder.lshr(_lower_distance(builder, x), _WORD(_MANTISSA_BITS))
     biased = builder.trunc(shifted, _HALF)
     return builder.sitofp(builder.sub(biased, _HALF(_BIAS)), _DOUBLE)
@@ -56,13 +58,13 @@ def _lower_mantissa(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponent)
 def exponent_of(x: float) -> float:
-    """Return k for which x = 2^k mantissa_of(x), for a positive normal number x."""
+    """Return the exponent k in x = 2^k mantissa_of(x), for a positive normal number x."""
     return float((_distance(x) >> _MANTISSA_BITS) - _BIAS)
 
 
 @lowered(_lower_mantissa)
 def mantissa_of(x: float) -> float:
-    """Return m in [sqrt(1/2), sqrt(2)) for which x = 2^k m, for a positive normal number x."""
+    """Return the mantissa m in [sqrt(1/2), sqrt(2)) of x = 2^k m, a positive normal number."""
     bits = (_distance(x) & _MANTISSA_MASK) + _LEAST_MANTISSA
     return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
@@ -81,17 +83,17 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
-# Number of terms of the exponential series: the next term is below 1e-17 times the first term.
+# Number of terms of the exponential series. The next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# If x is less than this, exp(x) divided by a sum of many exponentials might be a subnormal number.
+# Smallest exponent. Below it, exp(x) divided by a sum of many exponentials might be subnormal.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
 
 def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
-    # The series is written out: LLVM would have to unroll an inner loop before it vectorizes the
-    # outer loop.
+    # The series is written out, because LLVM would have to unroll an inner loop before it could
+    # vectorize the outer loop.
     def sum_of(product: tuple[Any, Any], added: Any) -> Any:
         return builder.fadd(builder.fmul(*product, flags=_CONTRACT), added, flags=_CONTRACT)
 
@@ -127,8 +129,8 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# For arrays longer than this, exponentials are vectorized, and products with a reciprocal replace
-# divisions. For other arrays, `math.exp` and exact division are used.
+# Longer arrays use vectorized exponentials, and a product with the reciprocal in place of each
+# division. Other arrays use `math.exp` and exact division.
 FEW = 128
 
 
@@ -162,8 +164,8 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
-    # The largest log weight is subtracted to avoid overflow. The factor exp(-largest) cancels in
-    # the division by the sum.
+    # The largest log weight is subtracted to avoid overflow, because exp(-largest) cancels in the
+    # division by the sum.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)
@@ -175,7 +177,7 @@ def normalize_logs(values: Float64s, n: int) -> None:
     divide(values, n, total)
 
 
-# Arrays that can be sorted.
+# Types of arrays that `sort` accepts.
 Sorted = TypeVar("Sorted", Float64s, Int32s)
 
 

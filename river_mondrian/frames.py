@@ -1,7 +1,7 @@
-"""Read frames, arrays and series, and check their values.
+"""Readers of frames, arrays and series, which check all values.
 
-River's and narwhals' functions are imported when the first frame is read. The import takes as long
-as loading all kernels from disk. Single samples do not need the import.
+Functions of River and narwhals are imported when the first frame is read. The import takes as long
+as loading all kernels from disk, and is not needed for single samples.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .inputs import FeatureIndex, Floats, Row, check_names, read_value, too_larg
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 from .values import TYPED, Level, is_missing
 
-# A column of polars or pyarrow holds values of one of these types.
+# A typed column of polars or pyarrow can store values of one of these types.
 _TYPED = {str, bool, int, float, bytes, datetime.date, datetime.datetime, datetime.timedelta}
 
-# An array, or a narwhals frame.
+# `Native` is an array or a narwhals frame. `Frame` is the result of `read_frame`.
 Native: TypeAlias = Any
 Frame: TypeAlias = tuple[Native, list[Hashable], Floats]
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
-    """Read a pandas, polars or pyarrow frame, or an array with the column names 0, 1, ...
+    """Return the names and checked values of a frame, or of an array with the columns 0, 1, ...
 
     Parameters
     ----------
     X
-        The frame or array.
+        A pandas, polars or pyarrow frame, or an array.
     features
-        The known features, if columns may hold levels; else None. The column of a known category
-        must hold levels. The column of any other known feature must hold numbers.
+        The known features, if columns may contain levels; else None. Columns of known categories
+        must contain levels. Columns of other known features must contain numbers.
 
     Returns
     -------
@@ -50,9 +50,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     Raises
     ------
     TypeError
-        If a column holds a value that is neither a number nor a level, or mixes numbers and levels.
-        If a column holds levels but `features` is None, or the column's kind differs from the known
-        feature's kind.
+        If a value is neither a number nor a level, or a column mixes numbers and levels. If a
+        column contains levels but `features` is None, or a known feature has the other type.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.
@@ -79,7 +78,7 @@ def _named(X: Any) -> tuple[Native, list[Hashable]]:
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
             raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
-        # A column of an `np.matrix` has two dimensions.
+        # Columns of an `np.matrix` have two dimensions, so the matrix is converted to an array.
         return np.asarray(X) if isinstance(X, np.matrix) else X, list(range(X.shape[1]))
     _check_frame(X)
     from river.utils.dataframe import into_frame
@@ -107,8 +106,8 @@ def _numbers(
 ) -> Floats | None:
     """Return an array's numbers, with NaN for masked numbers.
 
-    Return None if a number may have to be refused or columns may hold levels. In this case, the
-    caller reads the columns one by one.
+    Return None if a number may be invalid or columns may contain levels. Then the caller reads the
+    columns one by one.
     """
     has_categories = features is not None and not features.categories.isdisjoint(names)
     if array.dtype.kind not in "iuf" or has_categories:
@@ -117,15 +116,15 @@ def _numbers(
     if values.size == 0:
         return values
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
-    # If all values are NaN, both comparisons are false, and the columns are read one by one.
+    # If all values are NaN, both comparisons are false, so the columns are read one by one.
     return values if low >= -LARGEST and high <= LARGEST else None
 
 
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
     """Return a narwhals frame or the array itself, and the rows with the user's values.
 
-    Missing values are left out. If columns have a type for levels, the rows are `Row`s, and the
-    values of these columns are `Typed`, if possible.
+    Missing values are omitted. If columns have a type for levels, the rows are `Row`s, and values
+    of these columns are `Typed`, if possible.
     """
     frame, names = _named(X)
     if isinstance(frame, np.ndarray):
@@ -149,19 +148,19 @@ def _typed(value: Any) -> Any:
 
 
 def _items(array: NDArray[Any]) -> list[Any]:
-    """Return an array's elements; `tolist` would turn times in nanoseconds into integers."""
+    """Return an array's elements, without turning times in nanoseconds into integers."""
     return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def _has_levels(dtype: Any) -> bool:
-    """Return whether a column's type is a type for levels, such as a categorical type."""
+    """Return whether a column has a type for levels: truth values, categoricals or enums."""
     import narwhals.stable.v2 as nw
 
     return dtype in (nw.Boolean, nw.Categorical, nw.Enum)
 
 
 def _check_frame(X: Any) -> None:
-    """Refuse anything but an eager frame; the error names a remedy if one is known."""
+    """Raise an error unless `X` is an eager frame; the error names a remedy if one is known."""
     import narwhals.stable.v2 as nw
 
     if nw.dependencies.is_into_dataframe(X):
@@ -184,7 +183,7 @@ def _eager(frame: Any) -> str:
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
-    """Refuse values that are not finite in single precision; codes of levels are allowed."""
+    """Raise an error if a number is not finite in single precision; codes of levels are larger."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
@@ -193,7 +192,7 @@ def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
 
 
 def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
-    """Return a row of a frame as a mapping without its missing values."""
+    """Return a frame's row as a mapping without missing values."""
     return {
         name: Level(value, None) if value >= LEAST_LEVEL else value
         for name, value in zip(names, row.tolist(), strict=True)
@@ -202,7 +201,7 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 
 
 def _read_column(column: Any, name: Hashable, features: FeatureIndex | None) -> Floats:
-    """Return the checked values of a column of a frame or of an array."""
+    """Return the checked values of a column."""
     import narwhals.stable.v2 as nw
 
     is_array, dtype = isinstance(column, np.ndarray), column.dtype
@@ -210,7 +209,7 @@ def _read_column(column: Any, name: Hashable, features: FeatureIndex | None) -> 
     if features is None:
         is_category: bool | None = False
     else:
-        # Unless the column has a type for levels, the first value of a feature decides.
+        # If the column has no type for levels, the feature's first value determines its type.
         is_category = name in features.categories if name in features.index_of else is_typed or None
     are_numbers = dtype.kind in "biuf" if is_array else dtype.is_numeric() or dtype == nw.Boolean
     if are_numbers and not is_category:
@@ -226,14 +225,14 @@ def _read_column(column: Any, name: Hashable, features: FeatureIndex | None) -> 
 
 
 def _plain(name: Hashable, values: Floats) -> Floats:
-    """Return a column of numbers; refuse numbers that would be read as levels."""
+    """Return a column of numbers after checking that no number could be read as a level's code."""
     for row in np.flatnonzero(values >= LEAST_LEVEL).tolist():
         raise too_large(name, float(values[row]), f" in row {row}")
     return values
 
 
 def _one_by_one(name: Hashable, items: list[Any], is_category: bool | None) -> Floats:
-    """Return a column's checked values, which are all numbers or all levels; None becomes NaN."""
+    """Return a column's checked values, all numbers or all levels; None becomes NaN."""
     values = np.full(len(items), math.nan)
     for row, item in enumerate(items):
         try:
@@ -269,7 +268,7 @@ def list_values(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
 
 
 def _check_list(values: Any, what: str) -> None:
-    """Refuse anything but an ordered, one-dimensional collection."""
+    """Raise an error unless values are an ordered, one-dimensional collection."""
     said = f"{what} must be a series, a list or an array of one dimension"
     name = type(values).__name__
     if _eager(values):
@@ -287,7 +286,7 @@ def _check_list(values: Any, what: str) -> None:
 
 
 def _check_order(values: Any, what: str, like: Any) -> None:
-    """Refuse a pandas series whose index has the rows' labels in another order.
+    """Raise an error if a pandas series has the index of the rows in another order.
 
     Rows and values are matched by position, as in River. An index with other labels, such as a
     reset index, is accepted.
@@ -306,7 +305,7 @@ def _check_order(values: Any, what: str, like: Any) -> None:
 
 
 def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
-    """Check the value of each row; an error names the row."""
+    """Return the checked value of each row; an error names the row."""
     checked: list[Any] = []
     try:
         for value in values:
@@ -319,8 +318,8 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
 def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
 ) -> Floats:
-    """Return the checked numbers of the rows, which must be from `least` to `most`."""
-    # Usually all values are floats, which are checked together.
+    """Return the numbers of the rows after checking that they are from `least` to `most`."""
+    # Usually all values are floats, which are checked together, because single checks are slow.
     if set(map(type, values)) == {float}:
         numbers = np.array(values)
         if ((numbers >= least) & (numbers <= most)).all():
@@ -329,7 +328,7 @@ def _checked_numbers(
 
 
 def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
-    """Read the labels of the `n` rows of the frame `like` from a series, an array or a sequence.
+    """Return the checked labels of `n` rows of the frame `like`, from a series, array or sequence.
 
     Raises
     ------
@@ -341,7 +340,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     """
     labels = list_values(y, n, "labels", like)
     try:
-        # Each distinct label is checked once: usually there are many rows and few distinct labels.
+        # Each distinct label is checked once, because usually there are many rows and few labels.
         for label in set(labels):
             inputs.check_label(label)
     except (TypeError, ValueError):
@@ -350,7 +349,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
 
 
 def read_targets(y: Any, n: int, like: Any = None) -> Floats:
-    """Read the targets of the `n` rows of the frame `like` from a series, an array or a sequence.
+    """Return the checked targets of `n` rows of the frame `like`, from a series, array or sequence.
 
     Raises
     ------
@@ -365,7 +364,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
 
 
 def read_weights(w: Any, n: int, like: Any = None) -> Floats:
-    """Read the weights of the `n` rows of the frame `like`, or one weight for all rows.
+    """Return the checked weights of `n` rows of the frame `like`, given as one or `n` weights.
 
     Raises
     ------
@@ -375,7 +374,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
         If there are not `n` weights, or a weight is not from 0 to 1e30.
 
     """
-    # A value that cannot be iterated over is a single weight, or is refused.
+    # A value that is not iterable is one weight for all rows, or invalid.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, inputs.check_weight(w))
     listed = list_values(w, n, "weights", like)
@@ -383,7 +382,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
 
 
 def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
-    """Return columns as a frame of the type of `like`, or as an array of shape (n, columns)."""
+    """Return columns as a frame like `like`, or as an array of shape (n, columns)."""
     if isinstance(like, np.ndarray):
         rows = np.empty((len(like), len(columns)))
         for i, column in enumerate(columns.values()):
@@ -397,7 +396,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Refuse names with the same text, because the frame's library allows only text as names."""
+    """Raise an error if two names have the same text, because the library allows only text."""
     seen: dict[str, Any] = {}
     for name in names:
         first = seen.setdefault(str(name), name)
@@ -417,10 +416,10 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 
 
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
-    """Return values as a series of the library of `like`, or as an array of shape (n,).
+    """Return values as a series like the frame `like`, or as an array of shape (n,).
 
-    The array holds objects if another type would change the values, as for a mixture of numbers and
-    strings.
+    The array has the type object if another type would change the values, as for a mixture of
+    numbers and strings.
     """
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
@@ -429,7 +428,8 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
         if like.implementation.is_polars() and _are_objects(values):
             import polars
 
-            # If the first value were a member of an enum, polars would take the members' values.
+            # If the first value were a member of an enum, polars would store the values of members,
+            # so an empty tuple comes first.
             return polars.Series(name, [(), *values], dtype=polars.Object)[1:]
         return dataframe.to_native_series(values, name=name, like=like)
     if isinstance(values, np.ndarray):
@@ -437,32 +437,32 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         array = np.array(values)
-        # NumPy may turn large integers into floats, and drops the trailing null characters of
-        # strings.
+        # NumPy may turn large integers into floats, and drops trailing null characters of strings,
+        # so the array is compared with the values.
         if all(type(label) in kinds for label in array.tolist()) and array.tolist() == list(values):
             return array
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _are_objects(values: Any) -> bool:
-    """Return whether a typed column of polars or pyarrow would refuse or change the values."""
+    """Return whether a typed column of polars or pyarrow could not store the values unchanged."""
     if isinstance(values, np.ndarray):
         return False
-    # Items of NumPy's times could be integers or less precise.
+    # NumPy's times stay as they are, because their items could be integers or less precise.
     items = [
         value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
         for value in values
         if value is not None
     ]
     kinds = set(map(type, items))
-    # A column of times has one time zone.
+    # A column of times has only one time zone.
     zones = {item.tzinfo for item in items if isinstance(item, datetime.datetime)}
     is_large = any(isinstance(value, int) and abs(value) >= 2**63 for value in items)
     return max(len(kinds), len(zones)) > 1 or is_large or not kinds <= _TYPED
 
 
 def check_labels(labels: Any, X: Any) -> None:
-    """Refuse labels that no column of pyarrow holds, if `X` is a table of pyarrow."""
+    """Raise an error if `X` is a pyarrow table, and no pyarrow column can store the labels."""
     import narwhals.stable.v2 as nw
 
     table = nw.to_native(X, pass_through=True)
@@ -476,7 +476,7 @@ def check_labels(labels: Any, X: Any) -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows, with NaN for missing values; rows to be learned also have targets and weights."""
+    """Rows, with NaN for missing values. Rows for learning also have targets and weights."""
 
     names: list[Hashable]
     columns: Floats
@@ -505,7 +505,7 @@ class Block:
         return Block(self.names, self.columns[weighted], labels, self.w[weighted])
 
     def mapping(self, row: int) -> dict[Hashable, float]:
-        """Return a row as a mapping without its missing values."""
+        """Return a row as a mapping without missing values."""
         return mapping_of(self.names, self.columns[row])
 
 

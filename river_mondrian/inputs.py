@@ -1,4 +1,4 @@
-"""Read mappings into vectors, and check labels, targets and weights."""
+"""Readers of mappings, and checks of labels, targets and weights."""
 
 from __future__ import annotations
 
@@ -23,42 +23,44 @@ from .values import Level, Typed, level_of, number_of
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# The codes of False and True; where truth values turn out to be numbers, they are 0 and 1.
+# The numbers 0 and 1 by the codes of False and True, because truth values of numeric features count
+# as 0 and 1.
 _TRUTHS = {float(level_of(value)): float(value) for value in (False, True)}
 
-# Types of first values that make a feature a category.
+# A feature is a category if its first value has one of these types.
 _LEVELS = (str, bool, np.bool_, Typed)
 
-# After MANY_GROWTHS samples with new features, a sample that has a smaller share of the known
-# features than FEW_KNOWN is considered a bag of words.
+# After MANY_GROWTHS samples with new features, a sample seems to be a bag of words if its share of
+# the known features is below FEW_KNOWN.
 MANY_GROWTHS, FEW_KNOWN = 50, 0.2
 
-# Number of classes at which `warn_of_numbers` checks whether they are fractions.
+# Number of classes at which `warn_of_numbers` checks whether all classes are fractions.
 MANY_LABELS = 50
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
-    """Return names of any types, sorted, so that the order of a mapping's keys does not matter."""
+    """Return sorted names of any types, so that the order of a mapping's keys is irrelevant."""
     names = list(names)
     try:
         return sorted(names)
     except (TypeError, ValueError):
-        # Comparing a NumPy scalar with a tuple raises a ValueError.
+        # Names of different types are sorted by type and text. Comparing a NumPy scalar with a
+        # tuple raises a ValueError instead of a TypeError.
         return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
 def check_value(name: Hashable, value: Any) -> float:
-    """Return a feature's value as a float; None becomes NaN, a missing value.
+    """Return a feature's value as a float; None becomes NaN.
 
     Raises
     ------
     TypeError
         If the value is not a number.
     ValueError
-        If the value is infinite or larger than single precision holds.
+        If the value is infinite or too large for single precision.
 
     """
-    # Most values are floats, and tests against abstract classes are slow.
+    # Most values are floats, and tests against abstract classes are slow, so floats come first.
     number = value if type(value) is float else number_of(value)
     if number is None:
         remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
@@ -69,7 +71,7 @@ def check_value(name: Hashable, value: Any) -> float:
     return number
 
 
-# Code that turns times into numbers, for error messages.
+# Code that converts times to numbers, for error messages.
 _AS_NUMBERS = {
     datetime.datetime: "value.timestamp()",
     datetime.date: "value.month or value.toordinal()",
@@ -81,7 +83,7 @@ _AS_NUMBERS = {
 
 
 def as_dict(x: Any) -> dict[Any, Any]:
-    """Return a sample as a dict; a look-up in another mapping could insert an absent key.
+    """Return a sample as a dict, because looking up a key in another mapping could insert the key.
 
     Raises
     ------
@@ -97,7 +99,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
 
 
 def check_names(names: Iterable[Hashable]) -> None:
-    """Refuse missing feature names such as NaN, which a look-up may not find again."""
+    """Raise an error if a feature's name is missing, such as NaN, which a dict may not find."""
     for name in names:
         if type(name) is not str and not _equals_itself(name):
             raise ValueError(f"the name of a feature must not be missing, got {name!r}")
@@ -107,7 +109,8 @@ def _equals_itself(key: Hashable) -> bool:
     try:
         return bool(key == key)
     except (TypeError, ValueError):
-        # The comparison of pandas.NA with itself is neither True nor False.
+        # Comparing pandas.NA with itself raises a TypeError, because the result is neither True nor
+        # False.
         return False
 
 
@@ -117,7 +120,7 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
 
 
 def check_level(name: Hashable, value: Any) -> float:
-    """Return the level of a category for a value, NaN if the value is missing.
+    """Return the level of a category's value, or NaN if the value is missing.
 
     Raises
     ------
@@ -137,9 +140,9 @@ def check_level(name: Hashable, value: Any) -> float:
 def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
     """Return a feature's value as a float: a number, the code of a level, or NaN if missing.
 
-    This is the only reader of values, for mappings and for frames. `is_category` is None if the
-    feature is unknown. Then text, truth values and values of columns with a categorical type are
-    levels, and other values are numbers.
+    Mappings and frames are both read by this function, so their values have the same meaning.
+    `is_category` is None if the feature is unknown. Then text, truth values and values of columns
+    with a categorical type are levels, and other values are numbers.
 
     Raises
     ------
@@ -157,7 +160,7 @@ def read_value(name: Hashable, value: Any, is_category: bool | None) -> float:
 
 
 def warn_user(text: str) -> None:
-    """Warn at the user's line of code, the innermost line outside this package and River."""
+    """Show a warning at the innermost line of code outside this package and River."""
     level, frame, packages = 1, sys._getframe(), ("river_mondrian", "river")
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         level, frame = level + 1, frame.f_back
@@ -165,7 +168,7 @@ def warn_user(text: str) -> None:
 
 
 def warn_of_text(name: Hashable, text: Any) -> None:
-    """Warn if the first value of a feature is text that reads as a number or a date."""
+    """Show a warning if a feature's first value is text that could be a number or a date."""
     if not isinstance(text, str) or isinstance(text, Typed):
         return
     for what, parse in (("number", float), ("date", datetime.datetime.fromisoformat)):
@@ -183,7 +186,7 @@ def warn_of_text(name: Hashable, text: Any) -> None:
 
 
 def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
-    """Warn if all of the first `MANY_LABELS` classes are fractions."""
+    """Show a warning if all of the first `MANY_LABELS` classes are fractions."""
     if len(labels) == MANY_LABELS and all(
         isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
     ):
@@ -194,7 +197,7 @@ def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
 
 
 def warn_of_words(features: FeatureIndex, n_given: int) -> None:
-    """Count a sample with new features; warn once if the sample seems to be a bag of words."""
+    """Count a sample with new features; warn once if samples seem to be bags of words."""
     features.n_growths += 1
     if features.n_growths >= MANY_GROWTHS and n_given < FEW_KNOWN * len(features):
         features.n_growths = -sys.maxsize
@@ -207,10 +210,10 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
 
 
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
-    """Return a value that was read before its feature was known, as a level or as a number.
+    """Convert a value that was read before its feature was known to a level or a number.
 
-    A number of a category is the level of this number. The levels False and True of other features
-    are 0 and 1. `where` is the end of the error message.
+    A number becomes a level if the feature is a category. The levels False and True become 0 and 1
+    if the feature is numeric. `where` is the end of the error message.
 
     Raises
     ------
@@ -225,7 +228,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     if value in _TRUTHS:
         return _TRUTHS[value]
     level = value.level if isinstance(value, Level) else None
-    # The rows of frames hold the codes of levels, but not the levels.
+    # Rows of frames contain only codes of levels, so the message cannot show the level.
     shown = "a level of a category" if level is None else told(level)
     raise TypeError(f"feature {name!r} must be a number, got {shown}{where}")
 
@@ -233,8 +236,8 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
 def gap_of(name: Hashable, missing: Any) -> float:
     """Return the value of an absent feature: 0, or NaN if the value is unknown.
 
-    If `missing` is a mapping, the longest key that is a prefix of the feature's name decides. If
-    the name is a tuple that is not a key, the first item of the tuple decides.
+    If `missing` is a mapping, the longest key that is a prefix of the feature's name applies. If
+    the name is a tuple that is not a key, its first item replaces the name.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan
@@ -246,7 +249,7 @@ def gap_of(name: Hashable, missing: Any) -> float:
 
 
 class Row(dict[Any, Any]):
-    """A row of a frame as a mapping, with the names of the columns that have a categorical type."""
+    """A frame's row as a mapping, with the names of the columns that have a categorical type."""
 
     __slots__ = ("categories",)
 
@@ -254,11 +257,11 @@ class Row(dict[Any, Any]):
 
 
 class FeatureIndex:
-    """The known features, and the index of each feature in a vector.
+    """The known features, each with its index in a vector.
 
     A feature becomes known with its first value that is not missing. The feature is a category if
-    this value is a level. New features of one sample are ordered by name. An index never changes,
-    because threads may share it.
+    this value is a level. New features of one sample are ordered by name. A `FeatureIndex` does not
+    change, because threads may share it: `with_more` returns another one.
 
     Parameters
     ----------
@@ -267,7 +270,7 @@ class FeatureIndex:
 
     """
 
-    # Number of samples with new features (see `warn_of_words`); pickles and deep copies start at 0.
+    # Number of samples with new features (see `warn_of_words`). Pickles and deep copies start at 0.
     n_growths = 0
 
     def __init__(
@@ -280,11 +283,11 @@ class FeatureIndex:
         self.missing = missing if isinstance(missing, str) else dict(missing)
         self.names, self.categories = list(names), categories
         self.index_of: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
-        # The value that each feature has in samples without the feature: 0 or NaN.
+        # Value of each feature in samples without the feature: 0 or NaN.
         self.gaps = np.array([gap_of(name, missing) for name in names]) if gaps is None else gaps
         numbers = struct.Struct(f"{len(names)}d")
-        # Function that packs a mapping with a value of each feature into bytes; it returns False if
-        # the values must be checked first.
+        # Function that packs a mapping with all features into bytes, or returns False if the values
+        # must be checked first.
         self.pack: Callable[[Any], Any] = self._filler(numbers.pack)
         self._pack_into = numbers.pack_into
         self._vector: Any = None
@@ -295,14 +298,15 @@ class FeatureIndex:
     def _filler(self, put: Callable[..., Any]) -> Callable[[Any], Any]:
         """Return a function that calls `put` with a mapping's values, in the order of features.
 
-        The function returns False if the mapping's values must be checked first. Its variables are
-        local, since it runs for each sample.
+        The function returns False if the mapping's values must be checked first. The function runs
+        for each sample, so all variables are local, which is fast.
         """
         names, levels_at = self.names, self.category_indices
         nan, is_nan, ne = math.nan, math.isnan, operator.ne
         n = len(names) or -1
         has_zeros = not np.isnan(self.gaps).all()
-        # The `itemgetter` of a single name does not return a tuple.
+        # The `itemgetter` of a single name does not return a tuple, so one feature needs its own
+        # function.
         get = operator.itemgetter(*names) if n > 1 else lambda x: (x[names[0]],)
 
         def fill(x: Any) -> Any:
@@ -316,12 +320,13 @@ class FeatureIndex:
                     values = list(values)
                     for i in levels_at:
                         values[i] = level_of(values[i])
-                # As in `are_numbers`, without the time of a call.
+                # The lines of `are_numbers` are repeated here, because a call would take longer.
                 total = sum(values, nan)
                 is_float = type(total) is float
                 if not is_float and not isinstance(total, np.floating):
                     return False
-                # A missing value may count as 0.
+                # If a missing value counts as 0, packing NaN would be wrong, so the values are
+                # checked first.
                 if has_zeros and (
                     is_nan(sum(values, 0.0)) if is_float else any(map(ne, values, values))
                 ):
@@ -334,7 +339,7 @@ class FeatureIndex:
 
     @property
     def category_indices(self) -> list[int]:
-        """Indices of the categories in a vector, in ascending order."""
+        """Indices of all categories in a vector, in ascending order."""
         return sorted(self.index_of[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
@@ -357,7 +362,7 @@ class FeatureIndex:
         FeatureIndex.__init__(self, missing, names, None, frozenset(names[i] for i in indices))
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
-        """Return an index with more features; first values, if given, determine the categories."""
+        """Return an index with more features; first values, if given, determine categories."""
         first = names if isinstance(names, Mapping) else dict.fromkeys(names, 0.0)
         for name, value in first.items():
             if type(value) is Level:
@@ -384,7 +389,7 @@ class FeatureIndex:
         return {name: values[name] for name in ordered(values.keys() - self.index_of.keys())}
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping's values to a vector; return False if they must be checked first."""
+        """Write a mapping's values to a vector; return False if values must be checked first."""
         if vector is not self._vector:
             # Bound arguments and a `memoryview` of the vector halve the time of a call. `_vector`
             # is set last, so that the next call binds again after an interruption.
@@ -393,7 +398,7 @@ class FeatureIndex:
         return self._put(x) is not False
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-        """Return a mapping's checked values that are not missing; refuse levels unless `levels`."""
+        """Return a mapping's checked values that are not missing. Levels need `levels=True`."""
         x = as_dict(x)
         check_names(x)
         if not levels:
@@ -406,9 +411,9 @@ class FeatureIndex:
         return {name: value for name, value in values.items() if value == value}
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
-        """Convert a frame's columns in place to their features' kinds (see `of_kind`).
+        """Convert a frame's columns in place to their features' types (see `of_kind`).
 
-        Error messages count rows from `first_row`, the row of the frame at which `columns` begin.
+        `columns` begin at row `first_row` of the frame; error messages count the frame's rows.
         """
         for i, name in enumerate(names):
             column = columns[:, i]
@@ -431,7 +436,7 @@ class FeatureIndex:
                 vector[index] = value
 
     def check_input(self, bad: int, vector: Floats) -> None:
-        """Refuse a sample whose input `bad` is too large, unless `bad` is negative."""
+        """Raise an error for the input `bad`, which is too large, unless `bad` is negative."""
         if bad >= 0:
             raise too_large(self.names[bad], float(vector[bad]))
 
@@ -472,15 +477,15 @@ class FeatureIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.index_of, *self.names)))
-        # All empty frozensets are one object, which is not counted.
+        # All empty frozensets are one shared object, so its size is not counted.
         return size + (sys.getsizeof(self.categories) if self.categories else 0)
 
 
 def _check_finite(what: str, value: Any) -> float:
     if type(value) is float and math.isfinite(value):
-        # Most values are floats, and tests against abstract classes are slow.
+        # Most values are floats, and tests against abstract classes are slow, so floats come first.
         return value
     number = None if value is None else number_of(value)
     if number is None:
@@ -491,7 +496,7 @@ def _check_finite(what: str, value: Any) -> float:
 
 
 def check_label(label: Any) -> Any:
-    """Return a label; refuse unhashable labels, None and NaN."""
+    """Return a label after checking that it is hashable, and neither None nor NaN."""
     try:
         hash(label)
     except TypeError:
@@ -502,7 +507,7 @@ def check_label(label: Any) -> Any:
 
 
 def check_target(target: Any) -> float:
-    """Return a target as a float; refuse anything but numbers up to 1e120 in size."""
+    """Return a target as a float after checking that it is a number from -1e120 to 1e120."""
     number = _check_finite("target", target)
     if abs(number) > LARGEST_TARGET:
         raise ValueError(f"the target must be at most {LARGEST_TARGET:g} in size, got {target!r}")
@@ -510,7 +515,7 @@ def check_target(target: Any) -> float:
 
 
 def check_weight(weight: Any) -> float:
-    """Return a sample's weight as a float; refuse anything but numbers from 0 to 1e30."""
+    """Return a weight as a float after checking that it is a number from 0 to 1e30."""
     number = _check_finite("weight", weight)
     if not 0.0 <= number <= LARGEST_WEIGHT:
         raise ValueError(f"the weight must be >= 0 and <= {LARGEST_WEIGHT:g}, got {weight!r}")

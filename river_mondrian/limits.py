@@ -1,4 +1,4 @@
-"""The largest numbers that are accepted, and the codes that kernels return."""
+"""Bounds of accepted numbers, and the codes that kernels return."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ FARTHEST = 1e30
 # precision.
 LEAST_ORIGIN = 1024.0
 
-# Least number of features for which samples may be sparse.
+# Smallest number of features at which samples may be sparse.
 MANY_FEATURES = 256
 
-# Codes of categories' levels are from this number to twice this number.
+# Codes of levels are from this number to twice this number.
 LEAST_LEVEL = 2.0**200
 
 # Largest target and weight of a sample. With these bounds, sums of squared targets times weights
@@ -26,30 +26,30 @@ LARGEST_WEIGHT = 1e30
 # Largest number of classes.
 MOST_CLASSES = 1 << 24
 
-# Least weight of a sample where sums of weights are in single precision. Smaller weights are raised
-# to this weight.
+# Smallest weight of a sample in sums of single precision. Smaller weights are raised to this
+# weight.
 LEAST_WEIGHT = 1e-30
 
-# Largest window. The numbers of points and rows must be below the limits of the trees' kernels (see
-# `partitions.mondrian.forgetting.UP`).
+# Largest window, so that numbers of points and rows stay below the limits of the trees' kernels
+# (see `partitions.mondrian.forgetting.UP`).
 LARGEST_WINDOW = 1 << 28
 
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more. The kernel's docstring defines the answer: a class, the index of an
+# An answer is at least 0. The kernel's docstring defines its meaning: a class, the index of an
 # invalid input, or the number of a tree that needs memory.
 
 
 # The call is complete.
 DONE = -1
-# Memory is short: the caller allocates memory and calls again, and the kernel continues.
+# The kernel needs more memory. The caller allocates memory and calls again, and the kernel
+# continues.
 NO_ROOM = -2
-# There is no memory for a stored point: the caller allocates memory and calls again.
+# The kernel needs memory for a stored point. The caller allocates memory and calls again.
 NO_POINT_ROOM = -4
 # The kernel cannot complete the call. For example, the caller must first allocate memory for a
-# point or update the ranges of features. After that, the caller calls again or completes the call.
+# point or update the ranges of features. Then the caller calls again, or completes the call itself.
 WAITS = -5
-# `TOO_LARGE - i`: the i-th input is larger than single precision holds. The kernel has changed
-# nothing.
+# `TOO_LARGE - i`: input i is too large for single precision. The kernel has changed nothing.
 TOO_LARGE = -16

@@ -1,4 +1,4 @@
-"""The base class of models: a lock for models that threads share, and independent copies."""
+"""The base class of models, which threads may share and whose copies are independent."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
 
-# The next call undoes or completes an interrupted call. A `Snapshot` is taken before a change is
-# prepared. The preparation assigns new objects to attributes, or writes to arrays behind the
-# elements in use. The preparation overwrites no data in use. If the preparation is interrupted, the
-# next call restores the snapshot. Changes that cannot be undone come last, as `Steps`. Once the
-# steps are assigned, the next call completes an interrupted change.
+# The next call undoes or completes an interrupted call. A change begins with a `Snapshot`. The
+# preparation of the change overwrites no data in use: it assigns new objects to attributes, or
+# writes to arrays after the elements in use. So if the preparation is interrupted, the next call
+# can restore the snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are
+# assigned, the next call completes an interrupted change.
 
 
-# Name of the attribute that holds the snapshot or the steps of an interrupted call.
+# Name of the attribute with the snapshot or the steps of an interrupted call.
 PENDING = "_pending"
 
 
 class Snapshot:
-    """State of objects before a change: attributes, and the bytes of the records that they own.
+    """State of objects before a change: their attributes, and the bytes of their records.
 
-    The attribute `_IN_SNAPSHOT` of a class may list the attributes that change. The list is for
-    objects that are read for each sample: accessing an object's `__dict__` slows down later reads
-    of its attributes. An object with `begin_change` saves its state itself.
+    The attribute `_IN_SNAPSHOT` of a class may list the attributes that change. Classes whose
+    attributes are read for each sample need the list, because accessing an object's `__dict__`
+    slows down later reads of its attributes. An object with `begin_change` saves its state itself.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Snapshot:
                     self._memories.append((value, value.bytes.copy(), value.arrays.copy()))
 
     def settle(self) -> None:
-        """Restore the objects' state."""
+        """Restore the state of all objects."""
         for owner, attributes in self._objects:
             if hasattr(type(owner), "_IN_SNAPSHOT"):
                 for name, value in attributes.items():
@@ -89,7 +89,7 @@ def _attributes_of(owner: Any) -> dict[str, Any]:
 
 
 class Steps:
-    """The last steps of a change; running a completed step again must have no effect.
+    """The last steps of a change. Running a completed step again must have no effect.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ class Steps:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-# The type of Python's reentrant locks has no public name.
+# Python has no public name for the type of reentrant locks, so a lock is created to get the type.
 _ReentrantLock: Any = type(threading.RLock())
 
 
 class ModelLock(_ReentrantLock):  # type: ignore[misc]
-    """A reentrant lock that is neither pickled nor copied: pickles and copies get a new lock.
+    """A reentrant lock. Pickles and copies of a model get a new lock.
 
     The lock is reentrant because a mapping that a model reads may call the model.
     """
@@ -130,7 +130,8 @@ class ModelLock(_ReentrantLock):  # type: ignore[misc]
         return new_lock()
 
 
-# Key that marks the memo of a deep copy as made for a pickle. Other keys are ids of objects.
+# Key of a deep copy's memo, which marks a copy for a pickle. Other keys are ids of objects, so this
+# text cannot collide.
 _SNAPSHOT: Any = "snapshot"
 
 _LOCKS: weakref.WeakSet[ModelLock] = weakref.WeakSet()
@@ -144,7 +145,7 @@ def new_lock() -> ModelLock:
 
 
 def _release_all() -> None:
-    """Release the locks that the parent's threads held: a fork does not copy these threads."""
+    """Release all locks after a fork, which does not copy the threads that held locks."""
     for lock in list(_LOCKS):
         lock._at_fork_reinit()
 
@@ -154,11 +155,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class ClonesWhole:
-    """Base class of estimators, with `clone` by deep copies and `memory_usage`."""
+    """Base class of estimators, with `memory_usage` and a `clone` that may copy the state."""
 
     @property
     def memory_usage(self) -> int:
-        """Memory of the model, in bytes."""
+        """Memory of the model in bytes."""
         return self._raw_memory_usage  # type: ignore[attr-defined]
 
     def clone(
@@ -172,7 +173,7 @@ class ClonesWhole:
             vars(fresh)["lifetime"] = lifetime
         if not include_attributes:
             return fresh
-        # All attributes are copied at once because they refer to each other.
+        # All attributes are copied at once, because attributes refer to the same objects.
         copied = copy.deepcopy(self)
         for name in new_params or {}:
             setattr(copied, name, getattr(fresh, name))
@@ -180,7 +181,7 @@ class ClonesWhole:
 
 
 def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
-    """Return the pickled model; refuse a damaged pickle."""
+    """Return a pickled model after checking the checksum."""
     if zlib.crc32(content) != checksum:
         raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum differs")
     model = object.__new__(cls)
@@ -191,7 +192,7 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
 def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
     """Return the names of a constructor's parameters, and whether it takes no keywords.
 
-    The parameters `*args` and `**kwargs` are those of the parent class.
+    `*args` and `**kwargs` stand for the parameters of the parent class.
     """
     names: dict[str, None] = {}
     rests, ends = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD), []
@@ -212,15 +213,15 @@ class Model(ClonesWhole):
     for one sample use `with self._lock`; other methods are decorated with `locked`.
     """
 
-    # Attributes that are not part of the learned state.
+    # Attributes that are neither copied nor stored, because they can be recomputed.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
-    # Attributes that become None once they are no longer needed.
+    # Attributes that become None when they are no longer needed, so a stored None is valid.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
-    # Arguments of the model that `warmup` makes. The model has few trees, but needs all kinds of
-    # kernels.
+    # Arguments of the model that `warmup` creates, with few trees, but such that all kernels are
+    # called.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
-    # Whether this model belongs to a copy that is being pickled.
+    # Whether this model is a copy made for a pickle, so that it need not be copied again.
     _is_snapshot = False
     # The snapshot or the steps of an interrupted call.
     _pending: Any = None
@@ -248,8 +249,8 @@ class Model(ClonesWhole):
             Whether to show on stderr which function is compiled, and how many functions have been
             compiled. Nothing is shown if all code has been compiled before.
         **arguments
-            Arguments of the model that decide which kernels are compiled, such as `features` of a
-            learner, `directions`, `window`, or `posterior`. By default, the class's defaults are
+            Arguments of the model that determine which kernels are compiled, such as `features` of
+            a learner, `directions`, `window`, or `posterior`. By default, the class's defaults are
             used.
 
         """
@@ -271,7 +272,7 @@ class Model(ClonesWhole):
 
     def _run_steps(self, steps: Iterable[Callable[[], object]]) -> None:
         """Run the last steps of a change; see `Steps`."""
-        # From this assignment on, an interrupted call is completed, not undone.
+        # After this assignment, an interrupted call is completed instead of undone.
         self._pending = Steps(steps)
         self._settle()
 
@@ -301,7 +302,7 @@ class Model(ClonesWhole):
         return {name: self.__dict__[name] for name in _parameters(type(self))[0]}
 
     def _get_params(self) -> dict[str, Any]:
-        """Return the parameters for River's `clone`, which would drop those of a parent class."""
+        """Return all parameters for `clone`. River would omit a parent class's parameters."""
         arguments = self._arguments()
         if _parameters(type(self))[1]:
             return {"_POSITIONAL_ARGS": tuple(arguments.values())}
@@ -311,7 +312,8 @@ class Model(ClonesWhole):
         }
 
     def __repr__(self) -> str:
-        # River's `__repr__` fails if the rests of a subclass have other names, as in `*a, **k`.
+        # River's `__repr__` is not used, because it fails if a subclass names `*args` and
+        # `**kwargs` otherwise, as in `*a, **k`.
         shown = ""
         for name, value in self._arguments().items():
             text = f'"{value}"' if isinstance(value, str) else repr(value)
@@ -333,8 +335,8 @@ class Model(ClonesWhole):
         memo[id(self)] = copied
         with self._lock:
             self._enter()
-            # Attributes are set one by one. After an update of `__dict__`, reading attributes would
-            # take longer.
+            # Attributes are set one by one, because after an update of `__dict__`, reading
+            # attributes would take longer.
             for name, value in copy.deepcopy(self._state(), memo).items():
                 setattr(copied, name, value)
             self._leave()
@@ -347,8 +349,8 @@ class Model(ClonesWhole):
         if self._is_snapshot:
             return self._state()
         # A copy is pickled, because other threads may learn before the pickle is complete. Inner
-        # models are parts of the copy. Arguments are not copied: they belong to the caller, and
-        # some of them cannot be copied.
+        # models are parts of the copy. Arguments are not copied, because arguments belong to the
+        # caller, and some cannot be copied.
         memo = {_SNAPSHOT: True} | {id(value): value for value in self._arguments().values()}
         with self._lock:
             self._enter()
@@ -362,8 +364,8 @@ class Model(ClonesWhole):
             try:
                 content = pickle.dumps(state, protocol)
             except (AttributeError, TypeError, pickle.PicklingError):
-                # Other picklers, such as cloudpickle, accept more types. The pickles that they
-                # write have no checksum.
+                # Other picklers, such as cloudpickle, accept more types, so the state is returned
+                # to the pickler. Such pickles have no checksum.
                 pass
             else:
                 return _unsealed, (type(self), content, zlib.crc32(content))
@@ -371,19 +373,19 @@ class Model(ClonesWhole):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # Files hold no locks.
+        # Files contain no locks, so a restored model gets a new lock.
         if not isinstance(self.__dict__.get("_lock"), ModelLock):
             self._lock = new_lock()
         self._renew()
         self._check_attributes()
 
     def _check_attributes(self) -> None:
-        """Compare a stored model's attributes with those of a new model with the same arguments.
+        """Compare a stored model's attributes with a new model with the same arguments.
 
         Raises
         ------
         ModelFormatError
-            If the class refuses the arguments, or an attribute is missing or of another type.
+            If the class rejects the arguments, or an attribute is missing or of another type.
 
         """
         try:
@@ -391,12 +393,13 @@ class Model(ClonesWhole):
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFormatError(f"{type(self).__name__} is damaged: {error!r}") from error
         except RuntimeError:
-            # The model needs a device that this machine lacks.
+            # The model needs a device that this machine lacks, so there is no new model to compare
+            # with.
             return
         arguments = self._arguments()
         for name, value in fresh.__dict__.items():
-            # An attribute that is None in a new model may have any type later. Subclasses check the
-            # values of such attributes.
+            # An attribute that is None in a new model may have any type later, so subclasses check
+            # such attributes.
             if name not in self.__dict__ or (
                 value is not None
                 and type(self.__dict__[name]) is not type(value)
@@ -407,7 +410,7 @@ class Model(ClonesWhole):
 
 
 def locked(method: C) -> C:
-    """Return a method that holds the model's lock, whatever a program sets by `numpy.seterr`."""
+    """Return a method that holds the model's lock, and ignores the program's `numpy.seterr`."""
 
     @functools.wraps(method)
     def call(self: Model, *args: Any, **kwargs: Any) -> Any:

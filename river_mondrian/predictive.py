@@ -66,17 +66,17 @@ def mean_absolute(mean: float, variance: float) -> float:
 def crps(mixture: Float64s, n: int, y: float) -> float:
     """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
 
-    `mixture` has the weights, then the means, and then the variances of `n` components.
+    `mixture` contains the weights, then the means, then the variances of `n` components.
     """
     weights, means = mixture.part(0, n), mixture.part(n, n)
     variances = mixture.part(2 * n, n)
     away, apart = 0.0, 0.0
     for i in range(n):
-        # The difference of two independent normal variables is normal. The variance of the
-        # difference is the sum of both variances.
+        # The difference of two independent normal variables is normal, and its variance is the sum
+        # of both variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # Due to the factor 1/2 of E|Y - Y'|, each pair of different components counts once. The
-        # pair of a component with itself counts half.
+        # E|Y - Y'| has the factor 1/2, so each unordered pair of different components counts once.
+        # The pair of a component with itself counts half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
@@ -137,7 +137,8 @@ class PredictiveDistribution:
         self.weights, self.centres, self.scales = weights, centres, scales
         self.freedoms = np.full(len(weights), np.inf) if freedoms is None else freedoms
         self.n_samples = n_samples
-        # Importing `river.proba` here would take most of a second.
+        # The class is registered only if the program has imported `river.proba`, because the import
+        # takes most of a second.
         proba = sys.modules.get("river.proba.base")
         if proba is not None and not issubclass(
             PredictiveDistribution, proba.ContinuousDistribution
@@ -150,7 +151,7 @@ class PredictiveDistribution:
     @property
     @quiet
     def mean(self) -> float:
-        """Mean, or the centre if the mean does not exist."""
+        """Mean of the distribution, or the centre if the mean does not exist."""
         return float(self.weights @ self.centres)
 
     @property
@@ -171,7 +172,7 @@ class PredictiveDistribution:
     @property
     @quiet
     def mode(self) -> float:
-        """The mode: the maximum of the density that an ascent from the most likely centre reaches.
+        """Mode: the local maximum of the density that is reached from the most likely centre.
 
         If there are components of scale 0, the mode is the centre with the largest weight among
         these components.
@@ -182,7 +183,7 @@ class PredictiveDistribution:
         if (self.weights[at] > 0.0).any():
             return float(self.centres[at][self.weights[at].argmax()])
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
-        # Each step moves to a weighted mean of the centres, and increases the density.
+        # Each step moves to a weighted mean of the centres, which increases the density.
         used = self.weights > 0.0
         for _ in range(MOST_MODE_STEPS):
             logs = (self._log_terms(y) - 2.0 * np.log(self.scales))[used]
@@ -200,13 +201,13 @@ class PredictiveDistribution:
         if not np.isinf(v).all():
             few, which = np.unique(v, return_inverse=True)
             at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-            # Use `hypot`, since the square of a large z would overflow.
+            # `hypot` is used, because the square of a large z would overflow.
             tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
             of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
             logs = np.where(np.isinf(v), logs, of_student)
         terms: Floats = logs + np.log(self.weights) - np.log(self.scales)
-        # A component of scale 0 has no density outside the centre. A component of weight 0 has no
-        # density anywhere.
+        # The formulas are undefined for components of scale 0, whose density outside the centre is
+        # 0, and of weight 0, whose density is 0 everywhere.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, terms)
 
@@ -248,7 +249,7 @@ class PredictiveDistribution:
     def _tails(self, y: Floats, sign: float) -> Floats:
         """Return P(Y <= y) for each value y, or P(Y > y) if the sign is negative."""
         z = (y[:, None] - self.centres) / self.scales
-        # A point mass at y counts as a value of at most y.
+        # A point mass at y counts as at most y; its z is 0 / 0, which is NaN.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
         if not np.isinf(self.freedoms).all():
@@ -293,14 +294,14 @@ class PredictiveDistribution:
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-        # Use the smaller tail, since 1 minus a small probability would lose digits.
+        # The smaller tail is used, because 1 minus a small probability would lose digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
         # Inverse distribution functions are slow, so they are called once for each number of
         # degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         z = sign * _inverse_tail(few, tail)[which]
-        # The quantile of the mixture is between the quantiles of the components.
+        # The mixture's quantile is between the smallest and the largest quantile of the components.
         used = self.weights > 0.0
         at_centre = (z == 0.0) | (self.scales == 0.0)
         ends = (self.centres + np.where(at_centre, 0.0, z * self.scales))[used]
@@ -313,7 +314,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # Import `scipy.optimize` only here, since the import is slow.
+        # `scipy.optimize` is imported only here, because the import is slow.
         from scipy import optimize
 
         close = 1e-12 * (high - low)
@@ -346,7 +347,8 @@ class PredictiveDistribution:
         centre = float(self.centres[0])
         if (self.centres == centre).all():
             return low, centre + (centre - low)
-        # The sum 0.5 + level / 2 could round to 1, so mirror the distribution for the other end.
+        # The sum 0.5 + level / 2 could round to 1, so the other end is a quantile of the mirrored
+        # distribution.
         mirrored = self.weights, -self.centres, self.scales, self.freedoms
         return low, -PredictiveDistribution(*mirrored).quantile(tail)
 
@@ -384,7 +386,8 @@ class PredictiveDistribution:
         scale = float(self.scales[self.weights > 1e-12].max())
         if scale == 0.0:
             return away
-        # A component of scale 0 needs no steps: its tail is 0 beyond the centre.
+        # Components of scale 0 do not affect the smallest step, because their tails are 0 beyond
+        # the centre.
         least = max(float(self.scales[self.scales > 0.0].min()), 1e-200 * max(scale, away))
 
         def integral(end: float, power: int) -> float:
@@ -418,7 +421,7 @@ class PredictiveDistribution:
         return float(self.centres[k] + self.scales[k] * drawn)
 
     def update(self, *_: Any) -> NoReturn:
-        """Raise an error, since a predicted distribution cannot be updated.
+        """Raise an error, because a predicted distribution cannot be updated.
 
         Parameters
         ----------
@@ -439,15 +442,16 @@ class PredictiveDistribution:
 def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     """Return the quantile at a probability of at most 0.5, for each number of degrees of freedom.
 
-    SciPy's function is infinite in extreme tails. With w = v / (v + z^2), the tail is a series in
-    w. Only its first term matters there: w^(v/2) / (v B(v/2, 1/2)).
+    In extreme tails, SciPy's function is infinite, so the first term of a series is used instead.
+    With w = v / (v + z^2), the tail is a series in w, whose first term is w^(v/2) / (v B(v/2,
+    1/2)).
     """
     if tail == 0.5:
         return np.zeros(len(freedoms))
     v = np.minimum(freedoms, 1e9)
     quantiles = scipy.special.stdtrit(v, tail)
     far = np.exp(-(np.log(v) + scipy.special.betaln(v / 2.0, 0.5) + math.log(tail)) / v)
-    # The square of `far`, which is 1 / w, could overflow.
+    # The square of `far`, 1 / w, could overflow, so 1 / w - 1 is factored.
     expanded = -np.sqrt(v) * np.sqrt(far - 1.0) * np.sqrt(far + 1.0)
     quantiles = np.where(np.isfinite(quantiles), quantiles, expanded)
     return np.where(np.isinf(freedoms), scipy.special.ndtri(tail), quantiles)

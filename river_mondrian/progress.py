@@ -1,4 +1,4 @@
-"""Show the progress of a long call on stderr: with tqdm if it is installed, else as text."""
+"""Display the progress of a long call on stderr, with tqdm if it is installed, else as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
 def is_terminal() -> bool:
-    """Return whether stderr is a terminal; programs may replace stderr by an object without it."""
+    """Return whether stderr is a terminal; False if stderr has been replaced by another object."""
     try:
         return bool(sys.stderr.isatty())
     except Exception:
@@ -28,9 +28,9 @@ def is_terminal() -> bool:
 
 
 def show(text: str, end: str = "\n", file: Any = None) -> None:
-    """Write text to stderr or a file; a closed or full file or a broken pipe stops no work."""
+    """Write text to stderr or a file; ignore errors, such as a closed file or a broken pipe."""
     file = file or sys.stderr
-    # Without a file, `print` would write to stdout.
+    # If stderr is None, nothing is printed, because `print` without a file would write to stdout.
     if file is not None:
         with contextlib.suppress(Exception):
             print(text, end=end, file=file, flush=True)
@@ -42,9 +42,9 @@ class Progress:
     Parameters
     ----------
     wanted
-        Whether to show anything.
+        Whether to show progress.
     total
-        Number of units of the call; None if the number is unknown.
+        Number of units of work in the call; None if the number is unknown.
     unit
         Name of the units, by default "rows".
 
@@ -62,7 +62,7 @@ class Progress:
 
     def __init__(self, wanted: bool, total: float | None, unit: str = "rows") -> None:
         check_flag("progress", wanted)
-        # Programs without a console have no stderr.
+        # In programs without a console, stderr is None.
         self._wanted = wanted and sys.stderr is not None
         self._total, self._unit = total, unit
         self._bar: Any = None
@@ -72,7 +72,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._wanted and self._total is not None:
-            # Without tqdm, or if a bar cannot be made, text is shown.
+            # Without tqdm, or if a bar cannot be created, text is shown.
             with contextlib.suppress(Exception):
                 from tqdm.auto import tqdm
 
@@ -92,11 +92,12 @@ class Progress:
         try:
             method(*args, **kwargs)
         except Exception:
-            # The bar would fail again, at last when it is deleted.
+            # A bar that has failed once would fail again, at the latest when it is deleted, so it
+            # is disabled.
             self._wanted, self._bar.disable = False, True
 
     def reach(self, done: float, note: str = "") -> None:
-        """Set the number of units done, and show it at intervals.
+        """Set the number of units done, and show the number at intervals.
 
         Parameters
         ----------
@@ -163,6 +164,6 @@ def one_by_one(learn: Callable[[int], object], n: int, progress: bool) -> None:
 def in_pieces(
     function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
 ) -> Floats:
-    """Return a function's results for rows, computed in pieces; rows must not affect each other."""
+    """Return a function's results for rows, computed in pieces. Rows must not affect each other."""
     values = [function(rows[piece]) for piece in pieces(len(rows), progress, size)]
     return values[0] if len(values) == 1 else np.concatenate(values) if values else function(rows)

@@ -1,4 +1,4 @@
-"""Make a model learn and predict made-up samples, so that its kernels are compiled."""
+"""Compile a model's kernels by learning and predicting made-up samples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# Number of samples after which forests have redrawn their trees. Later, forests update the widths
-# of features.
+# Number of samples in the warm-up of forests, which redraw their trees. Later, forests check the
+# widths of features.
 N_CHANGES = 256
-# Number of samples after which the feature maps that `warmup` makes have chosen their points.
+# Number of samples after which the feature maps that `warmup` creates are final.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# With this many features, forests have nodes without stored boxes (light nodes), for which there
-# are further kernels.
+# With this many features, forests have nodes without stored boxes (light nodes), which need other
+# kernels.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Prefixes of the methods `..._one` and `..._many` that do not change a model.
@@ -55,7 +55,7 @@ def samples(n: int) -> list[tuple[Values, int]]:
 
 
 def call_first(model: Any) -> None:
-    """Make a model learn and predict three samples, to compile the kernels of first calls."""
+    """Learn and predict three samples with a model, to compile the kernels of first calls."""
     for x, y in samples(3):
         _learn_one(model, x, y)
         for name, method in _readings(model, "one"):
@@ -65,7 +65,7 @@ def call_first(model: Any) -> None:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Make a model learn single samples and rows of an array, and predict samples and rows.
+    """Learn and predict single samples and rows of an array with a new model.
 
     Also pickle and load the model, to compile the checks of restored models.
     """
@@ -77,7 +77,7 @@ def rehearse(make: Callable[[], Any]) -> None:
             for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
     _learn_and_read_rows(model, stream)
-    # A sample with enough features for light nodes.
+    # This sample has enough features for light nodes, whose kernels are compiled now.
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
     _store_and_load(model)
@@ -103,8 +103,8 @@ def _read_one(model: Any, x: Values) -> None:
 
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return the methods of `READINGS` that this package defines and the model can run now."""
-    # A feature map cannot transform before it has chosen its points.
+    """Return the methods of `READINGS` that this package defines, and that can be called now."""
+    # A feature map that is not final may be unable to transform samples.
     unread = () if getattr(model, "frozen", True) else ("cells", "transform")
     methods = {name: getattr(model, f"{name}_{suffix}", None) for name in READINGS}
     return [
@@ -118,7 +118,7 @@ def _read_distribution(model: Any, x: Values) -> None:
     try:
         model.predict_one(x, with_dist=True)
     except TypeError:
-        # This regressor cannot predict distributions.
+        # The regressor has no `with_dist`, so there are no kernels of distributions to compile.
         return
 
 
@@ -130,7 +130,7 @@ def _learn_and_read_rows(model: Any, stream: list[tuple[Values, int]]) -> None:
         model.learn_many(rows, np.array([_target(model, y) for _, y in stream[:N_ROWS]]))
     else:
         model.learn_many(rows)
-    # The model also predicts rows that it has not learned.
+    # Rows that the model has not learned may need other kernels than learned rows.
     rows = _array(stream[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
@@ -145,6 +145,6 @@ def _store_and_load(model: Any) -> None:
     try:
         stored = pickle.dumps(model)
     except (AttributeError, TypeError, pickle.PicklingError):
-        # An argument cannot be pickled, so no pickle of such a model will be loaded.
+        # An argument cannot be pickled, so the kernels that check loaded models are not needed.
         return
     pickle.loads(stored)

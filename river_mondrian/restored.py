@@ -1,8 +1,8 @@
-"""Check the numbers and row references of restored tables against the declared fields.
+"""Checks of the numbers and row references in restored tables, as declared for each field.
 
-If each reference is in range and no row is referred to twice, the rows that are reached from the
-roots form no cycle. In this case, kernels that follow references terminate, and read only existing
-rows. One kernel visits all reached rows of any kind of record, in linear time.
+Each reference must be in range, and no row may be the target of two references. Then the rows that
+are reached from the roots form no cycle, so kernels that follow references terminate, and read only
+existing rows. One kernel visits all reached rows of all record classes, in linear time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowL
 from .records.layout import Column
 from .records.record import WORD_BYTES
 
-# Values in `Walk.edges` that are not a row's number: no reference, and a wrong reference.
+# Values in `Walk.edges` instead of a row's number: no reference, and a wrong reference.
 NO_TARGET = -1
 WRONG = -2
 
-# Value in `Walk.parents` of a row that has not been reached.
+# Value in `Walk.parents` for a row that has not been reached.
 UNMET = -1
 
 
@@ -72,14 +72,14 @@ class Rows:
         return self._known[name]
 
     def word(self, number: int) -> NDArray[np.int32]:
-        """Return the word with a number in each row."""
+        """Return a word of each row, given the word's number."""
         return self._read(Column("", "int32", WORD_BYTES * number, (), ()))
 
     def _read(self, column: Column) -> NDArray[Any]:
         return column.over(self._memory, self.n, self._stride)
 
     def which(self, case: Case | None) -> NDArray[np.bool_]:
-        """Return a mask of the rows of a case (see `records.record.Case`); None means all rows."""
+        """Return a mask of the rows in a `records.record.Case`; None means all rows."""
         if case not in self._which:
             mask = np.ones(self.n, np.bool_)
             if case is not None:
@@ -90,7 +90,7 @@ class Rows:
 
 
 def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
-    """Refuse restored rows with a number that is not within its declared bounds.
+    """Raise an error if a number of restored rows is not within its declared bounds.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
     rows
         The rows.
     shared
-        The record that the rows share; fields of this record may be bounds.
+        The record that the rows share, whose fields may be bounds.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         if bounds is None or rows.n == 0:
             continue
         array, most = rows.column(name), bounds.most
-        # Numbers are compared in double precision, because single precision would round the bounds.
+        # Numbers are compared in double precision, because NumPy would otherwise round the bounds.
         array = array.astype(np.float64) if array.dtype.kind == "f" else array
         if bounds.below:
             assert shared is not None
@@ -124,7 +124,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
 
 
 class Edges(NamedTuple):
-    """References of a table's rows, one number for each row."""
+    """References of a table's rows, one number per row."""
 
     table: str
     name: str
@@ -135,16 +135,16 @@ class Edges(NamedTuple):
 
 
 class Walk(Record):
-    """Rows of several tables, numbered consecutively, their references, and the rows reached."""
+    """Rows of several tables, numbered consecutively, with references and reached rows."""
 
     n_rows: Int64
     # `edges`: the `n_edges` references of each row. A reference is NO_TARGET, WRONG or its target's
     # number, plus `n_rows` if the target's references are not followed.
     n_edges: Int64
     edges: Int64s
-    # `order`: the rows in the order in which they are met; the first `n_roots` are the roots.
-    # `parents`: the row that refers to each row, 0 for roots, or UNMET. `sizes`: the number of rows
-    # of the counted table among each row and its descendants.
+    # `order`: the reached rows in order of the visit; the first `n_roots` are the roots. `parents`:
+    # the row that refers to each row, 0 for roots, or UNMET. `sizes`: for each row, the number of
+    # rows of the counted table among the row and its descendants.
     n_roots: Int64
     order: Int64s
     parents: Int64s
@@ -186,16 +186,16 @@ def follow(walk: Walk) -> int:
 class Followed(NamedTuple):
     """Results of following references, by the name of a table.
 
-    For each row, `parents` has the number (see `Walk`) of the row that refers to it. The number is
-    0 for a root, and UNMET for a row that has not been reached. `sizes` has the number of rows of
-    the counted table among the row and its descendants.
+    For each row, `parents` contains the number (see `Walk`) of the parent, the row with a reference
+    to the row. The number is 0 for a root, and UNMET for a row that has not been reached. `sizes`
+    contains the number of rows of the counted table among the row and its descendants.
     """
 
     parents: dict[str, NDArray[np.int64]]
     sizes: dict[str, NDArray[np.int64]]
 
     def met(self, table: str) -> NDArray[np.bool_]:
-        """Return a mask of the rows of a table that references have reached."""
+        """Return a mask of a table's rows that references have reached."""
         return np.asarray(self.parents[table] != UNMET, np.bool_)
 
 
@@ -207,7 +207,7 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Refuse restored tables if a reference leads to no row, or several references lead to one row.
+    """Raise an error if a reference leads to no row, or several references lead to one row.
 
     Parameters
     ----------
@@ -234,12 +234,12 @@ def check_references(
         for field in rows.kind.FIELDS.values():
             if field.ref is not None and field.ref.chain == chain and rows.n:
                 edges.append(Edges(name, field.name, field.ref, rows.column(field.name)))
-    # Number the rows of all tables, one table after another.
+    # One kernel follows references between all tables, so rows are numbered across tables.
     ends = np.cumsum([rows.n for rows in tables.values()]).tolist()
     starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
     total = ends[-1]
     of_tables = {name: [edge for edge in edges if edge.table == name] for name in tables}
-    # An array with a row of references for each row of a table.
+    # Each row of `targets` contains the references of one row.
     n_edges = max(1, *map(len, of_tables.values()))
     targets = np.full((total, n_edges), NO_TARGET, np.int64)
     for name, of_table in of_tables.items():

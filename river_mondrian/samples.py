@@ -1,4 +1,4 @@
-"""Read mappings and frames for the kernels of feature maps."""
+"""Readers of mappings and frames for the kernels of feature maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .values import are_numbers
 
 
 class _Entries(NamedTuple):
-    """Buffer for the entries of a sparse sample; a larger buffer replaces it if necessary."""
+    """Buffer for the entries of a sparse sample, replaced by a larger buffer if necessary."""
 
     indices: NDArray[np.int32]
     values: Floats
@@ -52,8 +52,8 @@ class SampleReader:
         self._use(FeatureIndex(), np.zeros(0) if shifts else None)
 
     def _use(self, index: FeatureIndex, origins: Floats | None) -> None:
-        """Set the known features and their origins, with buffers for them."""
-        # None if values are not shifted.
+        """Set the known features with their origins and buffers."""
+        # The attribute is None if values are not shifted.
         self.origins: Any = origins
         self._is_shifted = origins is not None and bool(origins.any())
         self.vector = np.full(max(1, len(index)), np.nan)
@@ -61,7 +61,8 @@ class SampleReader:
         self.whole = Memory(Sample)[0]
         self.whole.values = Float64s.of(self.vector)
         self._entries = _Entries.of(16)
-        # Set last, so that the buffers always have room for the features of the index.
+        # The index is set last, so that after an interruption the buffers still have room for its
+        # features.
         self.index = index
 
     def __getstate__(self) -> tuple[FeatureIndex, Floats | None]:
@@ -81,7 +82,8 @@ class SampleReader:
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
             values = np.array([*first.values()])
-            # Many features are usually words, and an absent word counts as 0, not as an origin.
+            # Many features are usually words, which have no origin, because an absent word counts
+            # as 0.
             is_far = (np.abs(values) >= LEAST_ORIGIN) & (len(index) < MANY_FEATURES)
             origins = np.append(origins, np.where(is_far, values, 0.0))
         self._use(index, origins)
@@ -97,7 +99,7 @@ class SampleReader:
         return as_dict(x).keys() <= self.index.index_of.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Return a mapping as a vector, NaN for absent features; refuse levels unless `levels`."""
+        """Return a mapping as a vector, with NaN for absent features. Levels need `levels=True`."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins
@@ -150,16 +152,16 @@ class SampleReader:
     def read_text(self, x: Mapping[Any, Any], words: dict[Hashable, int], adds: bool) -> Sample:
         """Return a text's entries, sorted by the indices of the words in the vocabulary `words`.
 
-        If `adds` is True, unknown words with values get the next indices in the vocabulary, in the
-        order of their names. After an interruption, the vocabulary may hold words that no learned
-        sample has.
+        If `adds` is true, unknown words with values get the next indices in the vocabulary, in the
+        order of their names. After an interruption, the vocabulary may contain words that are in no
+        learned sample.
         """
         x = as_dict(x)
         sample = self.read_sparse(x, words)
         buffer, n = self._entries, len(x)
         indices, values = buffer.indices[:n], buffer.values[:n]
         unknown = indices < 0
-        # Unknown words are checked too, because they count towards the length of the text.
+        # Unknown words are checked, too, because their values count towards the length of the text.
         bad = np.abs(values) > LARGEST
         if bad.any():
             raise too_large(*list(x.items())[int(bad.argmax())])
@@ -170,7 +172,8 @@ class SampleReader:
             indices[:] = list(map(words.get, x, itertools.repeat(-1)))
         self._sort_entries(n)
         if n and indices[0] < 0:
-            # Unknown words have no indices, so they are sorted by value.
+            # Unknown words have no indices, so they are sorted by value, which makes sums
+            # independent of the order of keys.
             values[: np.searchsorted(indices, 0)].sort()
         return sample
 
@@ -202,12 +205,12 @@ class SampleReader:
         if self._is_shifted:
             self._shift(indices, numbers)
         nonzero = numbers != 0.0
-        # Tiny numbers become 0.
+        # Numbers too small for single precision become 0, without a warning.
         with np.errstate(under="ignore"):
             return indices[nonzero], numbers[nonzero].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
-        """Add a frame's new features, in the order in which `add` would add them row by row."""
+        """Add a frame's new features, in the same order as `add` for each row."""
         new = self.index.first_values(names, columns)
         if new:
             self._add(new)
@@ -237,7 +240,7 @@ class SampleReader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         buffer = self._entries
         size = 0 if self.origins is None else self.origins.nbytes
         size += self.vector.nbytes + buffer.indices.nbytes + buffer.values.nbytes + 2 * Sample.SIZE

@@ -10,10 +10,10 @@ from threading import Thread
 def begin(
     jobs: Sequence[Future[None]], work: Callable[[int, int], None], bounds: Sequence[int]
 ) -> None:
-    """Call `work` on each part between consecutive bounds, in a thread that fulfils a job.
+    """Start a thread for each job, which calls `work` on the part between two consecutive bounds.
 
-    Executors refuse work at the end of a process, and so do later versions of Python for threads.
-    Then the calling thread does the work.
+    Executors are not used, because they refuse work at the end of a process. In later versions of
+    Python, threads cannot be started then, either, so the calling thread does the work.
     """
     for job, first, last in zip(jobs, bounds[:-1], bounds[1:], strict=True):
         try:
@@ -23,13 +23,14 @@ def begin(
 
 
 def share(work: Callable[[int, int], None], bounds: Sequence[int]) -> None:
-    """Call `work` on each part between consecutive bounds, the last part in this thread."""
+    """Call `work` on each part between consecutive bounds, on the last part in this thread."""
     jobs: list[Future[None]] = [Future() for _ in bounds[2:]]
     try:
         begin(jobs, work, bounds[:-1])
         work(*bounds[-2:])
     except BaseException:
-        # After an interrupt, jobs that have not begun are not done.
+        # After an interruption, jobs that have not begun are cancelled, so that the call returns
+        # soon.
         for job in jobs:
             job.cancel()
         raise

@@ -1,4 +1,4 @@
-"""Read single values: numbers, missing values, and levels of categories."""
+"""Readers of single values: numbers, missing values, and levels of categories."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ import numpy as np
 
 from .limits import LEAST_LEVEL
 
-# Number of codes of levels that are cached, and the largest size of such a level in bytes. Other
-# levels are hashed again.
+# Largest number of cached codes of levels, and largest size of a cached level in bytes. Other
+# levels are hashed at each use.
 MOST_CACHED, LARGEST_CACHED = 1 << 14, 256
 
 _CODES = 2**52
 
-# Attoseconds per unit of NumPy's times; years and months have no fixed length.
+# Attoseconds per unit of NumPy's times. Years and months are absent, because they have no fixed
+# length.
 _SECOND = 10**18
 _UNITS = {unit: 1000**k for k, unit in enumerate(("as", "fs", "ps", "ns", "us", "ms", "s"))}
 _UNITS |= {"m": 60 * _SECOND, "h": 3600 * _SECOND, "D": 86_400 * _SECOND, "W": 604_800 * _SECOND}
 _EPOCH = datetime.datetime(1970, 1, 1)
-# Largest exponent of a `Decimal` that is a level: its fraction of integers must fit into memory.
+# Largest exponent of a `Decimal` that is a level, because it is converted to a fraction of
+# integers, which must fit into memory.
 _LARGEST_EXPONENT = 10_000
 
 
@@ -38,31 +40,32 @@ def number_of(value: Any) -> float | None:
     """Return a value as a float: NaN if it is missing, None if it is not a number."""
     if is_missing(value):
         return math.nan
-    # NumPy converts some time spans to integers, and some arrays to numbers.
+    # NumPy would convert some time spans to integers, and some arrays to numbers, so both are
+    # excluded.
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if getattr(value, "ndim", 0) != 0 or kind in ("M", "m"):
         return None
     try:
-        # Unlike `float`, packing does not parse text.
+        # `struct.pack` is used because `float` would also parse text.
         (number,) = struct.unpack("d", struct.pack("d", value))
     except (struct.error, OverflowError, TypeError, ValueError):
-        # A real number that cannot be packed is too large.
+        # A real number that cannot be packed is too large for a float.
         return math.inf if isinstance(value, numbers.Real) else None
     return float(number)
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Return whether packed values are numbers: packing turns some times into whole numbers.
+    """Return whether packed values are numbers, because packing converts some times to integers.
 
-    A sum of numbers and of such times is a time, or raises a TypeError. The sum begins with NaN, so
-    sums in half precision do not overflow.
+    A sum of numbers and such times is a time, or raises a TypeError. The sum begins with NaN, so
+    that sums in half precision do not overflow.
     """
     total = sum(values, math.nan)
     return type(total) is float or isinstance(total, np.floating)
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN or a missing value of NumPy or pandas."""
+    """Return whether a value is None, NaN, or a missing value of NumPy or pandas."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if value is None or (isinstance(value, (float, np.floating)) and value != value):
@@ -75,21 +78,23 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
-# Whatever a program sets by `numpy.seterr`, infinite and tiny numbers are valid.
+# Infinite and tiny numbers are valid, even if a program sets other error handling by
+# `numpy.seterr`.
 quiet = np.errstate(all="ignore")
 
 
 class Typed:
     """A value of a column with a categorical type, which is a level in every mapping.
 
-    Pipelines make new mappings of such values. If they compute with a value, the result is plain.
+    The type marks the value, because pipelines put values into new mappings. The result of a
+    computation with the value has no mark.
     """
 
     __slots__ = ()
 
     @property
     def plain(self) -> Any:
-        """The value without the mark."""
+        """The value as text or a number of the plain type."""
         return type(self).__bases__[1](self)
 
 
@@ -119,15 +124,15 @@ class TypedDecimal(Typed, decimal.Decimal):
 
 TYPED = {str: TypedText, int: TypedInteger, float: TypedFloat, decimal.Decimal: TypedDecimal}
 
-# Types of levels whose codes are cached.
+# Codes of levels are cached only for these common types.
 CACHED = frozenset({str, bool, int, float, TypedText, TypedInteger, TypedFloat})
 
 
 class Level(float):
     """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
 
-    Values of numeric features are smaller, so a code is recognized by its size, even in arrays.
-    Since codes are hashes, no table of levels is needed, and the number of levels is not limited.
+    Values of numeric features are smaller, so codes can be recognized by size, even in arrays.
+    Codes are hashes, so no table of levels is needed, and the number of levels is not limited.
     Among 100,000 levels, two levels share a code with probability 1e-6.
     """
 
@@ -146,7 +151,7 @@ class Level(float):
 
 
 def level_of(value: Any) -> float:
-    """Return the level for a value of a category; a missing value becomes NaN.
+    """Return the level of a category's value; a missing value becomes NaN.
 
     A level is text, a number, a date, a time, a span, a period, an interval, a member of an enum,
     or a tuple of these. Equal numbers of all types are one level, as are equal times.
@@ -180,12 +185,13 @@ _cached_level = functools.lru_cache(MOST_CACHED, typed=True)(_level)
 
 
 def _encoded(value: Any) -> bytes:
-    """Return a level as bytes, which do not depend on the platform and the process."""
+    """Return a level as bytes that do not depend on platform and process."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     pandas = sys.modules.get("pandas")
     if isinstance(value, str):
-        # A member of a string enum and its string are one level.
+        # A member of a string enum and its string are the same level, so the string's own encoding
+        # is used.
         return b"str " + str.__str__(value).encode(errors="surrogatepass")
     if isinstance(value, tuple):
         kind, members = "tuple", value
@@ -206,7 +212,7 @@ def _encoded(value: Any) -> bytes:
 def _time(value: Any) -> str | None:
     """Return the text of a date, a time or a span; None for other values.
 
-    A date is the beginning of its day. With a time zone, the text has the time in UTC.
+    A date is the beginning of its day. Times with a time zone are converted to UTC.
     """
     if isinstance(value, (np.datetime64, np.timedelta64)):
         kind = "date" if isinstance(value, np.datetime64) else "span"
@@ -232,12 +238,12 @@ def _time(value: Any) -> str | None:
 
 def _attoseconds(span: datetime.timedelta) -> int:
     microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
-    # Spans of pandas have nanoseconds, too.
+    # Time spans of pandas have nanoseconds, in addition to the attributes of Python's time spans.
     return (microseconds * 1000 + getattr(span, "nanoseconds", 0)) * _UNITS["ns"]
 
 
 def _number(value: Any) -> str:
-    """Return the text of a number, a fraction of integers; raise TypeError for other values."""
+    """Return a number as the text of a fraction of integers; raise TypeError for other values."""
     if isinstance(value, decimal.Decimal) and value and abs(value.adjusted()) > _LARGEST_EXPONENT:
         raise TypeError(f"the exponent of {value!r} is too large")
     try:

@@ -9,18 +9,18 @@ The new region begins at the time of the cut, and its partition is an independen
 At time 0 the whole space is the region of the first sample.
 
 A tree stores 32 bytes for each region, regardless of the number of features. A tree stores nothing
-for samples that are not pivots, or for cells without samples. A cell's sides are computed on
-request from the cuts on all sides of the pivots on the path (`walks.reveal`). The pivot of a region
+for samples that are not pivots, or for cells without samples. A cell's sides are computed when
+needed, from the cuts on all sides of the pivots on the path (`walks.reveal`). The pivot of a region
 is known before any cut is drawn in the region. Hence the partition is distributed like the Mondrian
 process of the whole space, although it depends on the samples and their order. In a region without
-samples, a point has the cell that it would have as the region's pivot.
+samples, the cell of a point is computed as if the point were the pivot.
 
 Alternatively, the pivot of the whole space is a given point, the *origin*. In these trees, the
 pivot of any other region is the parent region's pivot, projected onto the cut between the two
-regions. So a pivot is a function of earlier draws. The partition has the same distribution as in
-trees whose pivots are samples. All cells of these trees are functions of the tree's key, even cells
-without samples. These trees store no samples. The counts of trees with the same key can be added
-(`walks.add_regions`). A tree stores each region on the path to a sample's region.
+regions. Each pivot is thus a function of earlier draws, and the partition has the same distribution
+as in trees whose pivots are samples. All cells of these trees are functions of the tree's key, even
+cells without samples. These trees store no samples. The counts of trees with the same key can be
+added (`walks.add_regions`). A tree stores each region on the path to a sample's region.
 
 With a matrix U of cut directions, a tree is an axis-aligned partition of the vectors U x
 (`regions.lift`). Volumes are measured in the space of x (`walks`).

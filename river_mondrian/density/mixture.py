@@ -1,4 +1,4 @@
-"""Density estimates over trees of regions: at one lifetime, or mixed over several.
+"""Density estimates over trees of regions, at one lifetime or mixed over several lifetimes.
 
 A mixture uses the estimator `KERNEL` at several levels g. The lifetime of level g is a share of the
 largest lifetime, and levels go from coarse to fine. In the density of level g, the previous level
@@ -8,17 +8,17 @@ has the weight of one sample:
 
 Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
 trees, samples and dimensions. The density f_0 is the mean over trees of the density of one sample
-in a cell. This cell is the last cell that x shares with samples up to the lifetime of level 1. So
-the density is above 0 everywhere. The weight of a level is the product of the densities that the
-level predicted for past samples. Recent samples have larger exponents in this product.
+in a cell. This cell is the last cell that x shares with samples up to the lifetime of level 1. The
+density is therefore above 0 everywhere. The weight of a level is the product of the densities that
+the level predicted for past samples. Recent samples have larger exponents in this product.
 
 The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
 The median is over past surprises, and the deviation is their mean distance from the median. The
-level with the highest density of past samples gives a poor measure of rarity. At this level, most
-samples are nearly alone in their cells. So rarity is the maximum over the levels at which cells
-hold a moderate share of all samples.
+level with the highest density of past samples does not measure rarity well, because most samples
+are nearly alone in their cells. So rarity is the maximum over the levels at which cells contain a
+moderate share of all samples.
 
-Equations, sections and theorems are those of O'Reilly and Tran (2022).
+Equations, sections and theorems refer to O'Reilly and Tran (2022).
 """
 
 import math
@@ -30,7 +30,8 @@ from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, t
 from .regions import NONE, PivotPartition, has_room, release_sample, take_sample
 from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, because LLVM's order would
+# depend on the processor.
 ORDERED_SUMS = True
 
 # Estimators over trees: mean(count / volume), mean(count) / mean(volume), and mean(count / expected
@@ -44,21 +45,23 @@ LOG_DENSITY = 0
 FLOORED = 1
 SCORE = 2
 
-# Factor by which each new sample multiplies a level's log weight.
+# Factor of a level's log weight at each new sample, so that recent samples count more.
 MEMORY = 0.999
 
-# Least length of the sides of cells; shorter sides are replaced by this length.
+# Smallest length of a cell's side. Shorter sides are raised to this length, so that logarithms are
+# finite.
 LEAST_SIDE = 1e-300
 
-# Rarity uses the levels at which the mean share of samples in a sample's cell is in this range.
+# Rarity uses a level if the mean share of samples in a sample's cell is in this range.
 LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
 
-# The least weight of a new sample in the running statistics of levels, and the least mean deviation
+# Smallest weight of a new sample in the running statistics of levels, and smallest mean deviation
 # of surprises, in nats.
 RECENT = 1.0 / 512.0
 LEAST_SPREAD = 1e-3
 
-# If estimates need volumes of cells, every `USUAL_EVERY`-th sample updates the running statistics.
+# Volumes of cells are slow to compute. If estimates need volumes, only every `USUAL_EVERY`-th
+# sample updates the running statistics.
 USUAL_EVERY = 8
 
 
@@ -71,16 +74,16 @@ class CellEstimate(Record):
 
     # Number of samples in the point's cell.
     count: Float64
-    # Log volume of the cell; if the count is 0, only the Laplace estimator uses it.
+    # Log volume of the cell. If the count is 0, only the Laplace estimator uses the volume.
     log_volume: Float64
 
 
 class PivotForest(PivotPartition):
-    """The trees of a density forest, and the state of the current walk."""
+    """The trees of a density forest, and the state of the current call."""
 
     # One of `FOREST`, `LAPLACE` and `KERNEL`.
     estimator: Int64 = stored(Bounds(0, 2))
-    # Number of samples learned, and number of samples still in the trees.
+    # Number of learned samples, and number of samples that have not been removed.
     n_learned: Int64 = stored(SIZE)
     n_samples: Int64 = stored(SIZE)
     # Bounds on the number of samples and on the number of regions in the trees; 0 for no bound.
@@ -95,7 +98,8 @@ class PivotForest(PivotPartition):
     # The means of features, and the number of values in each mean.
     means: Float64s
     n_values: Float64s
-    # Whether the addresses of rows must be passed to kernels again.
+    # Whether a change was interrupted, so that the addresses of rows must be passed to kernels
+    # again.
     is_unfinished: Int64 = transient()
     # `n_usual`: the number of samples in the running statistics. For each level: the mean share of
     # samples in a sample's cell, the median of surprises, and their mean deviation from the median.
@@ -110,8 +114,8 @@ class PivotForest(PivotPartition):
     totals: Float64s = transient()
     # The sample to be learned or predicted, in calls for one sample.
     inputs: Float64s = transient()
-    # A sample whose missing values are replaced by means, and the number of new regions that the
-    # sample needs.
+    # A sample whose missing values have been replaced by means, and the number of new regions that
+    # the sample needs.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
     # Faces of an oblique cell.
@@ -122,7 +126,7 @@ class PivotForest(PivotPartition):
 
 @helper
 def replacement(forest: PivotForest, j: int) -> float:
-    """Return the value that replaces a missing value of a feature."""
+    """Return the replacement for missing values of a feature."""
     return forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
 
 
@@ -180,7 +184,7 @@ def log_side(lifetime: float) -> float:
 
 @link_by_name
 def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
-    """Return the mixture's log density from all trees' counts; write each level's log density."""
+    """Return the mixture's log density for all trees' counts; write each level's log density."""
     n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
     levels, weights = forest.log_levels, forest.log_weights
     log_n, log_trees, before = math.log1p(n), math.log(float(forest.n_trees)), log_first
@@ -203,7 +207,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
 
 @helper
 def learn_weights(forest: PivotForest) -> None:
-    """Update the weight of each level with the level's density at a sample."""
+    """Update each level's weight with the level's density at a sample."""
     weights, largest = forest.log_weights, -math.inf
     for g in range(forest.n_shares):
         weights[g] = MEMORY * weights[g] + forest.log_levels[g]
@@ -214,7 +218,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @helper
 def learn_usual(forest: PivotForest) -> None:
-    """Update the running statistics of each level with the level's surprise at a sample."""
+    """Update each level's running statistics with the level's surprise at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -243,7 +247,7 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
 
 @helper
 def log_unit(forest: PivotForest) -> float:
-    """Return the log of the product of the rates, which converts densities to units of features."""
+    """Return the log product of all rates, which converts densities to units of features."""
     total = 0.0
     if forest.adapts:
         for j in range(forest.n_dims):
@@ -262,7 +266,8 @@ def log_volume(forest: PivotForest, t: int) -> float:
         return log_polytope_volume(matrix, n_inputs, n_dims, cell, forest.along, forest.faces)
     for j in range(forest.n_dims):
         if forest.rates[j] > 0.0:
-            # A cell is no narrower than the gap between adjacent floats.
+            # Rounding may make a cell's ends equal, but a cell is at least as wide as the gap
+            # between floats.
             least = max(math.fabs(cell.lower[j]) * 2.0**-53, LEAST_SIDE)
             total += math.log(max(cell.upper[j] - cell.lower[j], least))
     return total + log_unit(forest)
@@ -294,7 +299,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def log_of_counts(
     forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
 ) -> float:
-    """Return the log density from counts of samples in cells, and apply `change` to the counts.
+    """Return the log density from counts of samples in cells; then add `change` to the counts.
 
     Lengths are in units of 1 / rate.
     """
@@ -310,8 +315,8 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The floor of the density depends on how long the sample shares a cell with other
-        # samples. This time is limited to the smallest lifetime.
+        # The floor of the density is computed at the time until which the sample shares a cell with
+        # other samples, at most the smallest lifetime.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
@@ -347,14 +352,14 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
-    In trees from an origin, the score does not depend on the order of samples. So a merged forest
+    In trees with an origin, the score does not depend on the order of samples. A merged forest thus
     returns the same scores as a forest that has learned all samples.
     """
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
-        # The score is 1 / (1 + exp(m)). The density implies exp(m) samples in a cell of mean
-        # volume.
+        # The score is 1 / (1 + exp(m)). Here exp(m) is n times the density times the mean volume of
+        # a cell, the expected number of samples in the cell.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))
@@ -390,7 +395,7 @@ def remove_oldest(forest: PivotForest) -> None:
     window, max_nodes = forest.window, forest.max_nodes
     limit = window
     if max_nodes > 0:
-        # Samples that are not pivots also take memory.
+        # Samples that are not pivots take memory but no region, so their number is limited, too.
         per_tree = max_nodes // forest.n_trees
         limit = min(window, per_tree) if window > 0 else per_tree
     if limit == 0:
@@ -430,9 +435,9 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
-    The lifetime is NaN if each tree keeps its lifetime. Return `DONE`. If the sample is not
-    learned, return the index of the first invalid input, `NO_ROOM`, or `WAITS` if the rates must be
-    renewed first.
+    The lifetime is NaN if each tree keeps its lifetime. Return `DONE` if the sample has been
+    learned. Otherwise, return the index of the first invalid input, `NO_ROOM`, or `WAITS` if the
+    rates must be renewed first.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
@@ -449,7 +454,8 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        # A feature gets a rate when its value first differs from its value in all earlier samples.
+        # A constant feature has no width, so its rate is set at the first value that differs from
+        # the constant.
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
@@ -518,7 +524,7 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
 
 @batch_kernel
 def add_samples(forest: PivotForest, other: PivotForest) -> None:
-    """Add the samples of a forest with the same keys and origin; `forest` must have room."""
+    """Add the samples of another forest with the same keys and origin; `forest` must have room."""
     add_regions(forest, other)
     forest.n_samples += other.n_samples
     forest.n_learned += other.n_learned

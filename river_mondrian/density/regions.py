@@ -10,13 +10,14 @@ from .. import records as rec
 from ..compiling.kernels import helper, link_by_name
 from ..elementary import mixed, state_after, uniform_of
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, because LLVM's order would
+# depend on the processor.
 ORDERED_SUMS = True
 
-# Number that stands for no region or no sample.
+# Row number that means no region or no sample.
 NONE = -1
 
-# The least lifetime: the smallest normal float, because lifetimes must be above 0.
+# Smallest lifetime: the smallest normal float, because lifetimes must be above 0.
 LEAST_LIFETIME = sys.float_info.min
 
 
@@ -30,7 +31,7 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """A region of the space that a cut separated from the cell of the parent region's pivot."""
+    """A region of the space, which a cut separated from the cell of the parent region's pivot."""
 
     # Key of the cut; all draws of the region are functions of this key.
     key: rec.Int64
@@ -39,28 +40,28 @@ class Region(rec.Record):
     # Row of the stored sample that is the pivot; `NONE` if the pivot is computed from the origin
     # and the cuts.
     pivot: rec.Int32
-    # Number of samples in the region, including the regions that were cut off from it.
+    # Number of samples in the region, including its child regions.
     n_samples: rec.Int32
-    # `first`: the first region that was cut off from this region. `next`: the next region that was
-    # cut off from the same parent, or the next unused row.
+    # `first`: the first child region, which a cut separated from this region. `next`: the next
+    # child region of the same parent, or the next unused row.
     first: rec.Int32 = rec.stored(rec.Ref("regions"))
     next: rec.Int32 = rec.stored(rec.Ref("regions"))
 
 
 class PivotTree(rec.Record):
-    """A tree of regions."""
+    """A tree of regions with its key and lifetime."""
 
     key: rec.Int64
     # Row of the region of the whole space, or `NONE`.
     root: rec.Int64 = rec.stored(rec.Ref("regions"))
     # Lifetime at which densities are estimated; the largest lifetime of a mixture.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME, 1e300))
-    # Time until which samples are separated: the lifetime, or infinity if the lifetime grows.
+    # Samples are separated until this time: the lifetime, or infinity if the lifetime grows.
     horizon: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME))
 
 
 class StoredSample(rec.Record):
-    """A stored sample: its values, its number of uses, and a link to another sample."""
+    """A stored sample with its values, its number of uses, and a link to another sample."""
 
     def values(self, partition: PivotPartition) -> rec.Float64s:
         """Return the sample's values."""
@@ -69,8 +70,7 @@ class StoredSample(rec.Record):
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the row of the next queued or unused sample.
 
-        Each region whose pivot is the sample is a use. The queue is another use if it contains the
-        sample.
+        A region uses the sample that is its pivot. The queue uses all samples in the queue.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -84,15 +84,14 @@ class Cut(rec.Record):
     time: rec.Float64 = rec.transient()
     key: rec.Int64 = rec.transient()
     dim: rec.Int64 = rec.transient()
-    # Whether the cut is above the pivot, and the cut's distance from the pivot in units of 1 /
-    # rate.
+    # Whether the cut is above the pivot, and the distance from pivot to cut in units of 1 / rate.
     is_above: rec.Int64 = rec.transient()
     reach: rec.Float64 = rec.transient()
     exists: rec.Int64 = rec.transient()
 
 
 class PathStep(rec.Record):
-    """A region on a path to a point, and the time until which the point shares the pivot's cell."""
+    """A region on a point's path, and the time until which the point is in the pivot's cell."""
 
     key: rec.Int64
     pivot: rec.Int64
@@ -101,14 +100,15 @@ class PathStep(rec.Record):
 
 
 class PivotPartition(rec.Record):
-    """Trees of regions, and the state of a walk in a tree."""
+    """Trees of regions, and the state of a descent in one tree."""
 
     n_trees: rec.Int64
     # Number of features, and number of dimensions of cells: the features or the cut directions.
     n_inputs: rec.Int64
     n_dims: rec.Int64
-    # Matrices of cut directions, one direction per row; empty for the axes. The offset from a
-    # tree's matrix to the next tree's matrix; 0 if all trees share a matrix.
+    # `directions`: the trees' matrices of cut directions, one direction per row; empty for the
+    # axes. `directions_step`: the offset from one tree's matrix to the next; 0 if all trees share a
+    # matrix.
     directions: rec.Float64s
     directions_step: rec.Int64 = rec.derived()
     # Values of the features at the origin, the pivot of the whole space. Empty if pivots are
@@ -195,7 +195,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @helper
 def take_sample(partition: P, x: rec.Float64s) -> int:
-    """Store a sample, queue it if samples are queued, and return its row; there must be room."""
+    """Return the row of a new stored sample, queued if `queues` is set; there must be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -221,13 +221,13 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
 
 @helper
 def release_sample(partition: P, row: int) -> None:
-    """Remove one use of a stored sample, if any; free its row if no use is left."""
+    """Remove one use of a stored sample, if any; free the row if no use is left."""
     sample = partition.samples.row(row)
     links = sample.links(partition)
     if links[0] > 0:
         links[0] -= 1
     if links[0] == 0:
-        # The values are set to 0, so that no later file contains removed values.
+        # The values are set to 0, because otherwise files would still contain removed samples.
         values = sample.values(partition)
         for j in range(partition.n_inputs):
             values[j] = 0.0
@@ -257,8 +257,8 @@ def free_region(partition: P, row: int) -> None:
 # distances and times form a Poisson process of rate 1. This process is drawn in intervals of
 # distances, called blocks. The first block is [0, b), and each further block is as long as all
 # blocks before it. In a block, a cut matters only if it is nearer to the pivot than all earlier
-# cuts. So only these cuts are drawn, with exponential times and uniform distances. The processes of
-# different blocks and sides are independent.
+# cuts. Therefore, only these cuts are drawn, with exponential times and uniform distances. The
+# processes of different blocks and sides are independent.
 
 
 # Indices of a key's draws: key of the next block, time and distance of a cut, key of the next cut
@@ -269,7 +269,7 @@ CUT_PLACE = 5
 NEXT_KEY = 7
 PER_SIDE = 8
 
-# Product of the length of the first block and the time at which the region began. Most samples of a
+# Product of the first block's length and the time at which the region began. Most samples of a
 # region are several times farther from the pivot than this length. With longer blocks, more cuts
 # are drawn that are farther from the pivot than a sample. With shorter blocks, more blocks without
 # cuts are drawn.
@@ -286,13 +286,13 @@ def key_of(key: int, i: int) -> int:
 
 @helper
 def uniform(key: int, i: int) -> float:
-    """Return the i-th uniform number in the open interval (0, 1) of a key."""
+    """Return a key's i-th uniform number in the open interval (0, 1)."""
     return uniform_of(key_of(key, i))
 
 
 @helper
 def first_block(horizon: float, began: float) -> float:
-    """Return the length of the first block on each side of a pivot."""
+    """Return the length of the first block, the same on each side of a pivot."""
     if began > 0.0:
         return FIRST_BLOCK / began
     return 1.0 / horizon if horizon < math.inf else 1.0
@@ -300,7 +300,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @helper
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step; despite rounding, the result exceeds the value."""
+    """Return the value plus a positive step; the result exceeds the value even after rounding."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
@@ -323,17 +323,17 @@ def find_cut(
     block = first_block(horizon, began)
     cut.exists = 0
     best = until
-    # In trees from an origin, a pivot may equal a point up to rounding errors.
+    # With an origin, pivot and point may differ only by rounding errors, which are not cut.
     slack = _PRECISION if partition.origin else 0.0
-    # The dimension in which the pivot and the point differ most is searched first. Its cut is
-    # probably early, so fewer later cuts are drawn.
+    # The dimension in which the pivot and the point differ most is searched first. The cut in this
+    # dimension is probably early, so fewer later cuts are drawn.
     first, widest = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
         if gap > widest:
             first, widest = j, gap
     for i in range(n_dims):
-        # Dimension `first` and dimension 0 swap places.
+        # `first` is searched in place of dimension 0, and dimension 0 in place of `first`.
         j = first if i == 0 else (0 if i == first else i)
         difference = z[j] - around[j]
         if math.fabs(difference) <= slack * math.fabs(around[j]):
@@ -383,8 +383,7 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 def go_beyond(partition: P) -> None:
     """Project the current pivot onto the current cut, if the trees have an origin.
 
-    The new pivot is a function of earlier draws. The new pivot lies in the closure of the new
-    region.
+    The new pivot is a function of earlier draws, and lies in the closure of the new region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)

@@ -1,4 +1,4 @@
-"""`PivotTrees`: trees of regions, with their memory and their density estimates."""
+"""`PivotTrees`, trees of regions with their memory and density estimates."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .walks import room_for_faces
 # Checks of restored trees of regions.
 #
 # Kernels follow links between regions and between samples, and search for cuts up to a time or a
-# distance. So chains of links are checked for repeated rows, and numbers are checked against bounds
-# that ensure that each search ends.
+# distance. In damaged trees, a kernel might never end. So chains of links must not repeat rows, and
+# numbers must be within bounds that end each search.
 
 
 # Largest absolute value of restored features, with a tolerance for rounding.
@@ -41,7 +41,7 @@ _ARRAYS = {
     "medians": ("n_shares", -1e300, 1e300),
     "spreads": ("n_shares", 0.0, 1e300),
 }
-# Names of the arrays with a number for each level.
+# Names of the arrays with one number per level.
 _BY_LEVEL = [name for name, (size, _, _) in _ARRAYS.items() if size == "n_shares"]
 
 
@@ -51,7 +51,7 @@ def check_records(owner: Any) -> None:
     Parameters
     ----------
     owner
-        The restored `PivotTrees`; its attributes are set.
+        The restored `PivotTrees`, whose attributes have been set.
 
     Raises
     ------
@@ -82,20 +82,21 @@ def check_records(owner: Any) -> None:
     check_numbers("forest", Rows.of_memory(owner.memory))
     check_numbers("tree", Rows.of_memory(owner.trees))
     if forest.renews_at:
-        # Learning waits for a renewal at exactly this number of samples, and a renewal needs the
-        # queue.
+        # A renewal is due when the number of learned samples equals `renews_at`, so a smaller
+        # number would never be reached. A renewal learns the queued samples, so a queue is
+        # required.
         check_number(owner, "renews_at", forest.renews_at, forest.n_learned, LARGEST_SIZE)
         if not (forest.adapts and forest.queues):
             refuse(owner, "renews_at", forest.renews_at, "but trees like these are never renewed")
 
 
 def check_regions(owner: Any) -> None:
-    """Refuse restored trees whose regions or samples are damaged.
+    """Check the regions and samples of restored trees.
 
     Parameters
     ----------
     owner
-        The restored `PivotTrees`; its attributes and rows are set.
+        The restored `PivotTrees`, whose attributes and rows have been set.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def check_regions(owner: Any) -> None:
 
 
 def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
-    """Refuse stored samples with a wrong count of uses."""
+    """Raise an error if a stored sample has a wrong number of uses."""
     forest, links = owner.forest, samples.column("links")
     if owner.origin is not None:
         check_array(owner, "pivots", pivots, np.int32, NONE, NONE)
@@ -164,14 +165,14 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The largest number of units of work in one kernel call. A call with this many units takes a few
-# tenths of a second. In each tree, a row costs `ROW_WORK` units plus one unit for each value. The
-# volume of an oblique cell costs `VOLUME_WORK` units.
+# Largest number of units of work in one kernel call, which then takes a few tenths of a second. In
+# each tree, a row costs `ROW_WORK` units plus one unit for each value. The volume of an oblique
+# cell costs `VOLUME_WORK` units.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# The largest lifetime of a mixture, and all lifetimes as shares of the largest lifetime. Lifetimes
+# Largest lifetime of a mixture, and all lifetimes as shares of the largest lifetime. Lifetimes
 # refer to features divided by their widths (see `ENDS`). Each lifetime is half of the next
 # lifetime. At the smallest lifetime, samples share cells even with a million features.
 LARGEST_LEVEL = 64.0
@@ -203,7 +204,7 @@ class PivotTrees(rec.OwnsArrays):
     estimator
         Name of the estimator (`ESTIMATORS`).
     window, max_nodes
-        The largest numbers of samples and of regions in the trees; None for no bound.
+        Largest numbers of samples and of regions in the trees; None sets no limit.
     directions
         Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
         have the same directions; None for the axes.
@@ -293,8 +294,8 @@ class PivotTrees(rec.OwnsArrays):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         forest.cell.lower, forest.cell.upper = map(rec.Float64s.of, self.cell)
-        # Compiled kernels are stored here, because a look-up for each sample takes as long as
-        # learning in a tree.
+        # Compiled kernels are stored as attributes, because looking them up for each sample would
+        # take as long as learning the sample in one tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
@@ -316,7 +317,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned."""
+        """Number of learned samples."""
         return self.forest.n_learned
 
     @property
@@ -334,8 +335,8 @@ class PivotTrees(rec.OwnsArrays):
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector` at a lifetime; with NaN, each tree keeps its lifetime.
 
-        Return `DONE`. If the sample is not learned, return the index of the first invalid input, or
-        `WAITS` if the trees must be renewed first.
+        Return `DONE` if the sample has been learned. Otherwise, return the index of the first
+        invalid input, or `WAITS` if the trees must be renewed first.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -349,8 +350,8 @@ class PivotTrees(rec.OwnsArrays):
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
         """Learn checked rows, at most `rows_until_renewal` rows.
 
-        `lifetimes` has a lifetime for each row, shape (rows,). If `lifetimes` is None, each tree
-        keeps its lifetime.
+        `lifetimes` contains the lifetime for each row, shape (rows,). If `lifetimes` is None, each
+        tree keeps its lifetime.
         """
         n_before, start = self.n_samples, 0
         while start < len(rows):
@@ -367,7 +368,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_at_once(self) -> int:
-        """Number of rows that a kernel may learn in one call, so that the call returns soon."""
+        """Largest number of rows in one kernel call, bounded so that the call returns soon."""
         return min(self._rows_at_once, self.rows_until_renewal or sys.maxsize)
 
     @property
@@ -377,7 +378,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_until_renewal(self) -> int | None:
-        """Number of rows to learn before the trees are renewed; None if no renewal is due."""
+        """Number of rows to learn before the trees are renewed; None without further renewals."""
         forest = self.forest
         return forest.renews_at - forest.n_learned if forest.renews_at else None
 
@@ -392,7 +393,7 @@ class PivotTrees(rec.OwnsArrays):
     # Interrupted calls.
 
     def close(self) -> None:
-        """Record that a change has begun, so that the next call first calls `settle`."""
+        """Record that a change has begun, so that the next call runs `settle` first."""
         self.forest.is_unfinished = 1
 
     def settle(self) -> None:
@@ -411,14 +412,14 @@ class PivotTrees(rec.OwnsArrays):
         return copied
 
     def add_inputs(self, values: rec.Floats) -> None:
-        """Add features; each has one value in all earlier samples."""
+        """Add features, which count as the given values in all earlier samples."""
         forest, ones = self.forest, np.ones(len(values))
         n_inputs = forest.n_inputs
         self.means = np.append(self.means, values)
         self.constants = np.append(self.constants, values)
         self.n_values = np.append(self.n_values, float(self.n_samples) * ones)
         self.rates = np.append(self.rates, (0.0 if forest.adapts else 1.0) * ones)
-        # A value takes two words.
+        # A value is a 64-bit float, so it takes two words of 32 bits.
         start, end = 2 * n_inputs, 2 * (n_inputs + len(values))
         self.samples = self.samples.resized(end + 2, [(0, 0, start), (start, end, 2)])
         for chunk in self.samples.chunks[0]:
@@ -434,7 +435,7 @@ class PivotTrees(rec.OwnsArrays):
         """
         forest = self.forest
         queued = self._queued()
-        # Samples have no values until the first feature comes.
+        # Without features, samples have no values, so the number of columns is set explicitly.
         rows = np.reshape(queued, (len(queued), forest.n_dims))
         estimator = next(name for name, number in ESTIMATORS.items() if number == forest.estimator)
         bounds = forest.window, forest.max_nodes
@@ -515,8 +516,8 @@ def _rates_of(rows: rec.Floats) -> rec.Floats:
     """Return each feature's rate of cuts, which is 1 / width.
 
     The width of a feature is the distance between the quantiles `ENDS`. If the two quantiles are
-    equal, values equal to the median are left out, and the width is the mean distance of the other
-    values from the median. The rate is 0 if all values of the feature are equal.
+    equal, the width is the mean distance of values from the median, without values that equal the
+    median. The rate is 0 if all values of the feature are equal.
     """
     low, high = np.quantile(rows, ENDS, axis=0)
     widths = high - low

@@ -1,4 +1,4 @@
-"""Walks to a sample's region, which add, remove or count the sample, or compute its cell.
+"""Descents to a sample's region, which add, remove or count the sample, or compute its cell.
 
 `walk` changes or reads the counts on the path. `reveal` computes the cell from the cuts on all
 sides of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
@@ -15,24 +15,25 @@ from ..records import Array, Float64s, Int64, Record, array_buffer, new_array, p
 from . import regions
 from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
-# Kernels of this module compute each sum in the order of the source.
+# Kernels of this module compute each sum in the order of the source, because LLVM's order would
+# depend on the processor.
 ORDERED_SUMS = True
 
 REGION_WORDS = Region.WORDS
 
-# The number of regions of a path for which the buffer has room.
+# Capacity of the buffer for a path, in regions.
 PATH = 64
 _buffer_of_path = array_buffer(PathStep, PATH)
 
 
 class Pair(Record):
-    """Rows of regions with the same key in two partitions."""
+    """Rows of two regions that have the same key in two partitions."""
 
     row: Int64
     other: Int64
 
 
-# The number that a walk adds to the number of samples of each region on the path.
+# Change of the number of samples in each region on the path.
 ASK = 0
 ADD = 1
 REMOVE = -1
@@ -40,7 +41,7 @@ REMOVE = -1
 
 @helper
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
-    """Store a region and return its row; there must be room.
+    """Return the row of a new region; there must be room.
 
     The region has one sample, the pivot. If `pivot` is `NONE`, the region begins without samples.
     """
@@ -65,7 +66,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @helper
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write a cell's count for shares from index `g` on, up to a time; return the next index."""
+    """Write a cell's count at each share from index `g` on, up to a time; return the next index."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)
@@ -75,7 +76,7 @@ def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: in
 
 @helper
 def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) -> None:
-    """Remove a region from the list of its parent's regions, or from the tree."""
+    """Remove a region from its parent's list of child regions, or the root from the tree."""
     following = partition.regions.row(row).next
     if before != NONE:
         partition.regions.row(before).next = following
@@ -89,12 +90,12 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
 def pass_regions(
     partition: P, tree: PivotTree, child: int, g: int, count: int
 ) -> tuple[int, int, int, int]:
-    """Visit the regions that were cut off from a region before the current cut.
+    """Visit a region's child regions that were cut off before the current cut.
 
-    Write the counts of the sample's cells, and the time of the cut after which no other samples are
-    left. `count` is the region's number of samples, and `child` is the first region that was cut
-    off from it. Return the index of the next share to be written, the number of samples left, the
-    last visited region, and the next region. Both regions may be `NONE`.
+    Write the counts of the sample's cells, and the time of the cut that separates the last other
+    samples. `count` is the region's number of samples, and `child` is its first child region.
+    Return the index of the next unwritten share, the number of remaining samples, the last visited
+    region, and the next region. Both regions may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -111,7 +112,7 @@ def pass_regions(
 
 @link_by_name
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
-    """Walk to a sample's region in a tree; count, add or remove the sample.
+    """Descend to a sample's region in a tree; count, add or remove the sample.
 
     Before any change, write the count of the sample's cell at each share of the lifetime to
     `partition.counts`.
@@ -119,8 +120,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     Parameters
     ----------
     partition
-        The partition. If the sample is added, there must be room for a region. In trees from an
-        origin, there must be room for the regions that `count_missing` counts.
+        The partition. If the sample is added, there must be room for a region. With an origin,
+        there must be room for the regions that `count_missing` counts.
     t
         Number of the tree.
     x
@@ -148,7 +149,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         region = partition.regions.row(row)
         began = region.time
         if region.first != NONE:
-            # The prefetch runs during the search for the cut.
+            # The row is loaded during the search for the cut, so that it is in the cache
+            # afterwards.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.around
         if not from_origin:
@@ -161,8 +163,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         g = write_counts(partition, tree, g, cut_time, count)
         if count > 0:
             partition.shared_until = cut_time
-        # The walk continues beyond the cut if a region begins there. If a sample is added to a tree
-        # from an origin, a missing region is added first.
+        # The descent continues beyond the cut only if a region begins there. With an origin, the
+        # path of an added sample continues in the region that is added here.
         has_next = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
         if change == ADD and cut.exists and not has_next:
             added = begin_region(partition, cut.key, cut_time, stored, child)
@@ -173,8 +175,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
             if from_origin:
                 has_next, child = True, added
         if region.n_samples == 0:
-            # At most one region was cut off from this region, and the path continues in that
-            # region.
+            # The region has lost its last sample, so its only child region, if any, is next on the
+            # path, and is removed, too.
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
@@ -189,8 +191,8 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
     """Return the number of samples in a pivot's cell, and the region beyond the current cut.
 
-    The pivot is the pivot of the region `row`. Samples are counted in the pivot's cell at the time
-    of the cut. The region beyond the cut may be `NONE`.
+    The pivot belongs to the region `row`. Samples are counted in the pivot's cell at the time of
+    the cut. The region beyond the cut may be `NONE`.
     """
     cut = partition.cut
     count, child = 0, NONE
@@ -211,7 +213,7 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
 
 @link_by_name
 def count_missing(partition: P, t: int, x: Float64s) -> int:
-    """Return the number of regions that a tree from an origin lacks on the path to a sample."""
+    """Return the number of regions that a tree with an origin lacks on a sample's path."""
     tree, cut = partition.trees[t], partition.cut
     z = regions.lift(partition, t, x, partition.along)
     regions.start_at_origin(partition, t)
@@ -220,7 +222,8 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
         if row == NONE:
             n += 1
         else:
-            # In a damaged file, a region's key and time may differ from the cut's key and time.
+            # The stored key and time are used, because they differ from the cut's key and time in a
+            # damaged file.
             region = partition.regions.row(row)
             key, began = region.key, region.time
         regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)
@@ -235,7 +238,7 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
 def add_regions(partition: P, other: P) -> None:
     """Add the samples of another partition with the same keys and origin; there must be room.
 
-    A region's key determines its pivot and its cuts.
+    Regions are matched by key, because the key determines pivot and cuts.
     """
     pairs = new_array(Pair, other.regions.n_rows + 1)
     for t in range(partition.n_trees):
@@ -252,7 +255,7 @@ def add_regions(partition: P, other: P) -> None:
             region = partition.regions.row(pairs[n].row)
             its_region = other.regions.row(pairs[n].other)
             region.n_samples += its_region.n_samples
-            # Both lists are sorted by time.
+            # Both lists are sorted by time, so one pass merges them.
             last, child, its = NONE, region.first, its_region.first
             while its != NONE:
                 source = other.regions.row(its)
@@ -274,7 +277,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the current cell by a region's cuts before a time, on all sides of the region's pivot."""
+    """Cut the current cell by a region's cuts before a time, on all sides of its pivot."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):
@@ -292,9 +295,9 @@ def cut_back(
 
 @helper
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
-    """Cut the current cell by the cuts of all regions on the path, the last region first.
+    """Cut the current cell by the cuts of all regions on the path, last region first.
 
-    Any order gives the same result; this order is the fastest.
+    Any order has the same result; this order is the fastest.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
@@ -338,8 +341,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
         step.until = cut.time
         count, row = child_of_cut(partition, row)
         if cut.exists and row == NONE:
-            # The region beyond the cut has no samples, so its cell is computed with the point as
-            # the pivot.
+            # The region beyond the cut has no samples, so the point is its pivot.
             count = 0
             cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
     follow_back(partition, t, path, n_steps)
@@ -350,7 +352,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
     """Set the current cell to a point's cell at a lifetime; return the cell's number of samples.
 
-    The cell is infinite in dimensions that are not cut.
+    The cell is unbounded in dimensions that are not cut.
     """
     z, cell = regions.lift(partition, t, x, partition.along), partition.cell
     for j in range(partition.n_dims):
@@ -358,7 +360,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         cell.upper[j] = math.inf
     if not partition.origin:
         return reveal_by_samples(partition, t, z, lifetime)
-    # In trees from an origin, the path continues in regions without samples.
+    # With an origin, regions without samples have pivots, so the path continues in these regions.
     tree, cut, around = partition.trees[t], partition.cut, partition.around
     regions.start_at_origin(partition, t)
     row, key, began = tree.root, tree.key, 0.0
@@ -373,7 +375,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         regions.go_beyond(partition)
 
 
-# The logarithm of the least positive normal float.
+# The logarithm of the smallest positive normal float.
 LEAST_LOG = math.log(sys.float_info.min)
 # The largest number of dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
@@ -531,7 +533,7 @@ def log_polytope_volume(
 
 
 def check_oblique(matrix: NDArray[np.float64]) -> None:
-    """Refuse cut directions for which volumes of cells are infinite or cannot be computed."""
+    """Raise an error if cut directions make volumes of cells infinite, or too hard to compute."""
     d = matrix.shape[1]
     if d > MOST_OBLIQUE:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Workers that are Ray actors, and learning from Ray's data sets."""
+"""Ray actors as workers, and learning from Ray data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shard import Shard, WorkerDied
 
 
 def ray_module() -> Any:
-    """Return Ray; start it on this machine if it is not running.
+    """Return the module `ray`, after starting Ray on this machine if Ray is not running.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def ray_module() -> Any:
 
 
 def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
-    """Refuse workers that need more processors than the cluster has; warn if too few are free.
+    """Raise an error if the cluster has too few processors; warn if too few are free.
 
     Raises
     ------
@@ -53,12 +53,12 @@ def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
 
 
 class RayEngine:
-    """Workers that are Ray actors.
+    """Engine that starts, calls and ends Ray actors as workers.
 
     Parameters
     ----------
     code
-        Arguments of the forest that files cannot hold, such as functions.
+        Arguments of the forest that cannot be stored in files, such as functions.
     n_cpus
         Number of processors of each worker.
     options
@@ -78,11 +78,11 @@ class RayEngine:
         self._actor = self._ray.remote(Shard).options(**resources)
 
     def start(self, path: str, save_every: int) -> Any:
-        """Start an actor with the shard of a forest in a file, and return the actor."""
+        """Return a new actor, with the shard that a file stores."""
         return self._actor.remote(path, self._code, save_every)
 
     def call(self, worker: Any, name: str, *arguments: Any) -> Any:
-        """Call a method of an actor's shard."""
+        """Call a method of an actor's shard; return Ray's reference to the result."""
         return getattr(worker, name).remote(*arguments)
 
     def get(self, call: Any) -> Any:
@@ -93,7 +93,7 @@ class RayEngine:
             raise WorkerDied(str(error)) from error
 
     def put(self, block: Any) -> Any:
-        """Put a block of samples into Ray's object store, once for all workers."""
+        """Return a reference to a block of samples, stored once for all workers."""
         return self._ray.put(block)
 
     def stop(self, worker: Any) -> None:
@@ -138,7 +138,7 @@ def learn_dataset(
     weight
         Name of the column with weights, for models that learn weights.
     n_workers
-        Number of workers, if the model can be merged.
+        Number of workers, used only if the model can be merged.
     batch_size
         Number of rows that are learned at once.
 
@@ -149,9 +149,9 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If the target is missing, or is given for a model without targets. If a row cannot be
-        learned (see `learn_many`). In this case, a model that can be merged has learned nothing,
-        and any other model has learned the earlier batches.
+        If the target is missing, or is given for a model without targets, or if a row cannot be
+        learned (see `learn_many`). Then a model that can be merged has learned nothing, and any
+        other model has learned the batches before the row's batch.
 
     Examples
     --------
@@ -176,7 +176,8 @@ def learn_dataset(
     if not is_mergeable(model):
         return _learn(model, dataset, target, weight, batch_size)
     ray = ray_module()
-    # Workers reserve no processors, because the readers of the data need processors.
+    # Workers reserve no processors, because otherwise they might leave none to Ray's tasks that
+    # read the data.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())
     shares = dataset.streaming_split(n_workers)

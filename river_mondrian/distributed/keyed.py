@@ -1,4 +1,4 @@
-"""A model for each key: for each user, device or sensor of a stream."""
+"""One model for each key, such as a user, device or sensor of a stream."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of
 
-# A call fails if its worker dies this many times, or is unavailable for longer than this many
-# seconds.
+# A call fails if its worker dies MOST_DEATHS times, or is unavailable for LONGEST_START seconds.
 MOST_DEATHS, LONGEST_START = 3, 60.0
-# Seconds between two calls to a worker that is being started.
+# Seconds before a call is repeated while its worker starts.
 PAUSE = 0.1
 
 
@@ -49,8 +48,9 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     prediction also creates the model, because the model stores its predictions.
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
-    recently used models are ready for use. Other models are packed (pickled and compressed) in
-    memory, or moved to a folder if memory is full. A model is loaded again when its key returns.
+    recently used models are Python objects, called ready. Other models are packed (pickled and
+    compressed) in memory, or moved to a folder if memory is full. A model is loaded again when its
+    key returns.
 
     Parameters
     ----------
@@ -64,24 +64,23 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Largest size of all models in memory, in bytes. A limit requires a folder. The model used
         last always stays in memory. The default None sets no limit.
     folder
-        Folder for models without room in memory. Models that are already in the folder are used, so
-        a stream can be continued after `flush`. These models must be of the prototype's classes,
+        Folder for models that exceed `max_bytes`. Models that are already in the folder are used,
+        so a stream can be continued after `flush`. Stored models must have the prototype's classes,
         and keep their parameters. The default is None, no folder.
     trusted
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
         Loading a pickle executes code from the file. If False, the default, models are saved by
         `save`.
     n_ready
-        Largest number of models that are ready for use, 1,000 by default, at best the number of
-        keys that are active together. If keys come in random order, this is the number of all keys.
-        A packed model uses a thirtieth to a third of the memory of a ready model, and packing and
-        unpacking take some milliseconds.
+        Largest number of ready models, 1,000 by default. A good choice is the number of keys that
+        are active at the same time: all keys, if keys come in random order. A packed model uses a
+        thirtieth to a third of a ready model's memory, and packing and unpacking take some
+        milliseconds.
 
     Notes
     -----
-    `save` does not accept this class: `flush` saves the models to the folder. A pickle holds all
-    models that are in memory. Threads may share an object; the calls of different threads run one
-    after another.
+    `save` does not accept this class: `flush` saves the models to the folder. A pickle contains all
+    models that are in memory. Threads may share an object, whose calls then run one after another.
 
     Examples
     --------
@@ -120,9 +119,9 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(model, self.n_ready, self.max_bytes, folder, self.trusted)
-        # The model that predicts for keys that have no model.
+        # Predicts for keys without a model, so that predictions create no models.
         self._blank = model.clone()
-        # Whether predictions change a model, because it stores them.
+        # Whether predictions change a model, because a `Calibrated` model stores its predictions.
         self._stores = isinstance(calibrated.final_of(model), calibrated.Calibrated)
 
     @overload
@@ -136,7 +135,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     @overload
     def __new__(cls, key: Any = ..., model: Any = ..., *_: Any, **__: Any) -> _KeyedPipelines: ...
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Create a classifier, a regressor or a detector, like the prototype."""
+        """Return a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
             names = [field.name for field in dataclasses.fields(cls)]
             unknown = [name for name in kwargs if name not in names]
@@ -181,7 +180,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            The sample: a mapping that contains the key, or to which the function `key` is applied.
+            A mapping with the feature `key`, or the argument of the function `key`.
 
         Returns
         -------
@@ -207,7 +206,8 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     def _without_key(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if callable(self.key):
             return x
-        # The copy of a row of a frame names the columns with categorical types, too.
+        # `copy.copy` keeps the type of a frame's row, which also stores which columns are
+        # categories.
         rest = copy.copy(as_dict(x))
         rest.pop(self.key, None)
         return rest
@@ -234,7 +234,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            The sample: a mapping that contains the key, or to which the function `key` is applied.
+            A mapping with the feature `key`, or the argument of the function `key`.
         *target
             The label or target, if the prototype is supervised.
         **options
@@ -247,7 +247,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         return self._call(name, self._stores, x, *args, **options)
 
     def _call(self, name: str, changes: bool, x: Any, /, *args: Any, **rest: Any) -> Any:
-        """Call a method of the model of a sample's key; `changes` says whether it learns."""
+        """Call a method of a sample's model, which changes the model if `changes` is true."""
         key, sample = self.key_of(x), self._without_key(x)
         with self._lock:
             known = self._store.get(key)
@@ -255,7 +255,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             if known is None:
                 model = self.model.clone() if changes else self._blank
             answer = getattr(model, name)(sample, *args, **rest)
-            # No model is stored if the call fails.
+            # A new model is stored after the call, so that a failed call adds no model.
             if changes and known is None:
                 self._store.put(key, model)
             elif changes:
@@ -338,13 +338,13 @@ if TYPE_CHECKING:
 
 
 class _KeyedWorker:
-    """A worker that holds the models of some keys."""
+    """Worker with the models of some keys."""
 
     def __init__(self, *arguments: Any) -> None:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples until a sample is refused; return the number learned and the error."""
+        """Learn samples up to the first error; return their number, and the error or None."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)
@@ -371,8 +371,8 @@ class SpreadKeyedModels:
     Parameters
     ----------
     models
-        `KeyedModels` that have learned nothing. Each worker creates `KeyedModels` with the same
-        arguments, so `max_bytes` and `n_ready` are limits for each worker.
+        `KeyedModels` without models. Each worker creates `KeyedModels` with the same arguments, so
+        `max_bytes` and `n_ready` are limits for each worker.
     n_workers
         Number of workers.
     options
@@ -381,8 +381,8 @@ class SpreadKeyedModels:
     Notes
     -----
     Ray restarts a worker that dies. The new worker has the models that `flush` saved or that were
-    moved to the folder. Samples that a model learned after its last save are lost. If a batch is
-    lost with its worker, `learn_many` raises Ray's error. Other calls are repeated for up to a
+    moved to the folder. Samples that a model learned after its last save are lost. If a worker dies
+    while it learns a batch, `learn_many` raises Ray's error. Other calls are repeated for up to a
     minute while the worker starts.
 
     """
@@ -402,7 +402,7 @@ class SpreadKeyedModels:
         self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
 
     def _share(self, samples: Sequence[Mapping[Any, Any]]) -> list[list[int]]:
-        """Return the indices of each worker's samples; the hash of a key decides the worker."""
+        """Return the indices of each worker's samples; a hash assigns each key to a worker."""
         shares: list[list[int]] = [[] for _ in self.workers]
         for i, x in enumerate(samples):
             digest = digest_of(self.models.key_of(x))
@@ -459,20 +459,21 @@ class SpreadKeyedModels:
         return results
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the results of a method of all workers; repeat a call if its worker dies."""
+        """Call a method of all workers; return the results. Repeat calls to dead workers."""
         pairs = zip(self.workers, arguments, strict=True)
         asks = [partial(getattr(worker, method).remote, *values) for worker, values in pairs]
         calls = [ask() for ask in asks]
         return [self._answer(ask, call) for ask, call in zip(asks, calls, strict=True)]
 
     def _answer(self, ask: Callable[[], Any], call: Any) -> Any:
-        """Return a worker's answer to a call; repeat the call if the worker has died."""
+        """Return the result of a worker's call, repeated if the worker has died."""
         deaths, until = 0, time.monotonic() + LONGEST_START
         while True:
             try:
                 return self._ray.get(call)
             except self._ray.exceptions.ActorUnavailableError:
-                # The worker is being started.
+                # The error means that the worker is starting, so the call is repeated after a
+                # pause.
                 if time.monotonic() > until:
                     raise
                 time.sleep(PAUSE)

@@ -1,4 +1,4 @@
-"""A store of models by key: ready for use, packed in memory, or in a folder."""
+"""A store of models by key, as Python objects, packed in memory, or in a folder."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from river import base
 from ..arguments import plain_key
 from ..files.store import load, save
 
-# Size of the store's data for each model besides the model itself, in bytes.
+# Bytes that the store needs for each model, in addition to the model itself.
 ENTRY_BYTES = 400
 
 
 def text_of(key: Any) -> str:
-    """Return the text of a key; different keys have different texts."""
+    """Return a text that identifies a key."""
     if type(key) is tuple:
         return f"({', '.join(map(text_of, key))})"
     return f"{type(key).__name__} {key!r}"
 
 
 def digest_of(key: Hashable) -> str:
-    """Return a 128-bit hash of a key in hexadecimal, which is the same in all processes."""
+    """Return a 128-bit hash of a key in hexadecimal, the same in all processes."""
     text = text_of(plain_key(key, "a key")).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def kind_of(model: Any) -> str:
-    """Return the name of a model's class, and the names of the classes of its inner models.
+    """Return the name of a model's class, with the class names of its inner models.
 
-    Models of the same kind may have other arguments that differ. The steps of a pipeline are
-    arguments, too.
+    Other arguments do not affect the result. The steps of a pipeline are inner models, too.
     """
     inner_models = []
     for name in inspect.signature(type(model).__init__).parameters:
@@ -52,7 +51,7 @@ def kind_of(model: Any) -> str:
 
 
 class _Ready:
-    """A model that is ready for use."""
+    """An unpacked model, with its size and its number of changes."""
 
     __slots__ = ("is_changed", "model", "n_changes", "nbytes")
 
@@ -63,20 +62,19 @@ class _Ready:
 
 
 class ModelStore:
-    """Store of models by key; the least recently used models are packed, then moved to a folder.
+    """Store of models by key. The least recently used models are packed, then moved to a folder.
 
     Parameters
     ----------
     model
-        A model of the kind that the store holds.
+        A model with the classes of all models in the store.
     n_ready
-        Largest number of models that are ready for use. Other models are pickled and compressed in
-        memory.
+        Largest number of ready models. Other models are pickled and compressed in memory.
     max_bytes
-        Largest size of all models in memory, in bytes; None for no bound.
+        Largest size of all models in memory, in bytes; None sets no limit.
     folder
-        Folder for models without room in memory. Models that are already in the folder are used,
-        unless they are of another kind.
+        Folder for models that exceed `max_bytes`. Models that are already in the folder are used;
+        models with other classes raise an error.
     trusted
         Whether models are pickled in the folder, instead of saved by `save`.
 
@@ -94,7 +92,7 @@ class ModelStore:
         self._packed: OrderedDict[Hashable, tuple[bytes, bool]] = OrderedDict()
         self.nbytes = 0
         if self._folder is not None:
-            # Any model shows whether the folder is for models of this kind.
+            # All models in a folder have the same classes, so loading one model checks the folder.
             any(self._load(path) for path in self._folder.glob("[0-9a-f][0-9a-f]/[0-9a-f]*"))
 
     def __len__(self) -> int:
@@ -108,7 +106,7 @@ class ModelStore:
     # Reading and adding models.
 
     def get(self, key: Hashable) -> Any:
-        """Return the model of a key, ready for use; None if the key has no model."""
+        """Return the model of a key, unpacked or loaded if necessary; None if there is none."""
         ready = self._ready.get(key)
         if ready is not None:
             self._ready.move_to_end(key)
@@ -120,7 +118,7 @@ class ModelStore:
         return model
 
     def put(self, key: Hashable, model: Any, is_changed: bool = True) -> None:
-        """Add the model of a key; `is_changed` says whether the model has to be saved."""
+        """Add the model of a key. If `is_changed` is true, the model must be saved later."""
         ready = _Ready(model, is_changed)
         packed = self._packed.get(key)
         self._ready[key] = ready
@@ -129,12 +127,13 @@ class ModelStore:
         self.shrink()
 
     def changed(self, key: Hashable) -> None:
-        """Mark a key's model as changed by a sample, and update its size at intervals."""
+        """Mark a key's model as changed by a sample, and update the model's size at intervals."""
         ready = self._ready[key]
         ready.is_changed = True
         ready.n_changes += 1
         n = ready.n_changes
-        # Measuring the size takes longer than learning, so the size is measured only at intervals.
+        # Measuring a model's size takes longer than learning, so the size is measured only at
+        # intervals.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
             self.nbytes += nbytes - ready.nbytes
@@ -144,7 +143,7 @@ class ModelStore:
     # Making room.
 
     def shrink(self) -> None:
-        """Pack models, or move models to the folder, until the limits hold."""
+        """Pack models, or move models to the folder, until no limit is exceeded."""
         while len(self._ready) > self._n_ready:
             self._pack()
         limit = self._max_bytes
@@ -171,7 +170,7 @@ class ModelStore:
     # The folder.
 
     def path_of(self, key: Hashable) -> Path:
-        """Return the path of the file of a key's model."""
+        """Return the path of a key's file."""
         assert self._folder is not None
         digest = digest_of(key)
         return self._folder / digest[:2] / digest[2:]

@@ -1,4 +1,4 @@
-"""A worker's shard of a forest, and the crew of workers that hold all shards."""
+"""A worker's shard of a forest, and the crew of all workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..posteriors.targets.scale_mixture import learn_tails
 
 @dataclass(frozen=True)
 class Known:
-    """State of a forest besides its trees: features, labels, samples, and the last lifetime.
+    """State of a forest without its trees: features, labels, number of samples, and last lifetime.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Known:
     labels
         The labels, in order of appearance; empty for a regressor.
     n_samples
-        Number of samples learned.
+        Number of learned samples.
     horizon
         The last lifetime, if the lifetime is a function.
 
@@ -59,7 +59,7 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    # These methods read samples, and do not change the state.
+    # The next methods read samples without changing the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Return a narwhals frame or the array itself, and the rows as a block."""
@@ -67,7 +67,7 @@ class Known:
         return frame, Block(names, columns)
 
     def read_one(self, x: Mapping[Any, Any]) -> Block:
-        """Read a sample into a block of one row."""
+        """Return a checked sample as a block of one row."""
         values = self.features.read(x, self.model._takes_levels)
         return Block(list(values), np.array([list(values.values())]))
 
@@ -89,7 +89,7 @@ class Known:
         return Block(list(index.names), columns)
 
     def read_block(self, X: Any, y: Any, w: Any) -> Block:
-        """Read samples to be learned.
+        """Return checked samples as a block, with labels or targets and weights.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Known:
         n = len(rows)
         weights = read_weights(w, n, frame)
         if isinstance(self.model, MondrianForestClassifier):
-            # A classifier does not learn samples of weight 0.
+            # Samples of weight 0 are dropped, because a classifier ignores these samples.
             return Block(rows.names, rows.columns, read_labels(y, n, frame), weights).weighing()
         if callable(self.model.lifetime):
             lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
@@ -116,8 +116,8 @@ class Known:
     def first_joint_row(self, block: Block) -> int:
         """Return the first row whose random numbers are drawn jointly for all trees.
 
-        This is the row with the forest's first category or, if directions are random, the first row
-        with a new feature. If no row needs joint draws, return the number of rows.
+        Joint draws are needed for the forest's first category and, if directions are random, for
+        each new feature. If no row needs joint draws, return the number of rows.
         """
         new = self.features.first_rows(block.names, block.columns)
         if isinstance(self.model.directions, int):
@@ -145,14 +145,14 @@ Told = Floats | None
 
 
 class Shard:
-    """Some of a forest's trees, which learn each of the blocks 1, 2, ... once.
+    """Part of a forest's trees, which learn each of the blocks 1, 2, ... once.
 
     Parameters
     ----------
     path
-        The file to which the shard was saved last.
+        The shard's file, which `save` replaces.
     code
-        Arguments of the forest that files cannot hold, such as functions.
+        Arguments of the forest that cannot be stored in files, such as functions.
     save_every
         Number of blocks between two saves.
 
@@ -161,25 +161,25 @@ class Shard:
     def __init__(self, path: str, code: Mapping[str, Any], save_every: int) -> None:
         self._path, self._save_every = path, save_every
         self._model, extra = load(path, with_extra=True, **code)
-        # Numbers of the last block learned and of the last block saved.
+        # Numbers of the last learned block and of the last block in the file.
         self._position = self._saved = int(extra["position"])
-        # The densities that the calling process may not have received, by the number of the block.
+        # Densities that the calling process may not have received, by number of the block.
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
 
     def position(self) -> int:
-        """Return the number of the last block that has been learned."""
+        """Return the number of the last learned block."""
         return self._position
 
     def learn(self, number: int, heard: int, block: Block) -> tuple[Told, int]:
-        """Learn a block, unless it has been learned before.
+        """Learn a block once; return its targets' densities and the number of the last saved block.
 
         Parameters
         ----------
         number
             Number of the block.
         heard
-            Number of the last block for which the calling process has the densities of the targets.
+            Number of the last block whose densities the calling process has received.
         block
             The block.
 
@@ -205,13 +205,13 @@ class Shard:
         learns_tails = getattr(trees, "tails", None) is not None
         if learns_tails:
             trees.told = []
-        # The arrays of the block are read-only, because other workers share them.
+        # Other workers share the block's arrays, so the arrays are read-only.
         frame: Any = (None, block.names, block.columns)
         self._model._learn_read(frame, block.y, block.w)
         return np.concatenate(trees.told) if learns_tails and trees.told else None
 
     def save(self) -> None:
-        """Save the shard, with the densities that the calling process may not have received."""
+        """Save the shard, with densities that the calling process may not have received."""
         position = self._position
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position
@@ -221,7 +221,7 @@ class Shard:
         return self._model
 
     def predict(self, rows: Block, tails: Told) -> Floats:
-        """Return the shard's probabilities of classes, or means and variances."""
+        """Return the shard's predictions: probabilities of classes, or means and variances."""
         model: Any = self._model
         trees = self._tell(tails)
         values = model._arrange(rows.names, rows.columns)
@@ -248,17 +248,15 @@ class Shard:
         return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": hyperparameters}
 
 
-# All workers learn the same blocks, each with its shard. A worker that dies is restarted.
+# Each worker learns all blocks with its shard, and is restarted if it dies.
 #
-# One assignment accepts a block. All later steps depend only on the numbers of blocks, and can be
-# interrupted and repeated. In these steps, the calling process sends blocks, waits for answers and
-# restarts workers.
+# A block is accepted by one assignment, which cannot be interrupted halfway. Then the calling
+# process sends blocks, waits for answers and restarts workers. All these steps depend only on the
+# numbers of blocks, so each step can be interrupted and repeated.
 #
-# - A restarted worker loads its file, and gets the later blocks. A block is kept until every
-#   worker's file includes it.
-# - A worker skips a block that it has learned, and returns the same answer as before.
-# - Answers are used in the order of blocks. The answers to a block are used once all workers have
-#   answered.
+# - A restarted worker loads its file, and gets the later blocks. So a block is kept until every
+# worker's file includes the block. - A worker does not learn a block again, but returns the same
+# answer as before. - Answers are used in the order of blocks, when all workers have answered.
 
 
 class WorkerDied(Exception):
@@ -266,13 +264,13 @@ class WorkerDied(Exception):
 
 
 class _Member:
-    """A worker, the number of the last block sent to it, and the calls whose answers are unused."""
+    """A worker, the number of its last block, and calls whose answers have not been used."""
 
     def __init__(self, path: str, worker: Any) -> None:
         self.path, self.worker = path, worker
         self.sent = self.saved = 0
         self.calls: dict[int, Any] = {}
-        # Number of deaths since the worker's last answer.
+        # Number of times that the worker has died since its last answer.
         self.deaths = 0
 
 
@@ -282,7 +280,7 @@ class Crew:
     Parameters
     ----------
     engine
-        Object that starts, calls and ends workers, such as a `RayEngine`.
+        A `RayEngine`, or another object that starts, calls and ends workers.
     paths
         The files with the shards, saved before the first block.
     known
@@ -300,7 +298,8 @@ class Crew:
         self._engine = engine
         self._save_every, self._in_flight, self._max_restarts = limits
         self._blocks: dict[int, Any] = {}
-        # A single assignment changes each of these attributes.
+        # Each of these pairs is replaced by one assignment, so that an interruption leaves it
+        # consistent.
         self._accepted = 0, known
         self._taken_in = 0, tails
         self.n_restarts = 0
@@ -320,7 +319,7 @@ class Crew:
     # Learning.
 
     def learn(self, block: Block, known: Known) -> None:
-        """Accept a block, which changes the state to `known`; wait for the workers if necessary."""
+        """Accept a block, and set the new state; wait if too many blocks are in flight."""
         number = self._accepted[0] + 1
         self._take_in(number - self._in_flight)
         self._blocks[number] = self._engine.put(block)
@@ -333,7 +332,7 @@ class Crew:
         self._take_in(self._accepted[0])
 
     def _send(self, member: _Member) -> None:
-        """Send a worker the accepted blocks that have not been sent to it."""
+        """Send a worker all accepted blocks that the worker has not been sent."""
         while member.sent < self._accepted[0]:
             number, taken_in = member.sent + 1, self._taken_in[0]
             arguments = "learn", number, taken_in, self._blocks[number]
@@ -343,7 +342,7 @@ class Crew:
             member.sent = number
 
     def _take_in(self, last: int) -> None:
-        """Wait for the answers to the blocks up to `last`, and use the answers."""
+        """Wait for the answers to all blocks up to `last`, and use these answers."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
             calls = [(m, partial(m.calls.__getitem__, number)) for m in self._members]
@@ -359,12 +358,13 @@ class Crew:
             self._taken_in = number, tails
             for member in self._members:
                 member.calls.pop(number, None)
-            # A block is deleted if all files include it and its answers have been used.
+            # Restarted workers do not need a block if all files include the block and its answers
+            # have been used.
             covered = min(number, *(member.saved for member in self._members))
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
     def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
-        """Return the answer to a call; repeat the call after each restart."""
+        """Return the answer to a call, which is repeated after each restart of the worker."""
         while True:
             self._send(member)
             try:
@@ -376,7 +376,7 @@ class Crew:
                 return answer
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
-        """Restart a worker from its file, and mark the blocks that the file lacks as not sent."""
+        """Restart a worker from its file, and mark blocks that the file lacks as not sent."""
         while True:
             member.deaths += 1
             self.n_restarts += 1
@@ -391,14 +391,14 @@ class Crew:
             except WorkerDied as again:
                 error = again
                 continue
-            # New calls for these blocks will replace the calls to the worker that died.
+            # `_send` sends these blocks again, which replaces the calls to the worker that died.
             member.sent = min(position, self._taken_in[0])
             return
 
     # Asking.
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Return the results of a method of all shards, after they have learned all blocks."""
+        """Call a method of all shards, after these have learned all blocks; return the results."""
         self.finish()
         call = self._engine.call
         first = [call(member.worker, name, *arguments) for member in self._members]

@@ -34,13 +34,13 @@ BLOCK_ROWS = 8192
 class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or on several machines, with Ray.
 
-    Each worker, a Ray actor, has a shard of the forest: some of the trees. Each block of samples is
-    put into Ray's object store once, and every worker learns it. A prediction is the weighted sum
-    of all workers' predictions. The trees equal the trees of a single model, node by node.
-    Predictions equal the single model's predictions up to rounding.
+    Each worker, a Ray actor, has a shard of the forest: a part of the trees. Each block of samples
+    is put into Ray's object store once, and every worker learns the block. A prediction is the
+    weighted sum of all workers' predictions. The trees equal the trees of a single model, node by
+    node. Predictions equal the single model's predictions up to rounding.
 
-    A worker that dies is restarted from its last saved file, and learns the later blocks again. So
-    the trees include each sample exactly once. Samples are checked before a worker gets them.
+    A worker that dies is restarted from its last saved file, and learns the later blocks again, so
+    the trees include each sample exactly once. Samples are checked before they are sent to workers.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     n_shards
         Number of workers, at most the number of trees.
     folder
-        A folder to which all machines have access; workers save their shards there. None for a
-        temporary folder on this machine.
+        A folder for the workers' shards, accessible from all machines. None for a temporary folder
+        on this machine.
     save_every
         Number of blocks between two saves of the shards. Blocks since the last save are kept in
         memory.
@@ -70,17 +70,17 @@ class ShardedForest(ClonesWhole, base.Estimator):
     First, the calling process learns 256 samples with the whole model, to choose ranges and
     hyperparameters. For a regressor with a Gaussian posterior, the calling process learns 1,024
     samples. After that, a tree depends only on the samples and on the tree's random numbers.
-    Trees that are redrawn in turn (`rescale`) are no exception, because each worker computes the
-    turns from the number of samples. The calling process estimates the tails of a regressor's
-    noise from the predicted densities, which the workers report. It fetches the whole forest to
-    learn the first sample with a category, and with random `directions` also for each sample with
-    a new feature.
+    This includes trees that are redrawn in turn (`rescale`), because each worker computes the turns
+    from the number of samples. The calling process estimates the tails of a regressor's noise from
+    the densities that workers report. The calling process fetches the whole forest to learn the
+    first sample with a category. With random `directions`, it also fetches the forest for each
+    sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
-    once the block is accepted.
+    when the block has been accepted.
 
-    A deep copy or a pickle holds the whole model. Threads may share an object; the calls of
-    different threads run one after another.
+    A deep copy or a pickle contains the whole model. Threads may share an object, whose calls then
+    run one after another.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     >>> round(sum(probabilities.values()), 9)
     1.0
 
-    `gather` returns the ordinary model:
+    `gather` returns a single model:
 
     >>> forest.gather().n_samples
     200
@@ -116,20 +116,20 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
-        # The whole model, or the `Crew` of workers. A single assignment replaces the model by the
-        # crew, or the crew by the model.
+        # The whole model, or the `Crew` of workers. One assignment replaces the model by the crew
+        # or the reverse, so that an interruption loses neither.
         self._state: Any = self.model.clone()
         self._files: Any = None
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Create a sharded classifier or regressor, like the model."""
+        """Return a sharded classifier or regressor, like the model."""
         if cls is ShardedForest:
             cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
         return super().__new__(cls)
 
     @classmethod
     def scatter(cls, model: Any, n_shards: int = 2, **arguments: Any) -> Any:
-        """Return a sharded forest that continues a model that has learned.
+        """Return a sharded forest with the learned trees of a model.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def _known(self) -> Known:
-        """The state of the forest, by which samples are read and checked."""
+        """State of the forest without its trees, used to read and check samples."""
         with self._lock:
             return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
 
@@ -167,7 +167,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return RayEngine(code, self.model.n_jobs, self.options or {}, self.n_shards)
 
     def _spread(self) -> None:
-        """Start workers with the shards of the model, if the model has learned enough samples."""
+        """Start workers with the model's shards, if the model has learned enough samples."""
         whole = self._state
         if isinstance(whole, Crew) or whole.n_samples < splits_at(whole):
             return
@@ -191,7 +191,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return state
 
     def gather(self) -> Any:
-        """Return an ordinary model that has learned the same samples; this forest is unchanged.
+        """Return a single model that has learned the same samples; this forest does not change.
 
         Returns
         -------
@@ -203,7 +203,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
 
     def close(self) -> None:
-        """Stop the workers and forget all samples; call `gather` first to keep the model."""
+        """Stop the workers and forget all samples. To keep the model, call `gather` first."""
         with self._lock:
             state, self._state = self._state, self.model.clone()
             if isinstance(state, Crew):
@@ -256,7 +256,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
                     shown.reach(start)
 
     def _learn_part(self, block: Block) -> int:
-        """Learn the first rows of a block; return their number."""
+        """Learn the first rows of a block; return the number of learned rows."""
         self._spread()
         state = self._state
         if isinstance(state, Crew):
@@ -307,12 +307,12 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned or accepted."""
+        """Number of learned or accepted samples."""
         return self._known.n_samples
 
     @property
     def feature_names(self) -> list[Any]:
-        """The features seen."""
+        """Names of the known features."""
         return list(self._known.features.names)
 
     @property
@@ -343,17 +343,17 @@ class ShardedForest(ClonesWhole, base.Estimator):
     # Predicting.
 
     def _ask_rows(self, name: str, rows: Block) -> list[NDArray[np.float64]]:
-        """Return the results of a method of all shards for the same rows."""
+        """Call a method of all shards with the same rows; return the results."""
         crew = self._state
         crew.finish()
         return crew.ask(name, crew._engine.put(rows), crew.tails)
 
     @abc.abstractmethod
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        """Return the predictions of all trees for rows, combined from the shards' predictions."""
+        """Return predictions of rows, combined from the shards' predictions."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return a frame and the rows' predictions; predict in blocks if progress is shown."""
+        """Return a frame and its rows' predictions, computed in blocks if progress is shown."""
         if not isinstance(self._state, Crew):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)
@@ -376,7 +376,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
     @property
     def classes(self) -> list[Any]:
-        """The labels seen, in order of appearance."""
+        """Known labels, in order of appearance."""
         return list(self._known.labels)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
@@ -387,7 +387,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         return total
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Predict the probability of each label seen."""
+        """Predict the probability of each known label."""
         with self._lock:
             if not isinstance(self._state, Crew):
                 return self._state.predict_proba_one(x)
@@ -452,7 +452,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The current `prior_variance`, `prior_rate` and `noise_variance`, or an empty dict."""
+        """Current `prior_variance`, `prior_rate` and `noise_variance`, or an empty mapping."""
         with self._lock:
             state = self._state
             if isinstance(state, Crew):
@@ -460,8 +460,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             return dict(state.hyperparameters)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        # Each shard's mean and variance give the mean and the variance of the mixture over all
-        # trees.
+        # The mean and the variance of the mixture over all trees follow from each shard's mean and
+        # variance.
         moments = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
         mean = (shares * moments[:, :, 0]).sum(axis=0)

@@ -25,7 +25,7 @@ def _is_of_river(detector: Detector, name: str) -> bool:
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return the `DriftWatch` for a detector: compiled ADWIN, a Python detector, or no detector."""
+    """Return the `DriftWatch` that runs a detector: compiled ADWIN, a Python detector, or none."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -48,8 +48,8 @@ class AdaptingForest(SupervisedForest):
     drift_detector: Detector
 
     # A tuple (old, n, new) for a detector that runs in Python: the detector before and after sample
-    # n. The tuple is replaced before the kernel learns sample n. So after an interrupted call, the
-    # number of learned samples decides which detector is valid. The attribute is None if a kernel
+    # n. The tuple is replaced before the kernel learns sample n, so the number of learned samples
+    # shows which detector is valid after an interrupted call. The attribute is None if a kernel
     # detects drifts, or if detection is off.
     _fed: tuple[Any, int, Any] | None
 
@@ -67,8 +67,8 @@ class AdaptingForest(SupervisedForest):
             self._fed = fed, 0, fed
 
     def _parts(self) -> tuple[Partitions, drift.DriftWatch]:
-        """Return the arguments of the trees, and the detection of drifts."""
-        # The additional tree is the spare tree, in whose place the next tree is built.
+        """Return the arguments of the trees, and the `DriftWatch`."""
+        # Rebuilt trees are built in an additional spare tree, so that all other trees can predict.
         return self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -112,7 +112,8 @@ class AdaptingForest(SupervisedForest):
     @locked
     def _learn_read(self, frame: frames.Frame, y: Any, w: Any, progress: bool = False) -> None:
         rows = frames.read_block(frame, y, w, self._READ_Y)
-        # Another thread may have added a feature after the rows were read.
+        # Another thread may have added a feature after the rows were read, so types are checked
+        # again.
         self._features.agree(rows.names, rows.columns)
         ys, weights = rows.ys, rows.w.tolist()
         for piece in pieces(len(rows), progress):

@@ -37,10 +37,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       large steps. The third is naive Bayes.
     - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
       most 64,000 values are stored, so the longest windows are shorter with many features.
-    - A log-linear pool mixes all posteriors, linear models and neighbours. Its exponents are
-      learned from the log loss.
+    - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
+      models and neighbours.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
-      samples after the increase, the step sizes of the regressions are reset, and neighbours from
+      samples after the increase. The step sizes of the regressions are reset, and neighbours from
       before the increase are dropped.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
@@ -65,8 +65,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     autoregressive
         Whether to use the latest labels to predict the next label. Use this option for streams in
         which a label often repeats the previous labels. By default, the counts of the roots do not
-        decay. With this option, two counts of each root decay, as in other nodes. So one posterior
-        predicts the frequencies of the latest labels.
+        decay. With this option, two counts of each root decay, as in other nodes. One posterior
+        then predicts the frequencies of the latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to `2 * window` samples are stored until all trees have been rebuilt. With
@@ -76,10 +76,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a correct
+        A drift detector of River, with the input 1 for a wrong prediction and 0 for a correct
         prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
         After a drift, the forest keeps as many samples as the detector's `width`, but at least 50.
-        If the detector has no `width`, the forest keeps 200 samples.
+        Without a `width`, the forest keeps 200 samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
@@ -105,16 +105,16 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     Notes
     -----
-    A sample of weight w is learned once. It counts w times in the class counts of nodes, in the
+    A sample of weight w is learned once, and counts w times in the class counts of nodes, in the
     gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
     context-tree weighting, likelihoods are raised to the power w. The pool divides a sample's
     weight by the largest recent weight. In the hierarchy, a class whose samples in a node have the
     total weight c counts min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
 
-    A sample of weight 2 is not equivalent to two equal samples. Whatever its weight, a sample
-    causes one decay of the counts and one gradient step of the linear models and of the pool. The
-    window, the drift detector and the schedule of rebuilds count each sample once. Priors have
-    weight 1, so weights should be about 1 on average.
+    A sample of weight 2 is not equivalent to two equal samples. Any sample causes one decay of the
+    counts, and one gradient step of the linear models and the pool. The window, the drift detector
+    and the schedule of rebuilds count each sample once. Priors have weight 1, so weights should be
+    about 1 on average.
 
     If a cell has one sample, of weight 1 or less, the hierarchy's prediction in the cell does not
     depend on the weight. In context-tree weighting, a sample of small weight has little effect. A
@@ -179,21 +179,21 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the exponent of each expert in the log-linear pool.
+        """Exponent of each expert in the log-linear pool.
 
         The trees have three posteriors: the exact forest's hierarchical posterior and two averages
         over prunings. Each posterior is averaged over all trees, and over the trees of all samples.
         These averages are six experts. Three experts are linear models: two softmax regressions,
         with small and with large steps, and naive Bayes. Three experts predict from the nearest of
-        the latest 200, 1,000 and 5,000 samples. The last expert is the fixed share of the
-        other experts: a mixture that quickly follows the best expert after a drift. The mapping is
-        empty before the first sample.
+        the latest 200, 1,000 and 5,000 samples. The last expert, fixed share, is a mixture of the
+        other experts that quickly follows the best expert after a drift. The mapping is empty
+        before the first sample.
         """
         if self._trees is None:
             return {}
         return dict(zip(EXPERTS, self._trees.mixture.exponents.tolist(), strict=True))
 
-    # One sample.
+    # Learning one sample.
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Update the trees, the linear models, the pool and the drift detector with a sample.

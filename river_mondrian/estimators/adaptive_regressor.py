@@ -36,14 +36,14 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
       300 to 600 samples.
     - Every node stores the mean of all its targets and the mean of its latest targets. On a
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
-    - Ridge regressions forget old samples at several rates. Their inputs are the features,
-      piecewise linear functions and products of features, and random Fourier features.
+    - Ridge regressions forget old samples at several rates. The inputs of the regressions are the
+      features, piecewise linear functions and products of features, and random Fourier features.
     - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression, from
       the 1,000th sample on. With more than 12 features, fewer samples are kept.
-    - The predictions of trees, regressions and neighbours are experts. Two mixtures weight the
-      experts by the experts' progressive losses. The first mixture combines the regressions, the
-      trees that learn targets or residuals, and the neighbours. The second mixture adds the trees
-      that learn the errors of the first mixture.
+    - The predictions of trees, regressions and neighbours are experts. Two mixtures weight experts
+      by their progressive losses. The first mixture combines the regressions, the trees that learn
+      targets or residuals, and the neighbours. The second mixture adds the trees that learn the
+      errors of the first mixture.
     - The distribution of each prediction is learned from past errors and from the disagreement of
       the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
@@ -53,7 +53,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
     target farther than 10 robust ranges from the robust range of the learned targets is clipped
     (see the notes of `MondrianForestRegressor`). Targets are not clipped while several of the
-    latest targets are beyond these limits. So a single extreme target has little effect, and the
+    latest targets are beyond these limits. A single extreme target thus has little effect, but the
     model follows a lasting shift of the targets.
 
     Parameters
@@ -66,8 +66,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         trees of `MondrianForestRegressor`. The other trees have this distribution only right after
         a rebuild.
     loss
-        The error that predictions minimize: "absolute", for which predictions are medians, or
-        "squared", for which predictions are means.
+        The error that predictions minimize: with "absolute", predictions are medians; with
+        "squared", predictions are means.
     autoregressive
         Whether to add experts that predict from the targets and errors of the latest learned
         samples. Use this option for series whose targets are known before the next prediction. If
@@ -80,11 +80,11 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. Its input is the absolute error, divided by four times the mean
+        A drift detector of River, with the absolute error as input, divided by four times the mean
         absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
         disables detection. After a drift, the forest keeps as many samples as the detector's
-        `width`, but at least 50. If the detector has no `width`, the forest keeps 200 samples. All
-        trees are rebuilt from these samples.
+        `width`, but at least 50. Without a `width`, the forest keeps 200 samples. All trees are
+        rebuilt from these samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
@@ -109,9 +109,9 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
 
     Notes
     -----
-    A sample of weight w is learned once. It counts w times in means, in the gains of cuts, in the
+    A sample of weight w is learned once, and counts w times in means, in the gains of cuts, in the
     sums of the regressions, and in the losses of the mixtures. Means of the latest targets decay
-    once per sample, whatever its weight.
+    once per sample, with any weight.
 
     `predict_one` does not change the learned state.
 
@@ -179,7 +179,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return each expert's weight in the second mixture; empty before the first sample."""
+        """Weight of each expert in the second mixture; empty before the first sample."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -215,8 +215,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
 
         """
         with self._lock:
-            # Function calls are slow, so the usual case, a float target with weight 1, skips the
-            # checks.
+            # Calls of Python functions are slow, so the usual case, a float target with weight 1,
+            # skips the checks.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
                 if w == 0.0:

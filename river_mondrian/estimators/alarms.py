@@ -1,4 +1,4 @@
-"""Alarms: one alarm per incident, from the scores of a detector."""
+"""`Alarms`, which raises one alarm per incident from the scores of a detector."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .nearest_neighbor import NearestNeighborDetector
 
 # Smallest window and grace period, in samples.
 LEAST_RANKED = 100
-# Number of the latest alarms that are kept, unless the budget needs more.
+# Number of the latest alarms that are kept. A budget of more alarms needs more, to count them.
 KEPT_ALARMS = 100
-# The features that a period adds to a sample.
+# Features that `period` adds to a sample.
 PERIODIC = ("period_sin", "period_cos")
-# Signs of the deviations that a direction permits.
+# Sign of the deviations that each `direction` permits.
 SIGNS = {"up": 1.0, "down": -1.0}
 # Largest number of features that an error names.
 MOST_NAMED = 10
@@ -38,13 +38,13 @@ MOST_NAMED = 10
 
 @dataclass(eq=False, repr=False)
 class Alarms(Model, base.AnomalyDetector):
-    """Alarms from the scores of a detector.
+    """Anomaly detector that raises one alarm per incident, from the scores of other detectors.
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
-    class raises one alarm per incident[^1]. It averages the surprises of the latest samples (see
-    the notes), and ranks the average among earlier averages. After an alarm, averages raise no
-    alarm for `rest` samples. An alarm is raised at once if a value is outside the range of all
-    earlier values, or if a feature becomes missing.
+    class raises one alarm per incident[^1]. Transformed scores, called surprises (see the notes),
+    are averaged over the latest samples, and the average is ranked among earlier averages. After an
+    alarm, averages raise no alarm for `rest` samples. An alarm is raised at once if a value is
+    outside the range of all earlier values, or if a feature becomes missing.
 
     Call `learn_one` for each sample, and then read `alarm`. To answer an alarm, call `confirm` or
     `dismiss`.
@@ -56,7 +56,7 @@ class Alarms(Model, base.AnomalyDetector):
         pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
         the notes explain how the scores are combined. The detectors are copied, and only the copies
         learn. None means two `NearestNeighborDetector`s, one for single samples and one with
-        `shingle=8`. With a `period`, they have the same `window` as `Alarms`.
+        `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
     threshold
         A score at or above the threshold raises an alarm.
     average
@@ -68,8 +68,8 @@ class Alarms(Model, base.AnomalyDetector):
     rest
         Number of samples without alarms after an alarm, except for novel values.
     tolerance
-        A value is novel if it is outside the range of all earlier values by at least this share of
-        the range. If most values of a feature equal the previous value, the share refers to the
+        A value is novel if its distance from the range of all earlier values is at least this share
+        of the range. If most values of a feature equal the previous value, the share refers to the
         range or the largest absolute value, whichever is larger. None means .05, or .2 with a
         period.
     grace_period
@@ -81,8 +81,8 @@ class Alarms(Model, base.AnomalyDetector):
         alarm per period.
     direction
         A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
-        an alarm only if its deviation has this sign. Features that are not named raise alarms in
-        both directions.
+        an alarm only if its deviation has this sign. Other features raise alarms in both
+        directions.
     at_least
         A mapping from feature to number, such as `{"load": 10.0}`. The feature then raises an alarm
         only if its deviation is at least as large, in the feature's unit.
@@ -93,36 +93,36 @@ class Alarms(Model, base.AnomalyDetector):
     period
         Length of a season in samples, such as 1440 for values per minute with a daily season. The
         detectors then get two more features, the sine and cosine of the time: `period_sin` and
-        `period_cos`. The defaults of other parameters depend on the period, as described there. If
-        samples are irregular, pass a pair (feature, seconds), such as `("time", 86400)`, with a
-        feature that is a time in seconds. Each sample must have this feature, which the detectors
-        do not get. The defaults are then those without a period.
+        `period_cos`. The period changes the defaults of `window`, `tolerance`, `grace_period` and
+        `budget`. If samples are irregular, pass a pair (feature, seconds), such as `("time",
+        86400)`, with a feature that is a time in seconds. Each sample must have this feature, which
+        the detectors do not get. A pair does not change the defaults.
 
     Notes
     -----
     The surprise of a sample is -log(1 - s), where s is the detector's score. Let m be the mean of
-    the latest surprises, and let k of the N latest means be at least m. With p = (1 + k) / (1 + N),
-    the score of `Alarms` is 1 - p. If 1 - s is a p-value, m is Fisher's statistic up to a constant
-    factor. Successive samples are dependent, so ranks replace the distribution of this statistic.
-    With several detectors, p is the geometric mean of the detectors' values of p.
+    the latest surprises, and k the number of the N latest means that are at least m. With p = (1 +
+    k) / (1 + N), the score of `Alarms` is 1 - p. If 1 - s is a p-value, m is Fisher's statistic up
+    to a constant factor. Successive samples are dependent, so ranks replace the distribution of
+    this statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
-    The latest means are those of the latest `window` samples. A detector that has learned little
-    gives irregular scores. So a mean of the second `window` samples replaces the mean of the first
-    `window` samples only if it is higher.
+    The N latest means belong to the latest `window` samples. A detector's first scores are
+    irregular. So a mean of the second `window` samples replaces a mean of the first `window`
+    samples only if the new mean is higher.
 
     A sample with a novel value has the score 1. Let e be the sample's largest distance from an
     earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
-    `threshold` of the latest `window` samples had a distance of e or more. This happens if values
-    keep growing, or if many features have heavy tails.
+    `threshold` of the latest `window` samples had a distance of e or more. Such distances are
+    frequent if values keep growing, or if many features have heavy tails.
 
-    A feature that has no value in `average` successive samples raises an alarm, if it has a value
-    in at least 95 % of the samples before them. This share is an average over all these samples.
-    After `window` samples it is an exponential average in which a sample has the weight 1 /
-    `window`. If the grace period or the budget prevents the alarm, the feature raises it later,
-    unless it has a value again.
+    A feature raises an alarm if it has no value in `average` successive samples, but a value in at
+    least 95 % of the earlier samples. The share is an average over all these samples. After
+    `window` samples, it is an exponential average with the weight 1 / `window` for a new sample. If
+    the grace period or the budget prevents the alarm, the alarm is raised later, unless the feature
+    has a value again.
 
     An incident lasts from `began` of its alarm, or from the end of the previous incident, to the
-    last sample before 1 - p falls below `threshold`. Here, N and k leave out the incident's own
+    last sample before 1 - p falls below `threshold`. Here, N and k do not count the incident's own
     means. If 1 - p does not reach `threshold`, the incident ends `average` samples after the alarm.
 
     With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
@@ -133,9 +133,9 @@ class Alarms(Model, base.AnomalyDetector):
     The score is 0 during the grace period, if no feature passes, while another alarm would exceed
     the budget, and if the samples since `began` are near to dismissed samples. Only samples whose
     surprise is at least the mean surprise since `began` are compared. If a value is novel, only the
-    sample itself is compared. Without a novel value or a feature that has lost its values, the
-    score is also 0 for `rest` samples after an alarm, during a confirmed incident, and while all
-    features are constant up to the tolerance.
+    sample itself is compared. The score is also 0 for `rest` samples after an alarm, during a
+    confirmed incident, and while all features are constant up to the tolerance. These three rules
+    do not apply if a value is novel or a feature has become missing.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -185,7 +185,7 @@ class Alarms(Model, base.AnomalyDetector):
 
     def _renew(self) -> None:
         super()._renew()
-        # The parameters, with defaults that depend on the period.
+        # Parameters that are None get defaults that depend on the period.
         n = None if isinstance(self.period, (tuple, list)) else self.period
         self._window = self.window or (max(14 * n, LEAST_RANKED) if n else 8192)
         self._tolerance = self.tolerance or (0.2 if n else 0.05)
@@ -211,7 +211,7 @@ class Alarms(Model, base.AnomalyDetector):
         near = 2048 if self.period is None else self._window
         self._views = _views_of(self.detector, near)
         self._table = Course(len(self._views), self._measures(), self._times())
-        # The latest alarms, with their incidents.
+        # The latest alarms, each with its incident.
         self._alarms: tuple[Incident, ...] = ()
 
     def _measures(self) -> tuple[int, int, float, float]:
@@ -223,7 +223,7 @@ class Alarms(Model, base.AnomalyDetector):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        # Files and pickles hold plain tuples.
+        # Alarms are stored as plain tuples, so that files and pickles need no class `Alarm`.
         return state | {"_alarms": tuple((tuple(one[0]), *one[1:]) for one in state["_alarms"])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -261,9 +261,9 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses the sample, if a detector's score is not from 0 to 1, if the
-            first sample lacks a feature in `calendar`, if the sample lacks the time in `period`, or
-            if it has a feature that `period` adds. Then nothing has changed.
+            If the detector rejects the sample, or its score is not from 0 to 1. If the first sample
+            lacks a feature in `calendar`. If a sample lacks the time in `period`, or has a feature
+            that `period` adds. Then nothing has changed.
 
         """
         with self._lock:
@@ -282,13 +282,15 @@ class Alarms(Model, base.AnomalyDetector):
                 table.waiting, table.dismissed = rows
                 if table.course.n == n:
                     learn(table.course)
-                # The features are silent again at the next sample.
+                # The alarm of these missing features was prevented, so the next sample raises the
+                # alarm if the features are still missing.
                 table.n_absent[postponed] = self.average - 1
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
             for one in alarms:
-                # Shingles contain samples of an incident after its end.
+                # Shingles contain an incident's samples even after its end, so the removal
+                # continues.
                 if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
                     steps.append(functools.partial(self._remove, one, n + 1))
             view = self._views[0]
@@ -297,13 +299,14 @@ class Alarms(Model, base.AnomalyDetector):
             try:
                 self._run_steps(steps)
             except Exception:
-                # Each later call would learn the sample first, and the detector would refuse again.
+                # A pending sample would be learned first by each later call, and the detector would
+                # reject the sample each time, so the pending steps are dropped.
                 if n_learned is not None and _n_learned(view) == n_learned:
                     self._pending = None
                 raise
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """Return a sample with the features of the period."""
+        """Return a sample with the sine and cosine of the time, if there is a period."""
         if self.period is None:
             return x
         for own in PERIODIC:
@@ -327,15 +330,15 @@ class Alarms(Model, base.AnomalyDetector):
     def dismiss(self, alarm: Alarm) -> None:
         """Report that the incident of an alarm was normal.
 
-        Later alarms whose samples are as near to the samples of the incident as usual samples are
-        to the stored samples are not raised. Samples whose surprise is below the mean surprise
-        since `began` are not compared. If the incident has not ended, the rest of the incident is
-        dismissed, too, up to the next alarm with a novel value. That alarm has its own answer. At
-        most 512 dismissed samples are kept, the latest.
+        A later alarm is not raised if its samples are near to the dismissed samples: as near as
+        usual samples are to the stored samples. Samples whose surprise is below the mean surprise
+        since `began` are not compared. If the incident has not ended, its later samples are
+        dismissed, too, up to the next alarm with a novel value. This alarm needs its own answer.
+        The latest 512 dismissed samples are kept.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
-        has no effect. Samples of incidents without an answer are kept up to the latest 512.
+        has no effect. The latest 512 samples of incidents without an answer are kept, too.
 
         Parameters
         ----------
@@ -351,13 +354,13 @@ class Alarms(Model, base.AnomalyDetector):
         self._answer(alarm, DISMISSED)
 
     def confirm(self, alarm: Alarm) -> None:
-        """Report that the incident of an alarm was real, so that it does not hide the next one.
+        """Report that the incident of an alarm was real, so that it does not hide later incidents.
 
-        The incident's averages leave the ranking, its values leave the ranges of the features, and
-        its samples leave the stores of the `NearestNeighborDetector`s. If the incident has not
-        ended, its other samples are removed when they have been learned. Averages and ranges are
-        also removed for other detectors, which keep the samples of the incident. A
-        `RandomCutForest` finds stored samples only by their values, which other samples may share.
+        The incident's averages are removed from the ranking, its values from the ranges of the
+        features, and its samples from the `NearestNeighborDetector`s. If the incident has not
+        ended, its other samples are removed when they have been learned. Other detectors keep the
+        samples of the incident. A `RandomCutForest` finds stored samples only by their values,
+        which other samples may share.
 
         Parameters
         ----------
@@ -398,14 +401,15 @@ class Alarms(Model, base.AnomalyDetector):
         return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
     def _remove(self, incident: Incident, first: int) -> None:
-        """Remove a confirmed incident's samples from the number `first` on."""
+        """Remove a confirmed incident's samples whose number is at least `first`."""
         n = int(self._table.course.n)
         last = incident.last(n)
         self._table.remove(incident.began, first, last, not incident.runs)
         for view in self._views:
             own = final_of(view)
             if isinstance(own, NearestNeighborDetector):
-                # The detector may have learned samples before it was given to `Alarms`.
+                # The detector may have learned samples before it was passed to `Alarms`, so its
+                # numbers differ.
                 more = own.n_samples - n - 1
                 own._forget(first + more, last + more + own.shingle - 1)
 
@@ -426,24 +430,25 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            As for `learn_one`; the rows before the invalid row have then been learned. If a column
             occurs twice, nothing has been learned.
 
         """
         with self._lock:
-            # All rows are checked first. Detectors get the user's values, not codes of levels.
+            # All rows are checked first, so that an invalid frame changes nothing. The result is
+            # not used, because detectors need the user's values instead of codes of levels.
             read_frame(X, self._table.features)
             _, rows = rows_of(X)
         one_by_one(lambda i: self.learn_one(rows[i]), len(rows), progress)
 
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
-        """Return the alarm of a sample that is about to be learned."""
+        """Return the alarm of the sample in the table, which has not been learned."""
         number, names = table.course.n + 1, table.features.names
         if table.course.is_silent:
             began, silent = number - self.average + 1, table.silent
             return Alarm(number, began, score, (), dict.fromkeys(silent, 1 / len(silent)), {}, {})
-        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) over a sample
-        # and all later samples is largest for the first anomalous sample.
+        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
+        # up to the latest is largest for the first anomalous sample.
         ago = int(np.argmax(np.cumsum(table.recent_surprises() - 1.0)))
         shares: dict[Any, float] = {}
         near: dict[Any, list[Any]] = {}
@@ -491,19 +496,21 @@ class Alarms(Model, base.AnomalyDetector):
         detectors = self._neighbor_detectors()
         if not detectors or not len(table.dismissed):
             return False
-        # Earlier samples may belong to a dismissed incident that still runs.
+        # If a value is novel, earlier samples are not compared, because they may belong to a
+        # dismissed incident that has not ended.
         first = alarm.sample if alarm.novel else alarm.began
         rows, names = table.numbered(first)[:, 1:], table.features.names
         surprises = table.recent_surprises()[: len(rows)][::-1]
-        # Normal samples before and after an incident are not near to dismissed samples. The factor
-        # allows for rounding if all surprises are equal.
+        # Normal samples before and after an incident are far from dismissed samples, so samples
+        # with a small surprise are not compared. The factor allows for rounding if all surprises
+        # are equal.
         rows = rows[surprises >= (1.0 - 1e-9) * surprises.mean()]
         return all(one._are_near(names, rows, table.dismissed[:, 1:]) for one in detectors)
 
     # Scores.
 
     def _raised(self, x: Mapping[Any, Any], table: Course) -> Alarm | None:
-        """Return the alarm of the sample in the table, or None."""
+        """Return the alarm that the sample in the table raises, or None."""
         score = self._score(table.course)
         if score < self.threshold:
             return None
@@ -523,7 +530,7 @@ class Alarms(Model, base.AnomalyDetector):
         return table
 
     def _score(self, course: CourseRecord) -> float:
-        """Return the score of the sample in the table, before `direction` and `at_least`."""
+        """Return the score of the sample in the table, ignoring `direction` and `at_least`."""
         n, alarms = course.n, self._alarms
         if self._is_barred(n + 1):
             return 0.0
@@ -536,7 +543,7 @@ class Alarms(Model, base.AnomalyDetector):
         return float(course.score)
 
     def _read(self, x: Mapping[Any, Any]) -> Course:
-        """Write a sample to the table, or to a copy with its new features; return the table."""
+        """Write a sample to the table, copied if features are new; return the table."""
         table = self._table
         if not table.features.read_known(x, table.inputs):
             values = table.features.read(x, levels=True)
@@ -545,7 +552,7 @@ class Alarms(Model, base.AnomalyDetector):
                 table = table.widened(new)
             table.features.write(values, table.inputs)
         if table.course.n == 0:
-            # Only the first sample can lack the feature, since known features stay known.
+            # Only the first sample is checked, because known features stay known.
             for name in self.calendar or ():
                 if name not in table.features.index_of:
                     raise ValueError(
@@ -586,7 +593,8 @@ class Alarms(Model, base.AnomalyDetector):
             x = self._timed(as_dict(x))
             table = self._scored(x)
             score = self._score(table.course)
-            # Only bounds and dismissals need the alarm, which takes longer than the score.
+            # The alarm takes longer than the score, so it is created only if bounds or dismissals
+            # need it.
             needs_alarm = self.direction or self.at_least or len(table.dismissed)
             if needs_alarm and score >= self.threshold and not self._raised(x, table):
                 return 0.0
@@ -620,7 +628,7 @@ class Alarms(Model, base.AnomalyDetector):
 
 
 def _check_budget(budget: Any) -> None:
-    """Refuse a budget that is neither None nor a pair of positive integers."""
+    """Raise an error unless a budget is None or a pair of positive integers."""
     if budget is None:
         return
     if not isinstance(budget, (tuple, list)) or len(budget) != 2:
@@ -630,7 +638,7 @@ def _check_budget(budget: Any) -> None:
 
 
 def _check_bounds(direction: Any, at_least: Any) -> None:
-    """Refuse a direction other than "up" and "down", and a bound that is not positive."""
+    """Raise an error unless each direction is "up" or "down", and each bound is positive."""
     for name, value in (("direction", direction), ("at_least", at_least)):
         if value is not None and not isinstance(value, Mapping):
             raise ValueError(f"{name} must be None or a mapping, got {value!r}")
@@ -642,7 +650,7 @@ def _check_bounds(direction: Any, at_least: Any) -> None:
 
 
 def _check_period(period: Any) -> None:
-    """Refuse a period that is neither None, an integer nor a pair (feature, seconds)."""
+    """Raise an error unless a period is None, an integer or a pair (feature, seconds)."""
     if not isinstance(period, (tuple, list)):
         check_integer("period", period, 2, None)
     elif len(period) != 2 or not isinstance(period[0], Hashable):
@@ -652,7 +660,7 @@ def _check_period(period: Any) -> None:
 
 
 def _copied(alarm: Alarm) -> Alarm:
-    """Return an alarm with its own mappings."""
+    """Return a copy of an alarm, with copies of its mappings."""
     return Alarm._make(map(copy.copy, alarm))
 
 
@@ -671,11 +679,11 @@ def _views_of(detector: Any, window: int) -> list[Any]:
 
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
-    """Return a function with which a detector learns a sample at most once."""
+    """Return a function that makes a detector learn a sample, at most once if called repeatedly."""
     n, begun = _n_learned(view), [False]
 
     def step() -> None:
-        # If the detector does not count samples, nothing shows whether an interrupted call learned
+        # If the detector does not count samples, an interrupted call may or may not have learned
         # the sample. So the call is not repeated.
         if not begun[0] or (n is not None and _n_learned(view) == n):
             begun[0] = True

@@ -31,7 +31,7 @@ from ..predictive import PredictiveDistribution
 
 
 def check_coverage(coverage: Any) -> None:
-    """Refuse a coverage that is not between 0 and 1."""
+    """Raise an error unless a coverage is between 0 and 1."""
     if not (is_real(coverage) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
 
@@ -46,7 +46,8 @@ def final_of(model: Any) -> Any:
 class _Wrapper(Model, base.Wrapper[Any], base.Estimator):
     """Arguments and state of `Calibrated`."""
 
-    # Thresholds before the first label. They are never changed: an update returns new thresholds.
+    # Thresholds before the first label. All models share these objects, because an update returns
+    # new thresholds.
     _UNTRACKED: ClassVar[Any] = None
 
     # `Calibrated` has no `__init__`, because type checkers would then ignore its `__new__`.
@@ -62,21 +63,21 @@ class _Wrapper(Model, base.Wrapper[Any], base.Estimator):
         self.max_pending = max_pending
         self._n_learned = 0
         self._waiting = WaitingPredictions()
-        # Warnings that have been given.
+        # Warnings are shown once, so shown warnings are stored.
         self._warned: set[str] = set()
         self._tracked: Any = self._UNTRACKED
         self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
-        # Whether `learn_one` of the model accepts an earlier prediction of the sample.
+        # Whether the model's `learn_one` accepts the state of an earlier prediction.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
 
 class Calibrated(_Wrapper):
     """Calibrated intervals or sets of classes, for a regressor or classifier.
 
-    The wrapper compares the model's predictions with the labels. It corrects the width of intervals
-    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). So intervals and
-    sets have the requested coverage on any stream[^1][^2]. Other predictions of the model do not
-    change.
+    The wrapper compares the model's predictions with the labels, and corrects the width of
+    intervals (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). Intervals
+    and sets thus have the requested coverage on any stream[^1][^2]. Other predictions of the model
+    do not change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
@@ -96,29 +97,28 @@ class Calibrated(_Wrapper):
         Whether sets have the requested coverage for each class separately. These sets are larger
         than with `by_class=False`.
     max_pending
-        Largest number of ids that wait for their labels; beyond this number, the oldest are
-        dropped. Samples without ids are dropped if they are not among the last `max_pending`
-        predictions without ids.
+        Largest number of predictions with ids that wait for their labels; beyond this number, the
+        oldest are dropped. Among predictions without ids, the latest `max_pending` are kept.
 
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
-    and interpolated for other coverages. A larger coverage gives larger intervals and sets.
+    and interpolated for other coverages. Intervals and sets are larger for a larger coverage.
 
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same
     bound holds for the share of targets above the intervals. Usually the excess over (1 - coverage)
     / 2 is far smaller. An end of an interval is infinite if the coverage cannot be reached with a
-    finite end. Of T labels that had been seen before, at least the fraction coverage - 320 / T is
-    in the predicted sets. Late labels weaken these bounds. If labels come d samples late, the term
-    1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d + 1) / T from d
-    = 25 on. The coverage may exceed the requested coverage if errors or probabilities have few
-    different values.
+    finite end. At least the fraction coverage - 320 / T of T labels is in the predicted sets; first
+    occurrences of a label are not counted. Late labels weaken these bounds. If labels come d
+    samples late, the term 1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes
+    12 (d + 1) / T from d = 25 on. The coverage may exceed the requested coverage if errors or
+    probabilities have few different values.
 
-    Equal samples without ids may wait at the same time. A label then belongs to the latest of their
-    predictions that is at least as old as the earliest label so far, counted in predictions. A
-    prediction without an id expires after 1,000 further labels, or after twice the longest delay of
-    a label so far if this is more.
+    Equal samples without ids may wait at the same time. Ages of predictions and delays of labels
+    are counted in predictions. A label belongs to the latest equal sample whose age is at least the
+    shortest delay of all earlier labels. A prediction without an id expires after 1,000 further
+    labels, or after twice the longest earlier delay if this is more.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Calibrated(_Wrapper):
         raise NotImplementedError
 
     def _judged(self, predicted: Any, y: Any, delay: int) -> Any:
-        """Return the thresholds, updated with a label that is `delay` samples late."""
+        """Return new thresholds, updated with a label that is `delay` samples late."""
         raise NotImplementedError
 
     def _interval(self, x: Mapping[Any, Any], id: Any, coverage: float) -> tuple[float, float]:
@@ -211,7 +211,7 @@ class Calibrated(_Wrapper):
     ) -> Any:
         """Return a prediction of a sample, and store it until the sample's label comes.
 
-        `call` is a call that is not repeated for a sample, or None (see `to_add`).
+        `call` names a method that is not called twice for one sample, or is None (see `to_add`).
         """
         waiting = self._waiting
         if id is not None:
@@ -235,13 +235,13 @@ class Calibrated(_Wrapper):
         return predicted
 
     def _claimed(self, x: Mapping[Any, Any], id: Any) -> tuple[Any, Change]:
-        """Return the stored prediction of a sample or None, and a function that removes it."""
+        """Return a sample's stored prediction or None, and a function to remove the prediction."""
         if id is not None:
             return self._waiting.to_claim_id(plain_key(id, "id"), self._n_learned)
         try:
             return self._waiting.to_claim(key_of(x), self._n_learned)
         except TypeError:
-            # The sample cannot be compared.
+            # A sample with unhashable values has no key, so there is no stored prediction.
             return None, lambda: None
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
@@ -250,11 +250,11 @@ class Calibrated(_Wrapper):
         Parameters
         ----------
         x
-            A sample, with the features and values with which it was predicted.
+            A sample, with the same features and values as in its prediction.
         y
             The sample's target or label.
         id
-            The id with which the sample was predicted, if it had an id.
+            The id of the sample's prediction, if the prediction had an id.
         **kwargs
             Other arguments of the model's `learn_one`, for example a weight.
 
@@ -267,8 +267,8 @@ class Calibrated(_Wrapper):
             try:
                 tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
-                # The label may be invalid. The model's `learn_one`, called below, refuses or
-                # accepts the label.
+                # The label may be invalid. The thresholds do not change, because only the model's
+                # `learn_one`, called below, decides whether a label is valid.
                 tracked = self._tracked
             if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered
@@ -321,7 +321,7 @@ class Calibrated(_Wrapper):
 
     @staticmethod
     def _rows(X: Any, id: Any) -> tuple[Any, list[dict[Any, Any]], list[Any]]:
-        """Return a frame, its rows and their ids; a column of ids is no feature."""
+        """Return a frame, its rows and their ids; the rows omit a column of ids."""
         frame, rows = rows_of(X)
         if id is None:
             return frame, rows, [None] * len(rows)
@@ -334,7 +334,7 @@ class Calibrated(_Wrapper):
     def learn_many(self, X: Any, y: Any, id: Any = None, **kwargs: Any) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
-        If the model refuses a row, the rows before it have been learned.
+        If the model raises an error for a row, the rows before this row have been learned.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class Calibrated(_Wrapper):
         y
             The targets or labels of the rows, by position.
         id
-            The ids with which the rows were predicted: a list, or the name of a column of `X`.
+            The ids of the rows' predictions: a list, or the name of a column of `X`.
         **kwargs
             Other arguments of the model's `learn_one`, the same for all rows.
 
@@ -375,7 +375,8 @@ class Calibrated(_Wrapper):
         with self._lock:
             self._enter()
             predicted = [self.model.predict_one(x, **kwargs) for x in rows]
-            # The library of the frame may refuse the predictions. Then nothing is stored.
+            # The frame's library may reject the predictions, so the series is created before any
+            # prediction is stored.
             series = native_series(predicted, name=None, like=frame)
             for x, key, point in zip(rows, ids, predicted, strict=True):
                 self._predicted(x, key, "predict_one", point)
@@ -468,7 +469,8 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         centre, scale = self._centre_and_scale(x, point)
         if not 0.0 < scale < math.inf:
             scale = errors.size
-        # If no other sample waits for its target, this sample's target is unlikely to be late.
+        # Storing the state costs memory, and is useful only for late targets. If no other sample
+        # waits for its target, this sample's target is unlikely to be late.
         is_kept = self._learns_late and self._waiting
         remembered = final_of(self.model)._to_remember() if is_kept else None
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
@@ -483,7 +485,8 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
             try:
                 predicted = self.model.predict_one(x, with_dist=True)
             except (NotImplementedError, RuntimeError, ValueError):
-                # Some models have no distribution before the first sample, or with some arguments.
+                # Some models have no distribution before the first sample, or with some arguments,
+                # so the width is unknown.
                 predicted = None
             if isinstance(predicted, PredictiveDistribution):
                 mean = predicted.mean
@@ -521,7 +524,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         return read_labels(y, n, like)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
-        # The model's prediction may be a label.
+        # `point` may be a label instead of probabilities.
         probabilities = point if isinstance(point, dict) else self.model.predict_proba_one(x)
         return Classes(self._n_learned, probabilities, self._tracked)
 

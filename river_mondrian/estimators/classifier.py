@@ -26,10 +26,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
     times and places. The cuts ignore labels. Each new sample extends every tree. The online forest
     is distributed exactly like a forest built from all samples at once; the order of samples does
-    not matter. In each tree, a hierarchy of normalized stable processes smooths the label
-    frequencies of a node towards those of its parent (interpolated Kneser-Ney smoothing). A
-    prediction averages over all insertion points of the sample. Far from the data, predictions tend
-    to the prior.
+    not matter. In each tree, a hierarchy of normalized stable processes smooths a node's label
+    frequencies towards its parent's frequencies (interpolated Kneser-Ney smoothing). A prediction
+    averages over all insertion points of the sample. Far from the data, predictions tend to the
+    prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
@@ -50,15 +50,15 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior_rate
         Rate at which a node's label distribution may deviate from the distribution of its parent.
         The discount is exp(-prior_rate * time between the two nodes). None means 10 times the
-        number of features that are known after 256 samples (before that, 10 times the number of
-        features known so far).
+        number of features that are known after 256 samples (or after all samples, if there are
+        fewer).
     split_pure
         Whether to split nodes whose samples all have the same label. By default, these nodes are
         paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
         of [^1]).
     window
         Number of the latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        oldest sample is removed from every tree. Given the widths, the forest is then distributed
         like a forest that has learned only the window. Widths are computed from the window, too.
         None stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
@@ -106,9 +106,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
-    cut these places as they cut the values of a numeric feature. So there may be any number of
-    levels, new levels may appear at any time, and no level is stored. Given the places, the trees
-    are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
+    cut these places as they cut the values of a numeric feature. There may be any number of levels,
+    new levels may appear at any time, and no level is stored. Given the places, the trees are
+    distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
@@ -116,18 +116,18 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     distribution as k equal samples. Widths do not depend on weights, but on the number of samples.
     From the first weight other than 1 on, each node needs 16 more bytes per class.
 
-    With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a paused
-    leaf with one class, this class has probability 1.
+    With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
+    paused leaf with one class, this class has probability 1.
 
     With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to
-    the norm of its mapping. Random directions are uniform on the unit sphere. They are scaled so
-    that, with many directions, the kernel k(x, y) of the forest is the isotropic exponential kernel
-    exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples,
-    or of the first sample if `scale` is False. The coefficients of a later feature are drawn from a
-    normal distribution. A missing value counts as the unweighted mean of the feature's earlier
-    values. In samples before a feature's first value, the feature counts as this first value. A
-    direction is missing if all its features are missing.
+    the norm of its mapping. Random directions are uniform on the unit sphere. Random directions are
+    scaled so that, with many directions, the kernel k(x, y) of the forest is the isotropic
+    exponential kernel exp(-lifetime |x - y|_2). Random directions are drawn for the features of the
+    first 256 samples, or of the first sample if `scale` is False. The coefficients of a later
+    feature are drawn from a normal distribution. A missing value counts as the unweighted mean of
+    the feature's earlier values. In samples before a feature's first value, the feature counts as
+    this first value. A direction is missing if all its features are missing.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     def _make_trees(self) -> LabelTrees:
         return LabelTrees(self._partitions(self.n_estimators), self.prior_rate, self.split_pure)
 
-    # One sample.
+    # Learning one sample.
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Extend every tree by a sample.
@@ -238,7 +238,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             if status == WAITS and trees.reserve_next():
                 status = prepared.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
-                # Meanwhile, another thread's call was interrupted.
+                # Another thread's call was interrupted in the meantime, so its change is completed
+                # or undone.
                 trees.settle()
             elif status >= 0:
                 trees.complete(status)
@@ -268,7 +269,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     # Many samples.
 
     def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
-        # Samples of weight 0 are not learned.
+        # Samples of weight 0 are dropped here, because `learn_one` ignores them.
         return super()._read_block(frame, y, w).weighing()
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
@@ -277,8 +278,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             trees.weigh()
         if trees.has_weights:
             return stop
-        # The block ends before the first weight other than 1, because the trees do not store
-        # weights yet.
+        # The block ends before the first weight other than 1, because the trees must first add
+        # storage for weights.
         return start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
 
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[np.int64]:

@@ -18,8 +18,8 @@ from ..limits import DONE, WAITS
 from ..progress import PIECE, Progress
 from .density_readings import SHORTEST_LIFETIME, DensityReadings, check_lifetime_size
 
-# Most features of a sample. A sample takes time for each of them in each tree, and the trees are
-# drawn again from 256 samples at once.
+# Largest number of features. The bound limits the time of a call, because each tree processes each
+# feature, and one call may redraw the trees from 256 samples.
 MOST_DENSITY_DIMS = 2048
 
 
@@ -41,12 +41,12 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
 
 
 def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | None]:
-    """Check the origin and directions that the user gives.
+    """Check the origin and directions, and return the values at the origin.
 
     Returns
     -------
-    The names of the features in the directions and the origin, and the values of these features at
-    the origin. The values are None without an origin.
+    The names of the features, and their values at the origin. The values are None without an
+    origin.
 
     """
     names: list[Any] = []
@@ -81,9 +81,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     the trees. The density integrates to 1. As the number of trees grows, the density tends to
     `exact_density`.
 
-    A tree does not store cells, but only the regions that separate samples. A region takes 32
-    bytes, whatever the number of features. Volumes of cells are computed when they are needed.
-    Predictions do not change the model.
+    A tree does not store cells, but only the regions that separate samples. A region takes 32 bytes
+    with any number of features. Volumes of cells are computed when they are needed. Predictions do
+    not change the model.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         their own units. A frozen `scipy.stats` distribution is sampled once for each tree. A
         function of the number of samples returns the lifetime, and must not decrease. None means
         n^(1 / (d + 2)) for n samples of d features, which makes the estimator consistent (Corollary
-        5.2 of [^1]). With `directions` or an `origin`, "auto" means None.
+        5.2 of [^1]). With `directions` or an `origin`, "auto" is the same as None.
     method
         "forest" is the mean over trees of share / volume (see above). "laplace" is the mean share
         divided by the mean volume. This method approximates the kernel density estimate with the
@@ -111,22 +111,22 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of the latest samples in the trees; older samples are removed. None keeps all
         samples. `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
-        Largest number of regions in all trees together. The oldest samples are removed before
-        another sample could exceed this limit. At most `max_nodes` / `n_estimators` samples are
+        Largest number of regions in all trees together. If another sample could exceed this limit,
+        the oldest samples are removed first. At most `max_nodes` / `n_estimators` samples are
         stored. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
         norm. The mappings must span the space of their features. Random directions are uniform on
-        the unit sphere, in the space of the first sample's features. They are scaled so that, with
-        many directions, two samples x and y are in one cell with probability exp(-lifetime |x -
-        y|_2). With `directions`, at most 3 features are allowed, and computing a cell takes several
-        microseconds.
+        the unit sphere, in the space of the first sample's features. Random directions are scaled
+        so that, with many directions, two samples x and y are in one cell with probability
+        exp(-lifetime |x - y|_2). With `directions`, at most 3 features are allowed, and computing a
+        cell takes several microseconds.
     origin
-        A mapping from each feature to a number: the point where trees begin, instead of the first
-        sample. Other features are ignored. Unless the lifetime grows, the partition then depends
-        only on the seed, so forests that have learned different samples can be merged (`merge`).
-        With None, trees begin at the first sample, and new features may appear.
+        A mapping from each feature to a number: the starting point of the trees, instead of the
+        first sample. Other features are ignored. Unless the lifetime grows, the partition then
+        depends only on the seed, so forests that have learned different samples can be merged
+        (`merge`). With None, trees start at the first sample, and new features may appear.
     seed
         Random seed for reproducibility.
 
@@ -225,13 +225,13 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     @property
     def _is_auto(self) -> bool:
-        """Whether lifetimes are mixed, in units of the features' widths."""
+        """Whether the density is a mixture over lifetimes, in units of the features' widths."""
         is_auto = isinstance(self.lifetime, str)
         return is_auto and self.directions is None and self.origin is None
 
     @property
     def _estimator(self) -> str:
-        """The method; its default depends on the lifetime."""
+        """The estimation method: `method`, or its default, which depends on the lifetime."""
         return self.method or ("kernel" if self._is_auto else "forest")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -274,11 +274,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned."""
+        """Number of learned samples."""
         return 0 if self._trees is None else self._trees.n_samples
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
-        """Return the lifetime with `n` samples of `d` features; refuse a lifetime below `last`."""
+        """Return the lifetime for `n` samples of `d` features, which must be at least `last`."""
         if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)
@@ -288,7 +288,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return float(lifetime)
 
     def _begin(self, names: list[Hashable]) -> PivotTrees:
-        """Return trees that have learned nothing; `names` are the first sample's features."""
+        """Return trees without samples; `names` are the first sample's features."""
         seed = arguments.draw_seed(self.seed)
         lifetimes = matrix = None
         if self._grows:
@@ -303,7 +303,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        # If the lifetime grows, the trees begin at the first sample, even with an `origin`.
+        # If the lifetime grows, the partition depends on the samples even with an `origin`, so
+        # trees start at the first sample.
         origin = None if self._grows else declared(self.directions, self.origin)[1]
         limits = self._grows, self._estimator, self.window, self.max_nodes
         return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *limits, matrix, origin)
@@ -362,7 +363,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             As for `learn_one`, or if a column occurs twice. Then the forest has not changed.
 
@@ -399,7 +400,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_rows(
         self, names: Sequence[Hashable], columns: Floats, progress: bool = False
     ) -> None:
-        """Learn checked rows, whose features may be new."""
+        """Learn checked rows, which may have new features."""
         with self._lock:
             self._settle()
             n = len(self._features) + len(self._new_features(names, columns))
@@ -420,7 +421,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                     stop = start + (min(limit, PIECE) if progress else limit)
                     ends = None if lifetimes is None else lifetimes[start:stop]
                     if ends is not None and self.n_samples != n_before + start:
-                        # Another thread has learned samples meanwhile.
+                        # Another thread has learned samples, so the row numbers, on which lifetimes
+                        # depend, have changed.
                         ends = self._lifetimes(names, columns[start:stop])
                     start += self._learn_part(names, columns[start:stop], ends)
                 shown.reach(start)
@@ -428,7 +430,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows up to a new feature, or one row with new features; return the row count."""
+        """Learn the rows before a new feature, or one row with it; return the number of rows."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
@@ -438,10 +440,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
-        # New trees, or a copy of the trees, learn the row and then replace the trees. So an
-        # interrupted call changes nothing.
+        # New or copied trees learn the row and then replace the trees, so that an interrupted call
+        # changes nothing.
         if trees is None and not new and isinstance(self.directions, int):
-            # Random directions are drawn for the features of the first sample with values.
+            # Random directions are drawn for the features of the first sample with values, so a
+            # sample without values is skipped.
             return 1
         if trees is None:
             renewed = self._begin(new)

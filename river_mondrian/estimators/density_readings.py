@@ -18,7 +18,7 @@ from ..progress import pieces
 
 
 class DensityReadings(Model):
-    """The base class of models whose trees estimate densities."""
+    """Base class of models whose trees estimate densities."""
 
     _features: FeatureIndex
     _trees: PivotTrees | None
@@ -53,7 +53,7 @@ class DensityReadings(Model):
         return self._read(x, LOG_DENSITY, -math.inf)
 
     def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
-        """Return an output of the trees for a sample, or `before` if nothing has been learned."""
+        """Return an output of the trees for a sample, or `before` if no sample has been learned."""
         with self._lock:
             trees = self._trees
             if trees is None:
@@ -97,9 +97,9 @@ class DensityReadings(Model):
         Returns
         -------
         The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
-        sample in the point's cell, the density is 0. Then each tree uses the last cell on the
-        point's path that still holds samples, as if the cell held exactly one sample. The farther
-        the point is from all samples, the larger this cell is.
+        sample in the point's cell, the density is 0. Then each tree uses the last cell with samples
+        on the point's path, as if the cell held one sample. This cell is larger if the point is
+        farther from all samples.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -114,9 +114,9 @@ class DensityReadings(Model):
         mean deviation above the median, and .95 at nine mean deviations. The median and the mean
         deviation are running estimates over about the latest 512 samples.
 
-        With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
-        1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
-        high scores, and so do single rare samples.
+        With lifetime "auto", r is the maximum over all lifetimes at which a sample's cells contain
+        1/256 to 1/4 of all samples on average. So single rare samples get high scores, and also
+        groups of similar samples far from the others.
 
         With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
         With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean
@@ -166,7 +166,7 @@ class DensityReadings(Model):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice.
 
@@ -252,12 +252,12 @@ def _exp(value: float) -> float:
     return math.exp(value) if value < 709.0 else float(np.exp(np.float64(min(value, 800.0))))
 
 
-# Lifetimes within these bounds give cells finite volumes above 0.
+# Volumes of cells are finite and above 0 at lifetimes within these bounds.
 SHORTEST_LIFETIME, LONGEST_LIFETIME = 1e-100, 1e100
 
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
-    """Refuse a lifetime that is not a number, or at which volumes of cells are out of range."""
+    """Raise an error unless a lifetime is a number within `SHORTEST_` and `LONGEST_LIFETIME`."""
     if not arguments.is_real(lifetime) or not SHORTEST_LIFETIME <= lifetime <= LONGEST_LIFETIME:
         ends = f"{SHORTEST_LIFETIME:g} to {LONGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
@@ -340,7 +340,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
 def _matrix(
     what: str, values: Any, names: list[Hashable] | None
 ) -> tuple[list[Hashable] | None, Floats]:
-    """Return the names and values of a frame or array; `names` gives the order of columns."""
+    """Return the names and values of a frame or array, with columns in the order of `names`."""
     if hasattr(values, "columns"):
         _, columns, matrix = read_frame(values)
         if names is not None:

@@ -1,4 +1,4 @@
-"""Online gradient descent with support vectors: the baseline for feature maps."""
+"""Kernel online gradient descent with support vectors, the baseline for feature maps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
     A sample with a positive hinge loss becomes a support vector. A prediction is a weighted sum of
-    kernels over all support vectors[^1] (Algorithm 1 of [^2]). The number of support vectors
-    usually grows with the stream, and so does the time of a prediction. This class is the baseline
-    for `OGDClassifier`, whose time per prediction is constant.
+    kernels over all support vectors[^1] (Algorithm 1 of [^2]). The number of support vectors, and
+    so the time per prediction, usually grows with the stream. This class is the baseline for
+    `OGDClassifier`, whose time per prediction is constant.
 
     A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
     support vectors are stored. Features and classes may appear at any time.
@@ -51,7 +51,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     The algorithm of [^2] has two classes and one decision function f. Here each class has a
     decision function f, trained on the samples of the class against all other samples. The class
     with the largest f(x) is predicted. With two classes, the second function is minus the first
-    function, as in [^2]. The function of a later class is 0 until the first sample of the class.
+    function, as in [^2]. The function of a class is 0 until the first sample of the class.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         else:
             arguments.check_kernel(kernel, lifetime, gamma)
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
-        # The coefficients of the decision functions: a row per support vector, a column per class.
+        # Coefficients of the decision functions, shape (support vectors, classes).
         self._coefficients = np.zeros((0, 0))
         self._n_samples = 0
 
@@ -112,21 +112,22 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     @property
     @locked
     def n_samples(self) -> int:
-        """Number of samples learned."""
+        """Number of learned samples."""
         return self._n_samples
 
     @property
     @locked
     def n_supports(self) -> int:
-        """Number of support vectors: samples whose hinge loss was not 0 when they were learned."""
+        """Number of support vectors: samples that had a positive hinge loss when learned."""
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # Rows that are reserved for later support vectors are not saved.
+        # Rows that are reserved for later support vectors are not saved, because they contain no
+        # data.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Raise an error, because the hinge loss gives no probabilities.
+        """Raise an error, because the hinge loss does not define probabilities.
 
         Parameters
         ----------
@@ -192,7 +193,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         self._pending = None
 
     def _snapshot(self) -> Snapshot:
-        """Return a snapshot of all objects that learning a sample may change."""
+        """Return a snapshot of all objects that change if a sample is learned."""
         return Snapshot([*self._supports.objects(), self])
 
     def _add_label(self, y: Hashable) -> int:

@@ -1,4 +1,4 @@
-"""Learners on a feature map that may be rebuilt while samples arrive."""
+"""Base classes of linear models on a feature map that may be rebuilt."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, locked
 from ..progress import Progress, pieces
 
-# Number of stored samples that a call replays for a new map.
+# Number of stored samples that a call replays for a new map. The bound limits the time of a call.
 REPLAY = 32
 
-# Number of rows that are mapped at a time.
+# Rows that are mapped at once. The bound limits the memory for outputs.
 MAPPED_ROWS = 4096
-# Number of rows that are learned at a time, if the map learns rows before the weights learn them.
+# Rows that are learned at once, if the map learns each block of rows before the weights do.
 GROWING_MAPPED_ROWS = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
-    """The rest of an interrupted call: the weights learn the sample that the map has learned."""
+    """Pending update of the weights with a sample that the map has learned."""
 
     __slots__ = ()
 
     def settle(self) -> None:
-        """Update the weights with the sample, if only the map has learned it."""
+        """Update the weights with the sample, if only the map has learned the sample."""
         weights, sample, target, weight = self
         compiled = weights.compiled
         compiled.complete()
@@ -46,11 +46,11 @@ class Ahead(tuple[Any, Sample, float, float]):
 
 
 class FeatureLearner(Model, base.Estimator):
-    """A learner on a feature map that may be rebuilt.
+    """Base class of learners on a feature map that may be rebuilt.
 
-    While the map collects the samples from which it is built, the learner stores their targets. The
-    weights of a new map begin at zero and learn the collected samples again, a block in each call.
-    Until the new weights have learned all of these samples, predictions use the previous map.
+    While the map collects samples for its construction, the learner stores the samples' targets.
+    The weights of a new map begin at zero and learn the collected samples again, one block per
+    call. Until the new weights have learned these samples, predictions use the previous map.
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
@@ -58,7 +58,8 @@ class FeatureLearner(Model, base.Estimator):
 
     features: FeatureMap | None
     seed: int | None
-    # Whether the learner mixes the lifetimes of a map, with weights that depend on the loss.
+    # Whether predictions are a mixture over the lifetimes of a map, with weights that depend on
+    # losses.
     _MIXES: ClassVar[bool] = False
     # Function that reads the labels or targets of a frame's rows.
     _READ_Y: ClassVar[Any] = staticmethod(read_targets)
@@ -76,8 +77,9 @@ class FeatureLearner(Model, base.Estimator):
             self._features = features._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The map is built from the samples in its pool. The learner replays the samples from index
-        # `_first` on. The map had learned the earlier samples before this learner copied it.
+        # The map is built from the samples in its pool. The learner replays only samples from index
+        # `_first` on, because the map learned the earlier samples before this learner copied the
+        # map.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
         self._targets = array("d")
@@ -119,14 +121,14 @@ class FeatureLearner(Model, base.Estimator):
         n_stored = len(self._targets)
         if self._next is None:
             return n_stored
-        # The new weights have learned `_position` replayed samples, and all samples that were not
-        # stored.
+        # The new weights have learned `_position` replayed samples, which are also stored samples
+        # and must not be counted twice.
         return n_stored + self._next.n_learned - self._position
 
     # Learning.
 
     def _learn(self, x: Mapping[Any, Any], target: float, weight: float) -> None:
-        """Learn a sample; the caller has completed any interrupted call."""
+        """Learn a sample, after the caller has completed any interrupted call."""
         features, weights = self._features, self._current
         is_ready = weights is not None and weights.compiled is features._map
         if not is_ready or self._next is not None or not features._knows(x):
@@ -142,7 +144,7 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Return a sample as a record for kernels; `learns` says whether it will be learned."""
+        """Return a sample as a record for kernels, which learn the sample if `learns` is true."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
@@ -151,7 +153,8 @@ class FeatureLearner(Model, base.Estimator):
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)
         if bad < 0:
-            # The map may have computed the sample's outputs when it learned the sample.
+            # If the map computes a sample's outputs when it learns the sample, the weights reuse
+            # the outputs.
             weights.learn(sample, target, weight, compiled.maps_learned)
         self._pending = None
         return bad
@@ -159,10 +162,10 @@ class FeatureLearner(Model, base.Estimator):
     def _learn_new(
         self, x: Any, find_target: Callable[[], float], weight: float, is_new: bool = False
     ) -> None:
-        """Learn a sample with new features or a new label, or a sample that triggers a rebuild.
+        """Learn a sample that has new features or a new label, or that triggers a rebuild.
 
-        `find_target` returns the sample's target. If `is_new`, the function may also change the
-        learner, for example add a label.
+        `find_target` returns the sample's target. If `is_new` is true, `find_target` may also
+        change the learner, for example add a label.
         """
         features = self._features
         values = features._read_values(x)
@@ -173,16 +176,16 @@ class FeatureLearner(Model, base.Estimator):
 
     @property
     def _stores(self) -> bool:
-        """Whether the next sample is stored, so that weights of a new map can learn it again."""
+        """Whether the next sample is stored, so that a new map's weights can learn it again."""
         return self._features._pool is not None
 
     def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
-        """Store a sample after `n` stored samples, unless the sample is already stored."""
+        """Store a sample as number `n`, counted from 0, unless the sample is already stored."""
         for numbers, value in ((self._targets, target), (self._weights, weight)):
             if len(numbers) == n:
                 numbers.append(value)
-        # The map may have stored the sample's inputs already. In a repeated step, the pool may have
-        # been dropped.
+        # The map may share the pool and have stored the inputs. A repeated step may find that the
+        # pool has been dropped.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 
@@ -194,10 +197,10 @@ class FeatureLearner(Model, base.Estimator):
     def _plan(
         self, values: Mapping[Hashable, float], target: float, weight: float, stored: bool
     ) -> list[Callable[[], object]]:
-        """Return the remaining steps for a sample that the map has observed.
+        """Return the steps to learn a sample that the map has observed.
 
-        Each step checks a count, so repeating a completed step has no effect. The last steps set
-        attributes of the learner.
+        Each step checks a count, so that repeating a completed step has no effect. The last steps
+        set attributes of the learner.
         """
         steps: list[Callable[[], object]] = []
         n_stored = len(self._targets)
@@ -207,7 +210,8 @@ class FeatureLearner(Model, base.Estimator):
         compiled = self._features._map
         latest = self._next or self._current
         if compiled is not None and (latest is None or latest.compiled is not compiled):
-            # A new map needs new weights, which begin at zero.
+            # Weights belong to the outputs of one map, so a new map needs new weights, which begin
+            # at zero.
             if self._pool is None:
                 self._current = self._make_weights(compiled)
             else:
@@ -216,8 +220,8 @@ class FeatureLearner(Model, base.Estimator):
         end: dict[str, Any] = {}
         if self._next is not None:
             stop = min(self._position + REPLAY, n_stored)
-            # If the sample is stored, the new weights learn it in a replay. Otherwise, the weights
-            # of both maps learn the sample now.
+            # If the sample is stored, the new weights learn it in a replay, and must not learn it
+            # twice. Otherwise, the weights of both maps learn the sample now.
             replay = partial(self._replay, self._next, self._position, stop)
             if stored:
                 steps.append(partial(replay, self._next.n_learned))
@@ -236,7 +240,8 @@ class FeatureLearner(Model, base.Estimator):
         """Learn a checked sample, if the weights have learned exactly `n` samples."""
         if weights.n_learned == n:
             sample, target = self._locate(x, weights, True), self._kernel_target(target)
-            # The map may have computed the sample's outputs when it learned the sample.
+            # If the map computes a sample's outputs when it learns the sample, the weights reuse
+            # the outputs.
             weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
@@ -259,12 +264,12 @@ class FeatureLearner(Model, base.Estimator):
 
     @property
     def _steady(self) -> bool:
-        """Whether rows may be mapped before they are learned."""
+        """Whether a block of rows may be mapped first and learned afterwards."""
         is_ready = self._current is not None and self._current.compiled is self._features._map
         return is_ready and self._next is None and self._features._is_final
 
     def _learn_rows(self, rows: Block) -> None:
-        """Learn rows, which may have new features but no new labels."""
+        """Learn rows with known labels and known or new features."""
         new, start = self._features._new_rows(rows.names, rows.columns), 0
         limit = GROWING_MAPPED_ROWS if self._features._grows else MAPPED_ROWS
         while start < len(rows):
@@ -287,8 +292,9 @@ class FeatureLearner(Model, base.Estimator):
             return
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
-            # In an interrupted call, a growing map may have learned more rows than the weights. If
-            # the map does not grow, a kernel learns each row completely.
+            # An interrupted call may leave a growing map with more learned rows than the weights,
+            # so the call must be completed. If the map does not grow, a kernel learns each row
+            # completely.
             self._run_steps([learn])
         else:
             learn()
@@ -304,9 +310,7 @@ class FeatureLearner(Model, base.Estimator):
 
     @locked
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order.
-
-        `learn_one` on each row has the same result.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         Parameters
         ----------
@@ -353,7 +357,7 @@ class FeatureLearner(Model, base.Estimator):
         size = super()._raw_memory_usage
         size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
         if self._features._pool is not None:
-            # The size of the map includes the pool.
+            # The pool is subtracted, because the size of the map, added below, includes the pool.
             size -= self._features._pool.nbytes
         for features in (self.features, self._features):
             size += 0 if features is None else features._raw_memory_usage

@@ -33,7 +33,8 @@ class MondrianForest(InspectableForest, base.Estimator):
     seed: int | None
     ranges: Mapping[Any, tuple[float, float]] | None
     rescale: bool
-    # The class's `learn_one`: rows of frames hold codes, which a subclass's method must not see.
+    # The class's own `learn_one`. A user's override must not learn rows of frames, because the rows
+    # contain codes instead of levels.
     _learn_row: Callable[..., None]
 
     @property
@@ -57,14 +58,14 @@ class MondrianForest(InspectableForest, base.Estimator):
             raise ModelFormatError(f"{theirs}, but {ours} are named")
 
     def _check_trees(self) -> None:
-        """Refuse stored trees that differ from trees made with the arguments."""
+        """Raise an error if stored trees contradict the arguments."""
         trees = self._trees
         if trees is None:
             return
         fresh: Any = self._made_anew()._make_trees()
         if type(trees) is not type(fresh):
             refuse(self, "_trees", type(trees).__name__, f"but {type(fresh).__name__} are made")
-        # Attributes that depend on the samples are not compared.
+        # The new trees have no samples, so attributes that depend on samples are not compared.
         rest = trees._DERIVED | {"categories"}
         for name, value in fresh.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
@@ -80,14 +81,14 @@ class MondrianForest(InspectableForest, base.Estimator):
     def _partitions(
         self, n_trees: int, lifetime: Any = math.inf, **rest: Any
     ) -> tree_store.Partitions:
-        """Return the arguments of the trees."""
+        """Return the arguments that all trees of the forest have in common."""
         rest = {"ranges": self.ranges or {}} | rest
         rest |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
         return tree_store.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **rest)
 
     @abc.abstractmethod
     def _make_trees(self) -> Any:
-        """Return trees that have learned nothing."""
+        """Return new trees without samples."""
 
     # Interrupted calls.
 
@@ -96,7 +97,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if trees is None:
             return
         trees.enter()
-        # No sample has been learned yet, or all samples have been removed.
+        # Empty trees are discarded, so that the next sample fixes the features and their types.
         is_empty = trees.is_empty
         self._features = self._features.first(0 if is_empty else trees.n_inputs)
         if is_empty:
@@ -107,7 +108,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._trees.open()
 
     def _settle(self) -> None:
-        """Complete or undo an interrupted call, and open the trees for calls."""
+        """Complete or undo an interrupted call, and make kernels accept calls for one sample."""
         self._enter()
         self._leave()
 
@@ -127,7 +128,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @locked
     def tree_widths(self, tree: int) -> dict[Any, float]:
-        """Return the widths by which a tree divides features.
+        """Return the width of each feature in one tree, which divides values by these widths.
 
         Parameters
         ----------
@@ -150,7 +151,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned; 0 again once all samples have been removed."""
+        """Number of learned samples; 0 after all samples have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
 
@@ -168,7 +169,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns must have the types of their features."""
+        """Return a frame's values after checking that columns have the types of their features."""
         return read_frame(X, self._features if self._takes_levels else None)
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
@@ -204,7 +205,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._add_features(values)
         if add is not None:
             add(trees)
-        # Adding features may have replaced `trees.vector`.
+        # The vector is written only now, because adding features may have replaced `trees.vector`.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:
@@ -212,7 +213,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Refuse a sample whose input `bad` is too large, unless `bad` is negative."""
+        """Raise an error for the input `bad`, which is too large, unless `bad` is negative."""
         self._features.check_input(bad, trees.vector)
 
     def _write(self, x: Mapping[Any, Any], trees: Any) -> None:
@@ -223,7 +224,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Before the first sample, predictions are zeros, with this number of columns.
+    # Number of columns of the zeros that are predicted before the first sample.
     _N_BEFORE = 0
 
     @locked
@@ -260,10 +261,11 @@ class MondrianForest(InspectableForest, base.Estimator):
 class SupervisedForest(MondrianForest):
     """Base class of the classifiers and regressors, which attribute predictions to features."""
 
-    # Functions that check a label or target, and that read the labels or targets of a frame's rows.
+    # `_CHECK_Y` checks one label or target. `_READ_Y` reads the labels or targets of a frame's
+    # rows.
     _CHECK_Y: ClassVar[Any]
     _READ_Y: ClassVar[Any]
-    # Learns the rows of a frame that has been read. The features may be new.
+    # Learns the rows of a frame, which may have new features.
     _learn_read: Callable[[Frame, Any, Any, bool], None]
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
@@ -311,15 +313,15 @@ class SupervisedForest(MondrianForest):
         Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        the computation takes a second or two. The computation temporarily needs 8 bytes for each
-        node and class of a tree. The mapping is empty before the first sample.
+        the computation takes 1 to 2 seconds, and temporarily needs 8 bytes for each node and class
+        of a tree. The mapping is empty before the first sample.
         """
         values = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, values, strict=True))
 
     @property
     def _explainer(self) -> Any:
-        """The reader of the trees, with the inputs of a sample without values."""
+        """Reader of the trees, whose `absent` contains the inputs of a sample without values."""
         reader = self._trees.reader
         self._features.write({}, reader.absent)
         return reader
@@ -363,7 +365,7 @@ class TargetForest(SupervisedForest, base.MiniBatchRegressor):
     @property
     @locked
     def baseline(self) -> float:
-        """The prediction to which contributions are added; 0 before the first sample.
+        """Prediction without contributions of features; 0 before the first sample.
 
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.

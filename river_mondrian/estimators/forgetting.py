@@ -1,4 +1,4 @@
-"""Remove samples from forests: single samples, or all but the latest."""
+"""Forests from which samples can be removed: single samples, or all but the latest."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class WindowForest(MondrianForest):
     """Base class of the forests that may store only the latest samples.
 
     After a sample is removed, the forest is distributed like a forest that never learned it, given
-    the widths and hyperparameters. This holds if the samples have no missing values, and if the
-    choice of removed samples does not depend on the trees.
+    the widths and hyperparameters. The distributions are equal if samples have no missing values,
+    and if the choice of removed samples does not depend on the trees.
     """
 
     window: int | None
@@ -41,12 +41,12 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Remove a stored sample that equals the written sample; return whether it was found.
+        """Remove a stored sample that equals the written sample; return whether there is one.
 
-        `put(p)` writes the label or target and the weight of the sample to the stored row p.
+        `put(p)` writes the sample's weight, and its label or target, to the stored row p.
         """
         # `_enter` completes the removal, and drops trees without samples. If this method is
-        # interrupted before `_enter`, the next call runs `_enter`.
+        # interrupted first, the closed trees make the next call run `_enter`.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -91,7 +91,7 @@ class ForgettingForest(WindowForest, SupervisedForest):
     # Learning rows.
 
     def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
-        """Read the rows to be learned."""
+        """Return the checked rows of a frame, with labels or targets and weights."""
         return read_block(frame, y, w, self._READ_Y)
 
     @abc.abstractmethod
@@ -112,8 +112,8 @@ class ForgettingForest(WindowForest, SupervisedForest):
             self._settle()
             horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
-            # During the warm-up, ranges may change with each sample, so rows are learned one by
-            # one.
+            # During the warm-up, each sample may change ranges and rebuild the trees, so rows are
+            # learned one by one.
             while start < len(rows) and (self.n_samples < WARM_UP or self._trees.is_warming_up):
                 self._learn_row(rows.mapping(start), rows.y[start], float(rows.w[start]))
                 start += 1
@@ -131,12 +131,13 @@ class ForgettingForest(WindowForest, SupervisedForest):
     ) -> int:
         """Learn rows after the warm-up, up to a new feature or label; return the next row's number.
 
-        `horizons` are the lifetimes after each row, if `n_before` samples come before the first
-        row.
+        `horizons` contains the lifetime after each row, computed for `n_before` samples before the
+        first row.
         """
         trees = self._grown()
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
-        # Another thread may have added a feature or learned samples after the rows were read.
+        # Another thread may have added a feature or learned samples after the rows were read, so
+        # types and lifetimes are checked again.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         lifetimes = None if horizons is None else horizons[start:stop]
         if lifetimes is not None and self.n_samples != n_before + start:
@@ -169,10 +170,10 @@ class ForgettingForest(WindowForest, SupervisedForest):
         """Remove a learned sample from every tree.
 
         The forest is then distributed like a forest that never learned the sample, because a
-        Mondrian process is projective[^1]. This holds if the sample has no missing values, and if
-        the choice of the sample does not depend on the trees. Ranges, widths, names of features and
-        labels, and the random state do not change. But a forest whose last sample is removed equals
-        a forest that has learned nothing.
+        Mondrian process is projective[^1]. The distributions are equal if the sample has no missing
+        values, and if the choice of the sample does not depend on the trees. Ranges, widths, names
+        of features and labels, and the random state do not change. But after its last sample has
+        been removed, a forest equals a forest without samples.
 
         Parameters
         ----------

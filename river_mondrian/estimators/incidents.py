@@ -1,4 +1,4 @@
-"""Incidents: the samples that belong to an alarm, and the effects of answers to alarms."""
+"""Incidents, the samples that belong to an alarm, and the effects of answers to alarms."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from ..inputs import Floats
 from ..posteriors.course import Course
 
-# Number of samples that wait for an answer, and number of dismissed samples, at most.
+# Largest number of samples that wait for an answer, and of dismissed samples.
 MOST_KEPT = 512
-# Values instead of the last sample of an incident that has not ended: whether the averages have
-# reached the threshold.
+# States of an incident that has not ended, stored instead of the last sample. `RUNNING`: averages
+# have reached the threshold. `RISING`: no average has reached the threshold.
 RUNNING, RISING = 0, -1
 # Answers to an alarm.
 DISMISSED, CONFIRMED = "dismissed", "confirmed"
 
 
 class Alarm(NamedTuple):
-    """An alarm, with the sample that raised it, the sample's score and the features that caused it.
+    """An alarm, with the sample that raised the alarm, its score, and the features that caused it.
 
     Attributes
     ----------
@@ -29,22 +29,22 @@ class Alarm(NamedTuple):
         Number of the first anomalous sample, estimated from the scores of the averaged samples.
     score
         The score of the sample, at least the threshold. The score is 1 if a value is novel or a
-        feature has lost its values.
+        feature has become missing.
     novel
         The features whose values are outside the range of all earlier values.
     features
         A mapping from feature to its share of the detectors' scores, the largest share first. The
         shares add up to 1. The mapping is empty if no detector has `explain_one`. If features have
-        lost their values, the mapping has only these features.
+        become missing, the mapping has only these features.
     expected
         A mapping from feature to its expected value: the median of its values in the nearest stored
-        samples. Distances to these samples leave out the feature itself. A feature is absent if it
-        is a category, or if no `NearestNeighborDetector` has the feature in its own unit: alone, or
-        in a pipeline after `compose.Select`.
+        samples. Distances to these samples ignore the feature itself. A feature is absent if it is
+        a category, or if no `NearestNeighborDetector` has the feature in its own unit: alone, or in
+        a pipeline after `compose.Select`.
     deviation
         A mapping from feature to its mean value since `began` minus its expected value, in the
-        feature's unit. The mean covers at most `average` samples. Times are absent: the features in
-        `calendar`, and those that a `period` adds.
+        feature's unit. The mean covers at most `average` samples. The features in `calendar`, and
+        the features that `period` adds, are absent.
 
     """
 
@@ -66,7 +66,7 @@ class Alarm(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """An alarm, the first and the last sample of its incident, and the answer or an empty string.
+    """An alarm, its incident's first and last sample, and its answer (an empty string at first).
 
     The last sample of an incident that has not ended is `RUNNING` or `RISING`.
     """
@@ -96,7 +96,7 @@ Incidents: TypeAlias = tuple[Incident, ...]
 
 def running(incidents: Incidents) -> list[Incident]:
     """Return the incidents that have not ended."""
-    # All of them are at the end, since they end together.
+    # Running incidents end together, so if the last incident has ended, all have ended.
     has_any = bool(incidents) and incidents[-1].runs
     return [one for one in incidents if one.runs] if has_any else []
 
@@ -104,7 +104,7 @@ def running(incidents: Incidents) -> list[Incident]:
 def followed(
     incidents: Incidents, table: Course, alarm: Alarm | None, kept: int
 ) -> tuple[Course, Incidents, Floats, Floats]:
-    """Return the state after the next sample, which may raise an alarm; nothing is changed.
+    """Return the state after the next sample, which may raise an alarm. The inputs do not change.
 
     Returns
     -------
@@ -114,11 +114,12 @@ def followed(
     course, n = table.course, int(table.course.n)
     score, unended = course.score, running(incidents)
     if unended:
-        # The averages of a running incident must not end it.
+        # If a running incident's own averages were ranked, long incidents would end too early.
         score = table.score_without(min(one.began for one in unended))
     state = RUNNING if score >= course.threshold else RISING
     if unended:
-        # Incidents that have not ended have the same state.
+        # Incidents that have not ended have the same state, so the latest determines whether they
+        # end.
         latest = unended[-1]
         is_late = n + 1 >= latest.alarm.sample + course.average
         is_over = state == RISING and (latest.ended == RUNNING or is_late)
@@ -144,7 +145,7 @@ def followed(
 def answered(
     incidents: Incidents, table: Course, place: int, answer: str
 ) -> tuple[Incidents, Floats, Floats]:
-    """Return the state after an answer to the alarm at a place; nothing is changed.
+    """Return the state after an answer to the alarm at a place. The inputs do not change.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def answered(
 
     """
     incident, later = incidents[place], incidents[place + 1 :]
-    # The answer applies up to the next alarm with its own answer.
+    # The next alarm with its own answer ends the samples to which this answer applies.
     ends = [one.alarm.sample - 1 for one in later if one.is_separate]
     last = min([incident.last(int(table.course.n)), *ends])
     incidents = (*incidents[:place], incident._replace(answer=answer), *later)
@@ -165,12 +166,12 @@ def answered(
 
 
 def _moved(source: Floats, target: Floats, first: int, last: int) -> tuple[Floats, Floats]:
-    """Return both arrays of samples after the samples from `first` to `last` have been moved."""
+    """Return both arrays after moving the samples with numbers from `first` to `last`."""
     is_moved = (source[:, 0] >= first) & (source[:, 0] <= last)
     return source[~is_moved], _joined(target, source[is_moved])
 
 
 def _joined(rows: Floats, more: Floats) -> Floats:
-    """Return samples of both arrays by number, at most the latest `MOST_KEPT`."""
+    """Return the samples of both arrays, sorted by number, at most the latest `MOST_KEPT`."""
     order = np.unique(np.concatenate([rows[:, 0], more[:, 0]]), return_index=True)[1]
     return np.vstack([rows, more])[order][-MOST_KEPT:]

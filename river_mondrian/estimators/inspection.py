@@ -43,7 +43,7 @@ class InspectableForest(Model, abc.ABC):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The known features, in the order of the trees' inputs."""
+        """Names of the known features, in the order of the trees' inputs."""
         return list(self._features.names)
 
     @property
@@ -91,9 +91,9 @@ class InspectableForest(Model, abc.ABC):
 
         Returns
         -------
-        A text with a line per node on the path of `x`, and the forest's prediction. A line has the
-        node's cut, time and number of samples, and the probability that `x` has branched off at or
-        above the node.
+        A text with a line per node on the path of `x`, and the forest's prediction. A line shows
+        the node's cut, time and number of samples, and the probability that `x` branches off the
+        tree at or above the node.
 
         """
         x = as_dict(x)
@@ -173,7 +173,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:
-        """Return the data from which a tree is drawn."""
+        """Return the data for a picture of a tree."""
         nodes, reader = self._learned_nodes(tree), self._grown().reader
         cuts = [""] * len(nodes)
         for i, node in enumerate(nodes):
@@ -187,7 +187,7 @@ class InspectableForest(Model, abc.ABC):
         """Return a tree's partition of the plane of two features, at the given time."""
         nodes, reader = self._learned_nodes(tree), self._grown().reader
         reading.check_plane(self.feature_names)
-        # The margins make a box without width visible as a line.
+        # With these margins, a box without width is visible as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
         cells = reading.cells_of_plane(reader, tree, nodes, time)
         boxes = [reading.box_in(reader, tree, nodes[i], cell, widths) for i, cell in cells.items()]
@@ -197,7 +197,7 @@ class InspectableForest(Model, abc.ABC):
         return reading.Plane(list(cells.values()), boxes, shades, self.feature_names)
 
     def _learned_nodes(self, tree: int) -> list[Any]:
-        """Return a tree's nodes; refuse a forest that has learned nothing."""
+        """Return a tree's nodes; raise an error if the forest has no samples."""
         nodes = self._nodes(tree)
         if not nodes:
             raise RuntimeError(f"{type(self).__name__} has to learn a sample first")
@@ -213,7 +213,7 @@ class InspectableForest(Model, abc.ABC):
         ax
             Axes of matplotlib to draw on; None for the axes of a new figure.
         max_depth
-            Number of levels of cuts that are shown; None shows all.
+            Number of levels of the tree that are shown; None shows all.
 
         Returns
         -------
@@ -301,8 +301,8 @@ class InspectableForest(Model, abc.ABC):
         Returns
         -------
         For each direction, a mapping from feature to coefficient, in the features' own units. A cut
-        separates samples by the sum of coefficients times values. Without `directions`, each
-        feature has its own direction. The list is empty before the first sample.
+        separates samples by the weighted sum of their values. Without `directions`, each feature
+        has its own direction. The list is empty before the first sample.
 
         """
         arguments.check_index("tree", tree, self._n_readable)
@@ -312,20 +312,20 @@ class InspectableForest(Model, abc.ABC):
 
 
 class ScoringDetector(Model, base.AnomalyDetector):
-    """A detector that keeps the raw scores of the latest samples."""
+    """Base class of detectors that keep the raw scores of the latest samples."""
 
     # Name of the raw score in pictures.
     _SCORE: ClassVar[str]
-    # Reads a frame, whose columns must have the types of their features.
+    # Reads a frame, and checks that its columns have the types of their features.
     _read_frame: Callable[[Any], Frame]
-    # Learn rows, and return the scores of rows, shape (rows,).
+    # `_learn_rows` learns rows. `_score_rows` returns the scores of rows, shape (rows,).
     _learn_rows: Callable[[list[Hashable], Floats], None]
     _score_rows: Callable[[list[Hashable], Floats, bool], Floats]
 
     @property
     @abc.abstractmethod
     def recent_scores(self) -> list[float]:
-        """The raw scores of the latest samples, oldest first."""
+        """Raw scores of the latest samples, oldest first."""
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.

@@ -25,7 +25,8 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     if len(values) == 2:
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
-    # A copy has its full size at once; a new mapping would grow step by step.
+    # A copy allocates its full size at once, which is faster than a mapping that grows step by
+    # step.
     mapping: dict[Any, float] = labels.copy()
     mapping.update(zip(labels, values))  # noqa: B905
     return mapping
@@ -34,8 +35,8 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class Prepared:
     """Data for calls on one sample, valid while features and labels stay the same.
 
-    The data are read-only, so that any number of threads may use them. Kernels refuse a call if the
-    version of the trees has changed, for example because a feature was added.
+    The data are read-only, so any number of threads may use the data. Kernels do not run with data
+    of an earlier version of the trees, for example from before a feature was added.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class Prepared:
         self.features = features
         self.labels, self.names = labels, list(labels)
         self.predict = trees.predictor()
-        # Trees of adaptive forests have no `learner`: samples are learned by the trees' method
+        # Adaptive forests have no compiled `learner`, because they learn by the trees' method
         # `learn`.
         self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
@@ -80,7 +81,7 @@ class Prepared:
 
 
 class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
-    """Base class of the Mondrian forest classifiers, whose nodes have `counts` of classes."""
+    """Base class of the Mondrian forest classifiers, whose nodes have the attribute `counts`."""
 
     _CHECK_Y = staticmethod(check_label)
     _READ_Y = staticmethod(read_labels)
@@ -125,8 +126,8 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels, self._takes_levels)
-            # Without a global interpreter lock, the data are not kept, so that each call takes the
-            # model's lock.
+            # Calls on prepared data rely on the global interpreter lock. Without this lock, the
+            # data are not kept, so that each call takes the model's lock.
             if getattr(sys, "_is_gil_enabled", lambda: True)():
                 self._prepared = prepared
         return prepared
@@ -198,7 +199,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     @property
     @model.locked
     def baseline(self) -> dict[Any, float]:
-        """The probabilities to which contributions are added; empty before the first sample.
+        """Probabilities without contributions of features; empty before the first sample.
 
         The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
         the prediction of a sample without values.

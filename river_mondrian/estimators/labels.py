@@ -1,4 +1,4 @@
-"""Base classes of classifiers: numbers of labels, and predictions of the rows of frames."""
+"""Base classes of classifiers, which number labels and predict the rows of frames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..model import Model, locked
 
 
 class NumbersLabels(Model):
-    """A classifier that numbers labels in the order in which they appear."""
+    """Base class of classifiers that number labels in order of appearance."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -32,7 +32,7 @@ class NumbersLabels(Model):
     @property
     @locked
     def classes(self) -> list[Any]:
-        """The labels that have been seen, in the order in which they appeared."""
+        """Known labels, in order of appearance."""
         return list(self._labels)
 
     @property
@@ -42,7 +42,7 @@ class NumbersLabels(Model):
 
 
 class ClassifiesRows(NumbersLabels):
-    """A classifier that predicts the rows of frames."""
+    """Base class of classifiers that predict the rows of frames."""
 
     # Returns `X` as a narwhals frame or an array, and the probabilities of labels, shape (rows,
     # labels).
@@ -75,7 +75,7 @@ class ClassifiesRows(NumbersLabels):
         Raises
         ------
         NotImplementedError
-            If the classifier has the hinge loss, which gives no probabilities.
+            If the classifier has the hinge loss, which does not define probabilities.
 
         """
         frame, predicted = self._predict_rows(X, progress)
@@ -97,13 +97,13 @@ class ClassifiesRows(NumbersLabels):
         Returns
         -------
         The labels: a series of the same library as `X`, or an array if `X` is an array. A pandas
-        series has the index of `X`. Before the first sample, each label is None. A series of polars
-        holds objects if the labels have several types, or a type that polars lacks.
+        series has the index of `X`. Before the first sample, each label is None. A polars series
+        has the type Object if the labels have several types, or a type that polars lacks.
 
         Raises
         ------
         TypeError
-            If `X` is a pyarrow table, and no column of pyarrow can hold the labels.
+            If `X` is a pyarrow table, and no pyarrow column can store the labels.
 
         """
         labels = self.classes or [None]

@@ -39,8 +39,8 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     Parameters
     ----------
     a, b
-        The models, which do not change. They must have the same arguments and have learned
-        different samples.
+        The models, which do not change. Both models must have the same arguments, and must have
+        learned different samples.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     merged, added = copy.deepcopy(a), copy.deepcopy(b)
     for name, value in merged._arguments().items():
         its = added._arguments()[name]
-        # Functions are equal only if they are the same object.
+        # Functions cannot be compared by content, so only the same object is equal.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
             raise ValueError(f"arguments must be equal, but {name} is {value!r} and {its!r}")
@@ -99,7 +99,7 @@ def is_mergeable(model: Any) -> bool:
 
 
 def _stored(value: Any) -> tuple[str, list[bytes]]:
-    """Return a value in the form that files store: a JSON text, and the bytes of arrays."""
+    """Return a value as files store it: a JSON text, and the bytes of arrays."""
     encoder = Encoder()
     text = json.dumps(encoder.encode(value, "value"))
     return text, [array.tobytes() for array in encoder.arrays.values()]
@@ -122,7 +122,7 @@ def _merge_densities(merged: DensityForest, added: DensityForest) -> None:
         lacks = np.flatnonzero(trees.n_values < trees.n_samples).tolist()
         if lacks:
             name = model.feature_names[lacks[0]]
-            raise ValueError(f"a sample lacked {name!r}: the mean so far depends on the order")
+            raise ValueError(f"a sample lacked {name!r}: the feature's mean depends on the order")
     if added._trees is None:
         return
     if merged._trees is None:
@@ -152,7 +152,7 @@ def _merge_ridges(merged: RidgeRegressor, added: RidgeRegressor) -> None:
 
 
 def _join_maps(merged: RidgeRegressor, added: RidgeRegressor) -> NDArray[np.int64]:
-    """Add the columns of another map to a map; return the new numbers of these columns."""
+    """Add the columns of the second map to the first; return the new numbers of these columns."""
     features, its = merged._features, added._features
     if type(features) is not type(its):
         raise ValueError(f"the features are of different classes: {features!r} and {its!r}")
@@ -193,7 +193,7 @@ AnyForest = TypeVar(
 
 
 def check_shards(model: Any, n_shards: int) -> None:
-    """Refuse a model that cannot be divided into `n_shards` shards.
+    """Raise an error if a model cannot be divided into `n_shards` shards.
 
     Raises
     ------
@@ -233,12 +233,12 @@ def splits_at(model: AnyForest) -> int:
 
 
 def bounds_of(n_trees: int, n_shards: int) -> list[int]:
-    """Return the number of the first tree of each shard, and then the number of trees."""
+    """Return each shard's first tree as a number, followed by the number of trees."""
     return np.linspace(0, n_trees, n_shards + 1).round().astype(int).tolist()
 
 
 def divided(model: AnyForest, n_shards: int) -> list[AnyForest]:
-    """Return forests, each with a share of the trees.
+    """Return shards of a forest: forests that each have a part of its trees.
 
     Each forest has the features, classes and arguments of the model, except `n_estimators`. The
     trees of the shards learn exactly like the trees of the model. The model must have learned

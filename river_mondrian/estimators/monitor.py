@@ -1,4 +1,4 @@
-"""The drift monitor: when a stream changed, which kind of change it was, and in which features."""
+"""The drift monitor, which reports when a stream changed, what changed, and in which features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..values import quiet
 
 # Smallest reference, in samples.
 LEAST_REFERENCE = 16
-# Number of the latest drifts that are kept, and of the latest values of a `ConformalDrift`.
+# Largest numbers of drifts in the log of a `DriftMonitor`, and of values in a `ConformalDrift`.
 KEPT_DRIFTS, KEPT_VALUES = 100, 1024
 KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 
@@ -32,8 +32,8 @@ KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 class Drift(NamedTuple):
     """A drift: when it was detected, when it began, and what changed.
 
-    The log evidence is the logarithm of a likelihood ratio. It compares a change at an unknown
-    earlier time with no change.
+    The log evidence is the logarithm of a likelihood ratio, of a change at an unknown earlier time
+    to no change.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Drift(NamedTuple):
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
         Number of the first sample after the change, estimated. If a stronger change follows the
-        alarm while evidence is collected, this is the beginning of the stronger change.
+        alarm while evidence is collected, `began` refers to the stronger change.
     kinds
         The kinds of the change, the strongest first: "inputs", "labels", "relation". If y is a
         target, "labels" means its distribution.
@@ -75,22 +75,23 @@ class Drift(NamedTuple):
 class DriftMonitor(Model, base.Estimator):
     """Drift monitor that reports when a stream changed, what changed, and in which features.
 
-    The monitor needs no model, and can be used beside any model. It stores a reference, the first
-    `grace_period` samples. Then it ranks scores of each new sample among the scores of the samples
-    since the reference, and bets that ranks are not uniform. Large winnings raise an alarm.
+    The monitor needs no model, and can be used beside any model. The monitor stores a reference,
+    the first `grace_period` samples. Then the monitor ranks scores of each new sample among the
+    scores of the samples since the reference. The monitor bets that ranks are not uniform, and
+    raises an alarm if the winnings are large.
 
     Call `learn_one` for each sample, and then read `drift_detected`. An alarm adds a `Drift` to
     `log`. The monitor collects evidence from 200 more samples, and then replaces this `Drift` by
     its final version. Meanwhile, it fills the next reference.
 
-    Let the samples after a reference be exchangeable, for example independent with one
+    Suppose that the samples after a reference are exchangeable, for example independent with one
     distribution. Then the probability of a false alarm within n samples is at most n / `every`. The
-    n samples are counted from the time at which the reference is full. The bound holds for any
-    distribution and any number of features[^1]. After each alarm it applies again.
+    n samples are counted from the full reference on. The bound holds for any distribution and any
+    number of features[^1], and again after each alarm.
 
     Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
-    sample in `spacing`. The bound then needs only that the used samples are exchangeable. Trends,
-    and seasons that are longer than `spacing`, are changes, and are reported.
+    sample in `spacing`. Then only the used samples must be exchangeable. Trends, and seasons that
+    are longer than `spacing`, are changes, and are reported.
 
     Parameters
     ----------
@@ -110,22 +111,21 @@ class DriftMonitor(Model, base.Estimator):
 
     Notes
     -----
-    The inputs are compared by the values of each feature, by the dependence of each feature on the
-    other features, by the presence of each feature, and by the number of features that the
-    reference lacks. Dependence is the difference of a value from the mean value of the 3 stored
-    samples that are nearest in the other features. Of more than 64 features, only the 64 that these
-    samples predict best have a score for dependence. A reference has at most 1,024 features, 64
-    levels of a category, and 64 labels. Further features count as features that the reference
-    lacks.
+    Four properties of the inputs are compared: each feature's values, dependence on the other
+    features, and presence, and the number of features that the reference lacks. Dependence is the
+    difference of a value from the mean value of the 3 stored samples that are nearest in the other
+    features. Of more than 64 features, only the 64 that these samples predict best have a score for
+    dependence. A reference has at most 1,024 features, 64 levels of a category, and 64 labels.
+    Further features count as features that the reference lacks.
 
     The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
     the target from their mean target.
 
     Memory does not grow with the stream. A reference takes 12 bytes for each value.
 
-    Labels may be late. Then use two monitors: one with `kinds=("inputs",)` learns x at once. One
-    with `kinds=("labels", "relation")` learns x and y when y is known. The probabilities of false
-    alarms add up.
+    If labels are late, use two monitors. The monitor with `kinds=("inputs",)` learns x at once. The
+    monitor with `kinds=("labels", "relation")` learns x and y when y is known. The probabilities of
+    false alarms add up.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class DriftMonitor(Model, base.Estimator):
         bar = self.every / self.spacing
         self._table = MonitorTable(bar, self.spacing, self.grace_period, kinds)
         self._table.seed(self.seed)
-        # The latest `Drift`s, as plain tuples.
+        # The latest `Drift`s, as plain tuples, which files can store.
         self._log: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
@@ -190,12 +190,13 @@ class DriftMonitor(Model, base.Estimator):
             refuse(self, "_log", self._log, "but each drift should belong to a learned sample")
 
     def _enter(self) -> None:
-        """Complete the report, or the new reference, that the latest sample caused."""
+        """Complete the report or the new reference, if the latest sample caused one."""
         super()._enter()
         table, record = self._table, self._table.record
         if record.due in (conformal.ALARM, conformal.FINAL):
             drift = table.report(record.due == conformal.FINAL)
-            # The final version of a drift replaces its first version.
+            # A drift is reported twice, without and with all evidence, so the second report
+            # replaces the first.
             earlier = [entry for entry in self._log if entry[0] != drift[0]]
             self._log = (*earlier, drift)[-KEPT_DRIFTS:]
             is_full = record.phase == conformal.FILLING and record.n_filled == record.capacity
@@ -214,13 +215,14 @@ class DriftMonitor(Model, base.Estimator):
             A mapping from feature to number, or to a level of a category: a string or truth value.
             NaN and None are the same as an absent key.
         y
-            A float is a target, and any other value is a label. None means that y is not known.
+            A float is a target, and any other value except None is a label. None means unknown.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type. If y is
-            a target but earlier values of y were labels, or the reverse.
+            If a value is neither a number nor a level, or does not have its feature's type. The
+            same error is raised if y is a target but earlier values of y were labels, or the
+            reverse.
         ValueError
             If a value is infinite or too large for single precision, or y is NaN or infinite. Then
             nothing has changed.
@@ -247,7 +249,7 @@ class DriftMonitor(Model, base.Estimator):
                 self._enter()
 
     def _read_y(self, y: Any) -> tuple[int, Any]:
-        """Return the kind of y, and the checked y."""
+        """Return whether y is a label, a target or unknown, and the checked y."""
         if y is None or self._table.kinds == ("inputs",):
             return UNKNOWN_Y, None
         kind, known = LABEL, self._table.record.y_kind
@@ -258,7 +260,7 @@ class DriftMonitor(Model, base.Estimator):
         return kind, y if kind == TARGET else check_label(y)
 
     def _fill(self, x: Mapping[Any, Any], label: Any) -> MonitorTable:
-        """Write a sample to the next reference, or to a copy with its new features and label."""
+        """Write a sample to the next reference; return the table, copied if features are new."""
         table = self._table
         index, labels = table.next_features, table.next_labels
         values = index.read(x, levels=True)
@@ -290,7 +292,7 @@ class DriftMonitor(Model, base.Estimator):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the refused row have then been learned. If a column
+            As for `learn_one`; the rows before the invalid row have then been learned. If a column
             occurs twice, or there is not one y for each row, nothing has been learned.
 
         """
@@ -327,7 +329,7 @@ class DriftMonitor(Model, base.Estimator):
 
 
 def check_kinds(kinds: Any) -> None:
-    """Refuse anything but a list or tuple of some of the kinds."""
+    """Raise an error unless `kinds` is a list or tuple of different kinds of changes."""
     is_sound = isinstance(kinds, (list, tuple)) and kinds and all(kind in CHANGES for kind in kinds)
     if not is_sound or len({*kinds}) < len(kinds):
         raise ValueError(f"kinds must be some of {CHANGES}, got {kinds!r}")
@@ -338,8 +340,8 @@ class ConformalDrift(Model, base.DriftDetector):
     """Drift detector for single values, such as the errors of a model.
 
     If the values are exchangeable, the probability of a false alarm within n values is at most n /
-    `every` (see `DriftMonitor`). The n values are counted after the first 256 values, the
-    reference. After an alarm, the detector needs 256 values for the next reference.
+    `every` (see `DriftMonitor`). The first 256 values, the reference, are not counted. After an
+    alarm, the next 256 values are the new reference.
 
     Parameters
     ----------

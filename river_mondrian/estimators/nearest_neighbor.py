@@ -1,4 +1,4 @@
-"""The nearest-neighbour detector: anomalies by distances to recent samples."""
+"""The nearest-neighbour detector, which scores anomalies by distances to recent samples."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class NearestNeighborDetector(ScoringDetector):
     The raw score of a sample is its expected distance to the nearest sample of a random subset of
     the stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
     expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
-    samples. The nearest sample has the largest weight. From one sample to the next nearest, the
-    weight is multiplied by 1 - 1 / `n_neighbors`. Equivalently, the raw score is the distance to
-    the centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
-    isolation kernel uses the same partitions into Voronoi cells[^3].
+    samples. The nearest sample has the largest weight. The weight of each farther sample is 1 - 1 /
+    `n_neighbors` times the weight of the previous sample. Equivalently, the raw score is the
+    distance to the centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all
+    subsets. The isolation kernel uses the same partitions into Voronoi cells[^3].
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class NearestNeighborDetector(ScoringDetector):
         anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
         Number of successive mappings that form one sample. With a `shingle` above 1, the detector
-        also finds anomalous patterns in a time series. A sample consists of the mapping and the
-        `shingle` - 1 mappings learned before it. Until `shingle` - 1 mappings have been learned,
+        also finds anomalous patterns in a time series. A sample consists of a mapping and the
+        `shingle` - 1 mappings before this mapping. Until `shingle` - 1 mappings have been learned,
         scores are 0.
     scale
         Whether to divide each feature by its width: the standard deviation of the stored values,
@@ -128,15 +128,16 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # The table holds all learned state. A change that needs more than one kernel call is made
-        # in a copy, which replaces the table.
+        # The table contains the whole learned state. A change that needs several kernel calls is
+        # made in a copy, which then replaces the table, so that an interrupted call changes
+        # nothing.
         self._table: NeighborTable | None = None
 
     # Name of the raw score in pictures.
     _SCORE = "distance to the nearest samples"
 
     def _known(self) -> NeighborTable:
-        """Return the table; before the first sample, a new table."""
+        """Return the table, or a new table before the first sample."""
         if self._table is not None:
             return self._table
         window = self.window or math.inf
@@ -208,8 +209,7 @@ class NearestNeighborDetector(ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample before it expires.
 
-        Widths are computed again, as if the sample had never been stored. Recorded scores do not
-        change.
+        Widths are recomputed without the sample. Recorded scores do not change.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _forget(self, first: int, last: int) -> None:
-        """Remove the stored samples before which `first` to `last` samples were learned."""
+        """Remove the stored samples with numbers from `first` to `last`, counted from 0."""
         table = self._known()
         are_gone = (table.numbers >= first) & (table.numbers <= last)
         if are_gone.any():
@@ -309,8 +309,8 @@ class NearestNeighborDetector(ScoringDetector):
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
             for piece in pieces(len(rows), progress):
-                # The shingle of a row includes earlier rows, which may belong to the previous
-                # piece.
+                # The shingle of a row includes earlier rows, also from the previous piece, so
+                # blocks overlap.
                 block = every[piece.start : piece.stop + self.shingle - 1]
                 scores[piece] = table.score_rows(block, n_jobs)[:, RANK]
         return scores
@@ -340,7 +340,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _neighbors(self, x: Mapping[Any, Any]) -> dict[Hashable, Any]:
-        """Return each numeric feature's values in the stored samples nearest in the others."""
+        """Return each numeric feature's values in the samples nearest in the other features."""
         self._readings(x)
         return self._known().neighbors()
 
@@ -364,7 +364,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def widths(self) -> dict[Any, float]:
-        """Width of each feature, by which differences are divided."""
+        """Width of each feature. Distances divide differences by widths."""
         table = self._known()
         rates = table.learned["rates"] + table.learned["level_rates"]
         return dict(zip(table.features.names, (1.0 / rates).tolist(), strict=True))
@@ -372,7 +372,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def n_samples(self) -> int:
-        """Number of samples learned."""
+        """Number of learned samples."""
         return int(self._known().record.n_samples)
 
     @property
@@ -384,7 +384,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def recent_scores(self) -> list[float]:
-        """The raw scores of the latest samples, at most 4,096, oldest first.
+        """Raw scores of the latest samples, at most 4,096, oldest first.
 
         Each score was computed before its sample was learned. The first 32 samples have no score.
         """

@@ -28,16 +28,16 @@ from .labels import ClassifiesRows
 
 
 class OnlineGradientDescent(FeatureLearner):
-    """Base class of `OGDClassifier` and `OGDRegressor`."""
+    """Base class of `OGDClassifier` and `OGDRegressor`, linear models on a feature map."""
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
-    # Default rate of AdaGrad, chosen on the data sets a9a, covertype and letter for classification,
-    # and california, kin8nm and cpu for regression.
+    # Default learning rate of AdaGrad, chosen on the data sets a9a, covertype and letter for
+    # classification, and california, kin8nm and cpu for regression.
     _RATE: ClassVar[float]
-    # Whether words of texts have their own weights, besides the weights of the map's columns.
+    # Whether words of texts have their own weights, in addition to the weights of columns.
     linear = False
-    # The class of River's losses that can be used.
+    # Base class of the River losses that the model accepts.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
     _MIXES = True
@@ -52,9 +52,9 @@ class OnlineGradientDescent(FeatureLearner):
             kind = self._KIND.__name__
             raise ValueError(f"loss must be one of {names} or a {kind} of River, got {loss!r}")
         super().__post_init__()
-        # Places of the words that have their own weights: first the map's features, then later
-        # words. The attribute is None until the map is final. Places are never removed, because
-        # words with zero weights do not change a score.
+        # Numbers of the words that have their own weights: first the map's features, then later
+        # words. The attribute is None until the map is final. Words are never removed, because zero
+        # weights do not change a score.
         self._words: dict[Hashable, int] | None = None
         of_river = self._LOSSES[loss]() if is_named else loss
         rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
@@ -78,7 +78,7 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @abc.abstractmethod
     def _n_scores(self) -> int:
-        """Number of scores that are computed for a sample."""
+        """Number of scores of a sample."""
 
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
         has_words = self.linear and compiled.reads_text
@@ -90,8 +90,8 @@ class OnlineGradientDescent(FeatureLearner):
         reader, words = self._features._reader, self._words
         if words is not None:
             return reader.read_text(x, words, learns)
-        # While the map collects the samples from which it is built, the words are the map's
-        # features.
+        # Until the map has collected the samples for its construction, words are the map's
+        # features, because later features could still join the map.
         if learns and self._features._pool is None:
             words = self._words = reader.index.index_of.copy()
             return reader.read_text(x, words, True)
@@ -99,7 +99,8 @@ class OnlineGradientDescent(FeatureLearner):
 
     @property
     def _steady(self) -> bool:
-        # With words, each row may have new words, so rows are learned one by one.
+        # Each row may have new words, which change the weights' size, so rows are learned one by
+        # one.
         return super()._steady and self._current is not None and not self._current.has_words
 
     @property
@@ -112,7 +113,7 @@ class OnlineGradientDescent(FeatureLearner):
         return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
 
     def _score(self, x: Mapping[Any, Any]) -> int:
-        """Write a sample's scores to the current weights' `scores`; return the best class."""
+        """Write a sample's scores to `self._current.scores`; return the best class's number."""
         weights = self._current
         status, best = weights.score(self._locate(x, weights, False))
         if status != limits.DONE:
@@ -264,9 +265,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     The classifier is a linear model on the outputs of `features`, learned one sample at a time.
     With the isolation kernel, the default, the algorithm is IK-OGD[^1]. Predicting and learning
-    take time proportional to the number of partitions, whatever the numbers of cells and learned
-    samples. In contrast, kernel machines with support vectors become slower with each support
-    vector.
+    take time proportional to the number of partitions, but independent of the numbers of cells and
+    learned samples. In contrast, kernel machines with support vectors become slower with each
+    support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
     appears, each class gets its own score, and the scores of the first two classes predict as
@@ -289,12 +290,13 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         A number for constant steps (0.5 in [^1]), or a scheduler, `optim.SGD` or `optim.AdaGrad` of
         River. None means `optim.AdaGrad(0.5)`.
     multiclass
-        Method for more than two classes. "softmax" minimizes the cross-entropy of all scores,
-        whatever the `loss`. "ovr" learns each class against the rest by `loss`, which is faster.
+        Method for more than two classes. "softmax" minimizes the cross-entropy of all scores, and
+        ignores `loss`. "ovr" (one versus rest) learns each class against all others by `loss`,
+        which is faster.
     linear
-        Whether words of texts have their own weights, besides the weights of cells. The score is
-        then the sum of a linear model on words and of a kernel machine on the map. The kernel
-        machine learns the remaining error. The option applies only to `IsolationFeatures` on sparse
+        Whether words of texts have their own weights, in addition to the weights of cells. The
+        score is then the sum of a linear model on words and a kernel machine on the map, which
+        learns the remaining error. The option applies only to `IsolationFeatures` on sparse
         samples. Samples are sparse if there are 256 or more features, and a sample has fewer than a
         tenth of these features on average.
     seed
@@ -306,8 +308,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     the sample, so the kernel k(x, x) is 1. There is no intercept, because the outputs of each
     partition add up to a constant.
 
-    Columns that only one sample has updated share one set of weights for this sample, so cells with
-    one sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
+    All columns that only one sample has updated share this sample's weights, so cells with one
+    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
 
     If m of n learned texts contain a word, the word's input is sqrt(value) (log((1 + n) / (1 + m))
     + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
@@ -318,8 +320,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     contain the word, and otherwise almost no memory. New words are learned at any time, so memory
     grows with the vocabulary.
 
-    Probabilities need the log loss, or another loss of River that gives probabilities. Hinge losses
-    give no probabilities.
+    Probabilities need the log loss, or another loss of River that defines probabilities. Hinge
+    losses do not.
 
     Examples
     --------
@@ -421,7 +423,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
                 self._learn(x, float(number), weight)
 
     def _learn_rows(self, rows: Block) -> None:
-        # The labels of the rows may be new.
+        # A new label adds a class to the weights, so its row is learned alone.
         labels, start = rows.y, 0
         while start < len(rows):
             label = labels[start]

@@ -1,4 +1,4 @@
-"""The random cut forest: anomalies among the latest samples."""
+"""The random cut forest, which scores anomalies among the latest samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..posteriors import displacement
 from ..progress import in_pieces
 from . import forgetting, inspection
 
-# The raw scores that `raw_scores_one` returns, and their places in the kernels' output.
+# Names of the raw scores that `raw_scores_one` returns, and their indices in the kernels' output.
 RAW_SCORES = {
     "displacement": displacement.DISPLACEMENT,
     "relative": displacement.RELATIVE,
@@ -28,7 +28,8 @@ RAW_SCORES = {
 }
 
 
-# The types of a sample's checked values, by feature, and of `RandomCutForest._past`.
+# `Values` is a mapping from feature to checked value, and `Past` the type of
+# `RandomCutForest._past`.
 Values: TypeAlias = dict[Any, float]
 Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
 
@@ -51,15 +52,15 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut's feature is
-    chosen in proportion to the box's sides, and the cut is uniform within the side. An anomalous
-    sample is separated from the other samples by one of the first cuts. So inserting the sample
+    chosen in proportion to the box's sides, and the cut is uniform within the side. One of the
+    first cuts separates an anomalous sample from the other samples. Inserting the sample then
     displaces many samples: all samples on the other side of this cut move one level down. When a
     sample is inserted into full trees, the oldest sample is removed. The trees are then distributed
     exactly like trees of the remaining samples.
 
-    A scored sample is not inserted. A walk down a tree computes the probability of each insertion
-    point, and scores average over all insertion points. So scores are less random than scores after
-    one insertion.
+    A scored sample is not inserted. Each tree computes the probabilities of all insertion points on
+    the sample's path, and scores average over these points. Scores are thus less random than scores
+    after one insertion.
 
     Parameters
     ----------
@@ -75,9 +76,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         samples.
     shingle
         Number of successive mappings that form one sample. With a `shingle` above 1, the detector
-        also finds anomalous patterns in a time series. A sample consists of the mapping and the
-        `shingle` - 1 mappings learned before it. Its features are pairs (feature, samples ago).
-        Until `shingle` - 1 mappings have been learned, scores are 0.
+        also finds anomalous patterns in a time series. A sample consists of a mapping and the
+        `shingle` - 1 mappings before this mapping. The sample's features are pairs (feature,
+        samples ago). Until `shingle` - 1 mappings have been learned, scores are 0.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
         interquartile ranges of the quartiles. If most values of a feature are equal, the quartiles
@@ -106,16 +107,16 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     -----
     A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. Each subtree
     that would contain the sample has a ratio: the number of samples in the sibling subtree, divided
-    by the number in the subtree. The displacement is the largest ratio. So a group of similar
+    by the number in the subtree. The displacement is the largest ratio, so a group of similar
     samples far from the others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. A sample that the first cut separates from all
     others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
-    was computed before its sample was learned. So a score of .99 means that one of 100 recent
-    samples was at least as anomalous. Between two values of r, the score is interpolated linearly.
-    Beyond the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or
-    `window` is smaller) are not ranked, and their scores are 0.
+    was computed before its sample was learned. A score of .99 means that one of 100 recent samples
+    was at least as anomalous. Between two values of r, the score is interpolated linearly. Beyond
+    the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or `window` is
+    smaller) are not ranked, and their scores are 0.
 
     A missing value is ignored in distances, as in `MondrianForestClassifier`. The first value fixes
     a feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
@@ -183,8 +184,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        # A tuple (n, old, new). The samples before the next sample, latest first, are `old` while n
-        # samples have been learned, and `new` otherwise.
+        # A tuple (n, old, new). The earlier samples in the next shingle, latest first, are `old`
+        # while n samples have been learned, and `new` otherwise.
         self._past: Past = -1, (), ()
         super().__post_init__()
 
@@ -239,10 +240,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             values = self._read(x)
             joined = self._joined(values)
             if not is_alone:
-                # Levels are stored as codes, because a file holds plain numbers.
+                # Levels are stored as codes, because files store only plain numbers.
                 plain = {name: float(value) for name, value in values.items()}
                 before, n = self._past_now(), -1 if joined is None else self.n_samples
-                # `_past_now` returns the new past once the number of samples is no longer n.
+                # After an interruption, `_past_now` returns the new past only if the sample has
+                # been learned, because the number of samples is then no longer n.
                 self._past = n, before, (plain, *before)[: self.shingle - 1]
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
@@ -263,8 +265,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """Remove a stored sample from the trees before it expires.
 
         The trees are then distributed like trees that never learned the sample (see
-        `MondrianForestClassifier.forget_one`). Recorded scores do not change. But a forest whose
-        last sample is removed equals a forest that has learned nothing.
+        `MondrianForestClassifier.forget_one`). Recorded scores do not change. But after its last
+        sample has been removed, a forest equals a forest without samples.
 
         Parameters
         ----------
@@ -291,12 +293,13 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Shingles.
 
     def _kinds(self) -> FeatureIndex:
-        """Return the features of single mappings, with their known types."""
+        """Return the features of single mappings, with their types."""
         categories, index = self._features.categories, FeatureIndex()
         if self.shingle == 1:
             return self._features
         if len(self._features):
-            # The past samples are part of the last learned shingle, so they have no other features.
+            # All features of past samples are known, because past samples are part of the last
+            # learned shingle.
             names: list[Any] = self._features.names
             kinds = {name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names}
             return index.with_more(kinds)
@@ -309,16 +312,16 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns must have the types of their features."""
+        """Return a frame's values after checking that columns have the types of their features."""
         return read_frame(X, self._kinds())
 
     def _past_now(self) -> tuple[Values, ...]:
-        """Return the samples before the next sample, latest first."""
+        """Return the earlier samples in the next shingle, latest first."""
         n, before, after = self._past
         return before if n == self.n_samples else after
 
     def _joined(self, values: Values) -> Values | None:
-        """Return a sample joined with the samples before it; None if there are too few."""
+        """Return a sample joined with earlier samples, or None if earlier samples are too few."""
         if self.shingle == 1:
             return values
         samples = (values, *self._past_now())
@@ -335,7 +338,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
         """Write a sample to the trees' vector; return its raw scores and rank.
 
-        All of these numbers are 0 before the first full shingle has been learned.
+        These numbers are 0 before the first full shingle has been learned.
         """
         trees = self._whole()
         if trees is not None and self.shingle == 1:
@@ -362,7 +365,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Returns
         -------
         The rank of the sample's relative displacement among the latest 4,096 relative displacements
-        (see the notes of the class). The score is 0 before the first recorded displacement.
+        (see the notes of the class). The score is 0 before the first displacement has been
+        recorded.
 
         Raises
         ------
@@ -389,7 +393,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _joined_rows(
         self, names: list[Hashable], columns: Floats
     ) -> tuple[list[Hashable], Floats, int]:
-        """Return a frame's rows as shingles, and the number of rows without a full shingle."""
+        """Return a frame's rows as shingles, and the number of rows that lack a full shingle."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
         rows = np.full((len(past) + len(columns), len(every)), np.nan)
@@ -436,7 +440,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     @property
     @locked
     def recent_scores(self) -> list[float]:
-        """The "relative" scores of the latest samples, at most 4,096, oldest first.
+        """Raw scores ("relative") of the latest samples, at most 4,096, oldest first.
 
         Each score was computed before the trees learned the sample. The first samples have no score
         (see the notes of the class), because each sample is anomalous among few samples.

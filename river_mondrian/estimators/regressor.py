@@ -26,9 +26,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     `posterior="gaussian"`[^1], each node has a mean that is normally distributed around its
     parent's mean. Each target is normally distributed around its leaf's mean. The posterior of all
     means is exact after every sample. A prediction averages over all insertion points of the
-    sample. So, far from the data, the variance of predictions grows towards the prior's variance.
-    The forest predicts the mixture of its trees' predictions. With `posterior="mean"`[^2], a tree
-    predicts the mean of the targets in the sample's cell.
+    sample. Far from the data, the variance of predictions therefore grows towards the prior
+    variance. The forest predicts the mixture of its trees' predictions. With
+    `posterior="mean"`[^2], a tree predicts the mean of the targets in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
     missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either: for
@@ -36,8 +36,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
 
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
-    instead. The weights of the mixture are learned from the predicted densities of past targets. So
-    intervals adapt to noise that has heavy tails, depends on the features, or drifts.
+    instead. The weights of the mixture are learned from the predicted densities of past targets.
+    Intervals thus adapt to noise that has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Time at which splitting stops, as for `MondrianForestClassifier`. A frozen distribution of
         `scipy.stats` is sampled once for each tree. With `posterior="mean"`, the lifetime may be a
         non-decreasing function of the number of samples n = 1, 2, ... Then trees are split without
-        limit, and predictions ignore cuts after the lifetime. So trees need no rebuild when the
+        limit, and predictions ignore cuts after the lifetime. Trees need no rebuild when the
         lifetime grows, and memory and time do not depend on the lifetime.
     posterior
         Prediction of a tree: "gaussian" or "mean", as described above.
@@ -68,11 +68,11 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
         Smallest number of samples of a node that is split. A smaller node is paused. Once the node
-        is large enough, its cuts are sampled from its stored samples. So the tree is exactly the
+        is large enough, its cuts are sampled from its stored samples. The tree is thus exactly the
         full tree without the splits of smaller nodes.
     window
         Number of the latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        oldest sample is removed from every tree. Given the widths, the forest is then distributed
         like a forest that has learned only the window. Widths are computed from the window, too.
         None stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
@@ -126,11 +126,11 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
-    s^2. So a prediction far from the data keeps the targets' variance. The weights of the scales
+    s^2. Predictions far from the data thus keep the targets' variance. The weights of the scales
     are a posterior mean over 35 lognormal distributions of s, given the past targets. The
     likelihood uses every eighth of the first 512 targets, and every sixteenth of the later targets.
     At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
-    change the means of predictions. Learned tails make `learn_one` about a tenth slower.
+    change the means of predictions. With learned tails, `learn_one` takes about a tenth longer.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the
@@ -215,7 +215,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     @property
     @model.locked
     def hyperparameters(self) -> dict[str, float]:
-        """Return the current prior_variance, prior_rate and noise_variance.
+        """Current values of prior_variance, prior_rate and noise_variance.
 
         The mapping is empty before the first sample, and with `posterior="mean"`.
         """
@@ -226,7 +226,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     @property
     @model.locked
     def tail_weights(self) -> dict[float, float]:
-        """Return the weight of each scale in predictions; only scale 1 if `tails` is "normal".
+        """Weight of each scale in predictions; only scale 1 if `tails` is "normal".
 
         The mapping is empty before the first sample, and with `posterior="mean"`.
         """
@@ -241,7 +241,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         last = 0.0 if trees is None or n == 0 else trees.horizon
         return lifetimes_after(self.lifetime, n, n_new, last)
 
-    # One sample.
+    # Learning one sample.
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Extend every tree by a sample.
@@ -269,8 +269,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
 
         """
         with self._lock:
-            # Function calls are slow, so the usual case, a float target with weight 1, skips the
-            # checks.
+            # Calls of Python functions are slow, so the usual case, a float target with weight 1,
+            # skips the checks.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
@@ -283,7 +283,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     _learn_row = learn_one
 
     def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
-        """Learn the sample in `trees.inputs`; `horizons` has the next lifetime, or is None."""
+        """Learn the sample in `trees.inputs`; `horizons` contains the next lifetime, or is None."""
         if horizons is not None:
             trees.forest.next_horizon = horizons[0]
         bad = trees.learn(y, w)
@@ -318,7 +318,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and a distribution is requested.
+            If `posterior` is "mean" and `with_dist` is true.
 
         """
         with self._lock:
@@ -373,7 +373,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and distributions are requested.
+            If `posterior` is "mean" and `with_dist` is true.
 
         """
         if with_dist:

@@ -40,8 +40,8 @@ class RidgeRegressor(TargetLearner):
     l2
         The ridge penalty: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target. None means that the variance is
-        learned, with a prior density proportional to 1 / variance.
+        Variance of the noise, in squared units of the target. None means a learned variance, with a
+        prior density proportional to 1 / variance.
     fit_intercept
         Whether to add an intercept, with a flat prior.
     max_columns
@@ -57,7 +57,7 @@ class RidgeRegressor(TargetLearner):
 
     Notes
     -----
-    With C columns, learning a sample takes O(C^2) time, and so does the next prediction. Further
+    With C columns, learning a sample takes O(C^2) time, and the next prediction, too. Further
     predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
     distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
     grows. A column counts towards C once its value has differed from 0 in a sample.
@@ -70,14 +70,14 @@ class RidgeRegressor(TargetLearner):
 
     With a full window, learning a sample takes about twice as long as without a window[^3].
     Rounding errors of removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky
-    factor or of the residual, the window is learned again in one call. This is rare, unless a
-    removed sample has a much larger weight or target than the other samples. A stored sample takes
-    28 bytes, plus 4 bytes for each of its cells, or plus 8 bytes for each output of a dense map.
-    Columns are kept even if they are 0 for all samples of the window. Predictions and the marginal
-    likelihood do not depend on these columns, unless `max_columns` is reached.
+    factor or of the residual, the window is learned again in one call. The bound is rarely reached,
+    unless a removed sample has a much larger weight or target than other samples. A stored sample
+    takes 28 bytes, plus 4 bytes for each of its cells, or plus 8 bytes for each output of a dense
+    map. Columns are kept even if they are 0 for all samples of the window. Predictions and the
+    marginal likelihood do not depend on these columns, unless `max_columns` is reached.
 
-    In kernel form, the model is a Gaussian process. Its kernel is k(x, y) / `l2` times the variance
-    of the noise, where k is the kernel of the map.
+    In kernel form, the model is a Gaussian process, with the noise variance times k(x, y) / `l2` as
+    kernel, where k is the kernel of the map.
 
     Examples
     --------
@@ -247,12 +247,12 @@ class RidgeRegressor(TargetLearner):
                 self._take_out(k)
 
     def _check_holds(self) -> None:
-        """Refuse to remove samples if there is no window."""
+        """Raise an error if there is no window, because samples are then not stored."""
         if self.window is None:
             raise ValueError("samples are stored only with window=, got window=None")
 
     def _catch_up(self) -> None:
-        """Update the weights of a new map until the weights have learned all stored samples."""
+        """Update a new map's weights until the weights have learned all stored samples."""
         while self._next is not None:
             n_stored = len(self._targets)
             stop = min(self._position + REPLAY, n_stored)
@@ -261,7 +261,7 @@ class RidgeRegressor(TargetLearner):
             self._run_steps([replay, *(partial(setattr, self, *kv) for kv in end.items())])
 
     def _stored_in_window(self) -> NDArray[np.int64]:
-        """Return the positions of the window's samples among the samples stored to build the map.
+        """Return the positions of the window's samples in the pool that builds the map.
 
         Removed samples have weight 0.
         """
@@ -271,11 +271,12 @@ class RidgeRegressor(TargetLearner):
     def _positions_of(
         self, values: Mapping[Hashable, float], target: float, weight: float
     ) -> list[int]:
-        """Return the positions of equal samples in the window, in order of arrival."""
+        """Return the positions of equal samples in the window, oldest first."""
         features, posterior, pool = self._features, self._current, self._features._pool
         known = features._reader.index.index_of
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
-        # No stored sample has a new feature, unless the map is final and ignores new features.
+        # No stored sample has a feature that the map does not know. But a final map ignores new
+        # features, so it compares samples without them.
         if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
             return []
         if pool is None:
@@ -292,7 +293,7 @@ class RidgeRegressor(TargetLearner):
         return positions
 
     def _take_out(self, k: int) -> None:
-        """Remove the k-th sample of the window, in order of arrival."""
+        """Remove sample k of the window, counted from the oldest."""
         posterior, steps = self._current, []
         if self._features._pool is not None:
             rows, weights = self._stored_in_window(), np.zeros(len(self._weights))
@@ -316,7 +317,7 @@ class RidgeRegressor(TargetLearner):
     def log_marginal_likelihood(self) -> float:
         """Log marginal likelihood of the targets learned since the current map was set.
 
-        The weights are integrated out, and so is a learned variance of the noise. With an
+        The weights are integrated out. A learned noise variance is integrated out, too. With an
         intercept, the density is conditional on one target; the value is the same for each choice
         of this target. The log density is 0 before the first target, or, with an intercept, before
         the second target.
@@ -336,7 +337,7 @@ class RidgeRegressor(TargetLearner):
         if self.noise_variance is not None or self._current is None or not self._current.freedom:
             return None
         half = 0.5 * self._current.freedom
-        # The import takes long, so the module is imported when it is first needed.
+        # The import is slow, so the module is imported when it is first needed.
         from scipy import stats
 
         return stats.invgamma(half, scale=0.5 * self._current.residual)
@@ -344,7 +345,7 @@ class RidgeRegressor(TargetLearner):
     # Predicting.
 
     def _scale(self) -> float:
-        """Return the noise variance by which unscaled variances of predictions are multiplied."""
+        """Return the noise variance, a factor of all variances of predictions."""
         posterior = self._current
         if self.noise_variance is not None:
             return float(self.noise_variance)

@@ -1,1 +1,1 @@
-"""Feature maps: River transformers, whose outputs linear learners use."""
+"""Feature maps, River transformers whose outputs are the inputs of linear models."""

@@ -1,8 +1,8 @@
-"""The base class of feature maps, and their interface for learners.
+"""The base class of feature maps, and the interface that learners use.
 
 A `FeatureMap` is a River transformer that reads mappings and frames (`samples.SampleReader`). Once
-the `FeatureMap` can map samples, it holds a `CompiledMap`: the current map, and the record through
-which kernels call the map (see `maps.record`). There are two kinds of maps. A *cell map* puts a
+a `FeatureMap` can map samples, it has a `CompiledMap`: the current map, with a record that kernels
+use to call the map (see `maps.record`). A map is a cell map or a dense map. A *cell map* puts a
 sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
 / sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
@@ -10,13 +10,13 @@ To add a map, write a class of records, and a kernel that maps a sample with a r
 (see `compiling.kernels.link_by_name`). Then write a subclass of `CompiledMap` for the record and
 the kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
 
-A learner takes these steps with its own copy of a map, for each labelled sample:
+A learner has its own copy of a map, and takes these steps for each labelled sample:
 
 1. If `_knows(x)` is false, `_observe` changes the map for the sample: it adds new features, or
-   points from which the map is built. `_observe` replaces arrays, or appends to them without
-   changing earlier elements. So an interrupted learner can restore the objects that `_changing`
-   returns. `_observe` returns functions that the learner calls after the sample counts as learned.
-   If the map `_grows`, these functions extend it by the sample. If `_knows(x)` is true and the map
+points for the next build. `_observe` replaces arrays, or appends to arrays without changing earlier
+elements, so that an interrupted learner can restore the objects that `_changing` returns.
+`_observe` returns functions that the learner calls after the sample counts as learned. If the map
+`_grows`, these functions extend the map by the sample. If `_knows(x)` is true and the map
    `_grows`, `_map.learn` extends the map by the sample.
 2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
    weights, and replays the labelled samples in `_pool`, a few per call
@@ -28,8 +28,8 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    of the learner, the map, the sample and the outputs.
 
 For a batch, `_observe_rows` updates the map, `_outputs` returns the outputs of all rows, and the
-learner's kernel runs over these outputs. If a map learns row by row, `_rows` returns the rows. Rows
-with new features (`_new_rows`) are learned one by one, by the steps above.
+learner's kernel runs over these outputs. If a map learns row by row, `_rows` returns the rows as
+samples. Rows with new features (`_new_rows`) are learned one by one, by the steps above.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ..progress import in_pieces, pieces
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
-    """Return the share of columns with equal elements, for each pair of rows of two arrays.
+    """Return the share of columns with equal elements, for all pairs of rows of two arrays.
 
     The elements are integers below `n`. Each integer occurs in one column only.
     """
@@ -69,9 +69,9 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 
 
 def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool = False) -> None:
-    """Refuse a stored object that is not a map, or a map that reads more features than `features`.
+    """Raise an error unless a stored object is a map that reads no more features than `features`.
 
-    If `may_grow` is False, an unfinished map is refused too.
+    If `may_grow` is False, an unfinished map is an error, too.
     """
     if not isinstance(compiled, features._MAPS) or not (compiled.ready or may_grow):
         checks.refuse(owner, "a map", compiled, "but it is unfinished, or of another kind")
@@ -88,8 +88,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
-    # Classes that `_map` may have. The kernels of these classes read the samples that `_locate`
-    # writes.
+    # Classes that `_map` may have, because their kernels read the samples that `_locate` writes.
     _MAPS: ClassVar[tuple[type[CompiledMap], ...]] = (CompiledMap,)
 
     def __post_init__(self) -> None:
@@ -129,7 +128,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice. In this case, nothing is
             learned.
@@ -147,7 +146,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @property
     def _is_final(self) -> bool:
-        """Whether there is a `_map` that will not be replaced."""
+        """Whether `_map` exists and will not be replaced."""
         return self._map is not None and self._pool is None
 
     # Whether each learned sample changes the map, even if the map knows all features.
@@ -161,7 +160,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._reader.index.read(x, self._takes_levels)
 
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, and check that each column has the type of its feature."""
+        """Return a frame's values after checking that columns have the types of their features."""
         return read_frame(X, self._reader.index if self._takes_levels else None)
 
     def _changing(self) -> list[Any]:
@@ -173,23 +172,24 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return False
 
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
-        """Change the map for a checked sample that is about to be learned.
+        """Change the map for a checked sample before the sample is learned.
 
-        If the map `_grows`, the returned functions extend it by the sample.
+        If the map `_grows`, the returned functions extend the map by the sample.
         """
         self.learn_one(values)
         return []
 
     def _learn_new(self, values: Mapping[Hashable, float]) -> None:
-        """Learn a checked sample for which the map has to change."""
+        """Learn a checked sample that changes the map."""
         self._pending = Snapshot(self._changing())
         steps = self._observe(values)
-        # After this assignment, the sample counts as learned.
+        # After this assignment, the sample counts as learned, because an interrupted call is
+        # completed.
         self._pending = Steps(steps)
         self._settle()
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
-        """Return the rows of a frame as samples, if the map learns row by row; else None."""
+        """Return a frame's rows as samples if the map learns row by row, else None."""
         return None
 
     def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
@@ -197,20 +197,20 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return set(self._reader.index.first_rows(names, columns).values())
 
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
-        """Update the map with the rows of a frame that a learner is about to learn.
+        """Update the map with the rows of a frame, before a learner learns the rows.
 
-        If `_is_final` is True, learners call this method. Otherwise, learners observe the rows one
+        Learners call this method if `_is_final` is true. Otherwise, learners observe the rows one
         by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
-        """Write a sample to the record that a map's kernel reads, and return the record."""
+        """Write a sample to the record that a map's kernel reads; return the record."""
         if compiled.sparse:
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
 
     def _bad_input(self, index: int, x: Mapping[Any, Any]) -> ValueError:
-        """Return the error for the input that a kernel refused."""
+        """Return the error for an input that a kernel rejected as too large."""
         name = self._reader.index.names[index]
         return too_large(name, x[name])
 
@@ -226,11 +226,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 
-    # Whether a learner chooses among lifetimes by its loss.
+    # Whether learners mix several lifetimes of the map, with weights that depend on the loss.
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        """Return a copy for a learner. `mixes` is True if the learner mixes lifetimes."""
+        """Return a copy for a learner, which mixes lifetimes if `mixes` is true."""
         return copy.deepcopy(self)
 
     # One sample.
@@ -290,7 +290,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
-        """Return the cells that have a column, as a one-dimensional array."""
+        """Return the cells with a column, as a one-dimensional array."""
         return out.ravel()
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -324,7 +324,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number.
+            If a column contains a value that is not a number.
         ValueError
             If a value is infinite or too large, or a column occurs twice.
 
@@ -337,7 +337,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             columns = compiled.names(range(compiled.n_columns))
             return native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
         if isinstance(frame, np.ndarray):
-            # The columns of an array have no names, so none may be omitted.
+            # The columns of an array have no names, so positions identify columns, and no column is
+            # omitted.
             return self._csr(out)
         present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
@@ -396,7 +397,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._gram(first, first if Y is None else self._codes_many(Y))
 
     def _codes_many(self, X: Any) -> Array:
-        """Return the outputs or codes of a frame's rows, which `_gram` compares."""
+        """Return the outputs or codes of a frame's rows, as `_gram` compares them."""
         return self._read(X)[1]
 
     def _gram(self, first: Array, second: Array) -> Floats:

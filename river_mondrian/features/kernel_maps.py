@@ -1,4 +1,4 @@
-"""Feature maps of kernels: isolation, random Fourier features, random binning and Nyström."""
+"""Feature maps of kernels: isolation, random Fourier, random binning and Nyström features."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class RandomFourierFeatures(ByFeature):
 
     The kernel of two samples x and y is the mean of cos(w . (x - y)) over random frequencies w. The
     distribution of w is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, and
-    Cauchy in each feature for the Laplace kernel. Each frequency gives two features, the cosine and
+    Cauchy in each feature for the Laplace kernel. Each frequency has two features, the cosine and
     the sine of w . x. The dot product of two samples' features is an unbiased estimate of the
-    kernel, and 1 for a sample with itself. The alternative is one feature for each frequency: the
-    cosine of the sum of w . x and a random phase. Then the dot product of a sample with itself is 1
-    only on average. For close samples, the estimate varies more than with cosine and sine[^2].
+    kernel, and 1 for a sample with itself. A common alternative has one feature for each frequency:
+    the cosine of w . x plus a random phase. Then the dot product of a sample with itself is 1 only
+    on average, and the estimate for close samples has a larger variance[^2].
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's frequencies, so the order and the time of
-    appearance do not matter. River's `RBFSampler` instead maps each feature separately, which gives
-    an additive kernel.
+    appearance do not matter. River's `RBFSampler` instead maps each feature separately, so its
+    kernel is additive.
 
     Parameters
     ----------
     n_components
-        Number of output features, an even number: two for each frequency. The standard error of the
-        kernel is at most 1 / sqrt(n_components).
+        Number of output features, an even number: two for each frequency. The kernel's standard
+        error is at most 1 / sqrt(n_components).
     kernel
         "gaussian" for exp(-gamma |x - y|_2^2) or "laplace" for exp(-lifetime |x - y|_1).
     lifetime
@@ -56,7 +56,7 @@ class RandomFourierFeatures(ByFeature):
 
     Notes
     -----
-    Memory grows by 4 `n_components` bytes per input feature, which is a lot for text.
+    Memory grows by 4 `n_components` bytes per input feature, so texts need much memory.
 
     Examples
     --------
@@ -120,8 +120,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     the data.
 
     A cell gets a column when `learn_one` learns the first sample in the cell. Cells without a
-    column give no feature, because no model can have learned a weight for them. `kernel` and `gram`
-    treat cells without a column like all other cells.
+    column have no output feature, because no model can have learned their weights. `kernel` and
+    `gram` treat cells without a column like all other cells.
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's grids, so the order and the time of appearance
@@ -233,7 +233,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return out[out != UNKNOWN_COLUMN]
 
     def _cells(self, columns: Array) -> Array:
-        # A cell without a column becomes -1; other cells are numbered from 0.
+        # `UNKNOWN_COLUMN` is 0, so cells without a column become -1, and other cells are numbered
+        # from 0.
         return super()._cells(columns) - 1
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -265,12 +266,12 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 class NystromFeatures(Pooled):
     """Nyström features of the Laplace or the Gaussian kernel.
 
-    The map approximates the kernel by means of some samples, the landmarks[^1]. Let D be the
-    diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V the matrix of
-    their eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the
-    kernels of x with the landmarks. With as many components as landmarks, the dot product of two
-    mapped landmarks is their kernel. The dot product of any other mapped sample with itself is at
-    most 1, the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
+    The map approximates the kernel with some samples, called landmarks[^1]. Let D be the diagonal
+    matrix of the largest eigenvalues of the landmarks' kernel matrix, and V the matrix of their
+    eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of kernels of x
+    with each landmark. With as many components as landmarks, the dot product of two mapped
+    landmarks is their kernel. The dot product of any other mapped sample with itself is at most 1,
+    the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
 
     The landmarks are the first samples learned, or random samples of the first `pool_size` samples.
     The map is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size`
@@ -291,17 +292,17 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Number of samples at the start of the stream from which landmarks are drawn, at least
-        `n_landmarks`. Use more samples if the start of a stream differs from the rest. None means
-        `n_landmarks`.
+        Landmarks are drawn from this number of samples at the start of the stream, at least
+        `n_landmarks`. Use more samples if the start of a stream differs from later samples. None
+        means `n_landmarks`.
     seed
         Random seed for reproducibility. If `pool_size` is None, nothing is random.
 
     Notes
     -----
-    An input feature that is absent or NaN counts as 0. Features that no sample of the pool has are
-    ignored. The time per sample is proportional to the number of the landmarks' non-zero values,
-    plus `n_landmarks` times `n_components`.
+    An input feature that is absent or NaN counts as 0. Features that are in no sample of the pool
+    are ignored. The time per sample is proportional to the number of non-zero values in the
+    landmarks, plus `n_landmarks` times `n_components`.
 
     Examples
     --------
@@ -379,9 +380,9 @@ class IsolationFeatures(Pooled, CellFeatures):
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where data are sparse, so the
     kernel adapts to the data, without labels. The kernel's feature map is exact and has a finite
-    number of dimensions. A sample has one cell per partition, however many cells a partition has.
-    So linear models on the map (see `OGDClassifier`) predict and learn in time proportional to
-    `n_partitions`.
+    number of dimensions. A sample has one cell per partition, so the time of linear models on the
+    map (see `OGDClassifier`) is proportional to `n_partitions`, and independent of the number of
+    cells.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
     or, for texts, by cosine distance. If two points are equally near, the point that is earlier in
@@ -401,14 +402,14 @@ class IsolationFeatures(Pooled, CellFeatures):
         Number of partitions, t in the paper. The kernel's standard error is at most
         0.5 / sqrt(n_partitions).
     n_cells
-        Number of points that a partition isolates, psi in the paper. More points give a sharper
-        kernel. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
+        Number of points that a partition isolates, psi in the paper. With more points, the kernel
+        is sharper. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
         isolates at most a quarter of the pool.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
         faster than Voronoi diagrams, and were more accurate on most of the tested data sets.
     pool_size
-        Number of samples from which the final map is built.
+        Number of samples that build the final map.
     scale
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
@@ -420,8 +421,9 @@ class IsolationFeatures(Pooled, CellFeatures):
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
         nearest. Samples whose values are all 0 do not become points. With "auto", the distance is
-        "cosine" if there are at least 256 features and samples have on average fewer than a tenth
-        of them. Otherwise, the distance is "euclidean". Isolation trees use no distance.
+        "cosine" if there are at least 256 features, and samples have fewer than a tenth of these
+        features on average. Otherwise, the distance is "euclidean". Isolation trees use no
+        distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices
@@ -434,17 +436,17 @@ class IsolationFeatures(Pooled, CellFeatures):
     Notes
     -----
     A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
-    Features that no sample of the pool has are ignored, because they would not change any cell.
-    Mappings that have only a few of very many features are not converted to dense vectors. So time
-    and memory are proportional to the number of a mapping's values.
+    Features that are in no sample of the pool are ignored, because they would not change any cell.
+    Mappings with only a few of very many features stay sparse, so time and memory are proportional
+    to the number of a mapping's values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search is a scan, a tree over principal axes, an index from features to points,
-    or, for batches, a matrix product. The map's size and the cost of some trial searches decide
-    which search is used. All searches find the same cells.
+    or, for batches, a matrix product. The map's size and the times of trial searches determine the
+    choice. All searches find the same cells.
 
-    The names of columns contain the number of the build: `anne7_12_34` is cell 34 of partition 12
-    in build 7. So a linear model does not confuse columns of different builds.
+    Names of columns contain the number of the build, so that a linear model does not confuse
+    columns of different builds. For example, `anne7_12_34` is cell 34 of partition 12 in build 7.
 
     Examples
     --------
@@ -511,7 +513,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         )
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
-        # On a GPU, texts would be a dense array as wide as their vocabulary.
+        # Texts stay on the CPU, because a GPU would need a dense array as wide as the vocabulary.
         if self.device == "cpu" or not isinstance(compiled, diagrams.VoronoiMap) or compiled.sparse:
             return super()._outputs(names, columns, compiled)
         xp = cuda.device_namespace(self.device)

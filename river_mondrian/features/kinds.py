@@ -20,7 +20,7 @@ class CellFeatures(FeatureMap):
     """Base class of the cell maps."""
 
     def _cells(self, columns: Array) -> Array:
-        """Convert columns to the numbers of cells within their partitions."""
+        """Convert columns to numbers of cells within partitions."""
         return columns.astype(np.int64)
 
     @locked
@@ -106,7 +106,7 @@ class ByFeature(FeatureMap):
         """Return a new map without features."""
 
     def _know(self) -> RowPerFeature:
-        """Create the map if there is none, add the reader's new features, and return the map."""
+        """Return the map, created if there is none, after adding the reader's new features."""
         if self._map is None:
             self._map = self._make(arguments.draw_seed(self.seed))
             self._map._finish()
@@ -159,9 +159,9 @@ class Pooled(FeatureMap):
     """Base class of maps that are built from the first `_n_pooled` samples.
 
     The map is rebuilt each time the number of samples has doubled, so it is useful from the second
-    sample on. A build may be spread over calls (`CompiledMap.advance`); until the build ends, the
-    old map is used. Samples that arrive during the last build are stored, because learners replay
-    them.
+    sample on. A build may be spread over calls (`CompiledMap.advance`), which use the old map until
+    the build ends. Samples that arrive during the last build are stored, because learners replay
+    these samples.
     """
 
     _IN_SNAPSHOT = (*FeatureMap._IN_SNAPSHOT, "_next", "_n_builds", "_entropy")
@@ -182,7 +182,7 @@ class Pooled(FeatureMap):
 
     @abc.abstractmethod
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
-        """Begin to build a map from a pool. `CompiledMap.advance` completes the build."""
+        """Return a map to be built from a pool; `CompiledMap.advance` completes the build."""
 
     @property
     @locked
@@ -235,7 +235,8 @@ class Pooled(FeatureMap):
         while start < len(columns) and self._pool is not None:
             stop = start + 1
             if self._next is None:
-                # Learn rows up to the row at which the next build begins.
+                # The next build begins at a fixed number of rows, so only the rows before it are
+                # learned at once.
                 n = len(self._pool)
                 until = max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
                 stop = min(len(columns), start + until)
@@ -248,7 +249,7 @@ class Pooled(FeatureMap):
             start = stop
 
     def _build_on(self) -> None:
-        """Begin the next build if the build is due, and do a part of the build."""
+        """Begin the next build if it is due, and perform a part of the build."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)

@@ -28,8 +28,8 @@ from . import base, kinds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# For lifetime "auto": the number of lifetimes, and the first and the last lifetime, in units of 1 /
-# (median distance of two samples). The first MEDIAN_SAMPLES samples determine the median.
+# For lifetime "auto": number of lifetimes, and the smallest and largest lifetime, in units of 1 /
+# (median distance of two samples). The median is computed from the first MEDIAN_SAMPLES samples.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 MEDIAN_SAMPLES = 256
@@ -39,7 +39,7 @@ MEAN_GAP = 1.0 / 3.0
 
 
 class _Start(Pool):
-    """The first samples of a stream, which determine the scale of the lifetimes."""
+    """Pool of the first samples of a stream, which determine the scale of the lifetimes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Start(Pool):
         super().__setstate__(state)
         check_types(self, {"rows": list})
         for i, row in enumerate(self.rows):
-            # Missing values are NaN.
+            # Missing values are NaN, which every comparison below ignores.
             if not isinstance(row, np.ndarray) or row.dtype != np.float64:
                 refuse(self, f"row {i}", row, "but it should be of float64")
             is_level = (row >= LEAST_LEVEL) & (row < 2.0 * LEAST_LEVEL)
@@ -63,7 +63,7 @@ class _Start(Pool):
                 refuse(self, f"row {i}", row.tolist(), "but it should be within single precision")
 
     def check(self, n_features: int) -> None:
-        """Refuse stored samples with more features than are known."""
+        """Raise an error if a stored sample has more than `n_features` features."""
         super().check(n_features)
         for i, row in enumerate(self.rows):
             if row.ndim != 1 or len(row) > n_features:
@@ -82,7 +82,7 @@ class _Start(Pool):
 
 
 def _gaps(first: Floats, second: Floats) -> Floats:
-    """Return differences of samples; two different levels differ by `MEAN_GAP`."""
+    """Return the differences of samples; different levels of a category differ by `MEAN_GAP`."""
     gaps = first - second
     gaps[(first >= LEAST_LEVEL) & (gaps != 0.0) & ~np.isnan(gaps)] = MEAN_GAP
     return gaps
@@ -92,12 +92,12 @@ def _gaps(first: Floats, second: Floats) -> Floats:
 class MondrianFeatures(kinds.CellFeatures):
     """Mondrian features of the Laplace kernel.
 
-    Each partition is a Mondrian process on the smallest box around the samples. The process ends at
-    the time `lifetime`. A box is cut at a rate equal to the sum of its side lengths. A feature is
-    chosen with a probability proportional to its side length, and the cut's position on this side
-    is uniform. Both parts of the box are cut in the same way[^1]. The kernel of two samples x and y
-    is the share of partitions in which both fall into the same cell. The kernel is an unbiased
-    estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
+    Each partition is a Mondrian process on the smallest box around the samples, up to the time
+    `lifetime`. A box is cut at a rate equal to the sum of its side lengths. The cut's feature is
+    chosen in proportion to the side lengths, and the cut's position on this side is uniform. Both
+    parts of the box are cut in the same way[^1]. The kernel of two samples x and y is the share of
+    partitions in which both fall into the same cell. The kernel is an unbiased estimate of
+    exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
 
     `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
     partitions have the same distribution as partitions drawn from all samples at once. Each sample
@@ -123,33 +123,33 @@ class MondrianFeatures(kinds.CellFeatures):
     Notes
     -----
     `transform_one` does not change the map. For a new sample, `transform_one` returns the cell at
-    the end of the path in each partition. The path does not account for a possible separation of
-    the sample from the cell's samples. If the cell's value were multiplied by the probability that
-    the sample is not separated, the kernel of a new sample with itself would not be 1.
+    the end of the sample's path in each partition. Learning the sample might separate it from this
+    cell, and the cell's value ignores this probability. Otherwise, the kernel of a new sample with
+    itself would not be 1.
 
     With lifetime "auto", the partitions grow to the largest of 16 lifetimes. One path from the root
     passes through the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
     median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
-    for each lifetime and mix the predictions. The mixture has exponential weights, which depend on
-    the error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
-    these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
-    cannot choose a lifetime.
+    for each lifetime and mix the predictions. The mixture has exponential weights, computed from
+    the errors on samples before each sample is learned. The learners' attribute `lifetimes`
+    contains these weights; predictions ignore weights below .001. The transformer alone has no
+    loss, so it cannot choose a lifetime.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
     feature, the path takes the child that is nearer in the other features. If both children are
-    equally near, the path takes the child with more samples. So `kernel` is the Laplace kernel only
-    for samples without missing values.
+    equally near, the path takes the child with more samples. Therefore, `kernel` is the Laplace
+    kernel only for samples without missing values.
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
-    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1). So a direction with a larger
-    norm has a larger weight in the distance. Random directions are uniformly distributed in the
+    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1). A direction with a larger norm
+    thus has a larger weight in the distance. Random directions are uniformly distributed in the
     space of the first sample's d features. The norm of a direction is d kappa_d / (2 kappa_(d-1)
     n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
     tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears
     later gets normally distributed coefficients with the mean absolute value 1 / n. A missing value
-    counts as the mean of the learned values. Samples before a feature's first appearance count as
-    having the feature's first value. A direction is missing if all its features are missing.
+    counts as the mean of the learned values. In samples before a feature's first value, the feature
+    counts as this first value. A direction is missing if all its features are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
     these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /
@@ -160,8 +160,8 @@ class MondrianFeatures(kinds.CellFeatures):
     (exp(-a h) - exp(-b h)) / (h (b - a)). `limit_kernel` returns the mixture.
 
     The time per sample is proportional to the number of partitions and to their depth. Memory grows
-    only with the cells: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample
-    that opens a cell in only a few of many partitions needs 4 more bytes per partition.
+    only with new cells, by 50 to 100 bytes per cell, and by 8 to 12 bytes per cell and feature. A
+    sample with new cells in only a few of many partitions needs 4 more bytes per partition.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
-        # A direction is a weighted sum, which levels do not have.
+        # Directions are weighted sums, so features must be numbers.
         return self.directions is None
 
     def _own_copy(self, mixes: bool = False) -> base.FeatureMap:
@@ -233,9 +233,10 @@ class MondrianFeatures(kinds.CellFeatures):
         return features
 
     def _begin(self) -> MondrianMap:
-        """Return a new map that has learned the stored first samples."""
+        """Return a new map that has learned the stored samples."""
         names = self._reader.index.names
-        # The map replaces the infinite lifetime by its largest lifetime.
+        # The infinite lifetime is a placeholder, which the map replaces by the largest of its
+        # lifetimes.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
         compiled = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
@@ -264,7 +265,7 @@ class MondrianFeatures(kinds.CellFeatures):
         return [partial(self._learn_observed, compiled, compiled.trees.n_samples, values)]
 
     def _store(self, values: Mapping[Hashable, float]) -> bool:
-        """Store one of the first samples, and return whether the map was rebuilt."""
+        """Store one of the first samples; return whether the map has been rebuilt."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.index_of[name]] = value
@@ -273,7 +274,8 @@ class MondrianFeatures(kinds.CellFeatures):
         if n & (n - 1):
             return False
         if self._map is not None:
-            # A learner may still use the old map, but the old map learns no more samples.
+            # A learner may still use the old map for predictions, but data for learning are no
+            # longer needed.
             self._map.forget_before()
         self._map = self._begin()
         if n == MEDIAN_SAMPLES:
@@ -340,8 +342,8 @@ class MondrianFeatures(kinds.CellFeatures):
             )
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
-        # Each row is mapped before the next is learned. Later samples may change the cell of a
-        # sample with missing values.
+        # Each row is mapped before the next row is learned, because later samples may change the
+        # cell of a sample with missing values.
         return _samples(self._reader.arrange(names, columns))
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -392,7 +394,8 @@ class MondrianFeatures(kinds.CellFeatures):
                 'limit_kernel needs a given lifetime, got "auto", which a loss chooses'
             )
         first, index = self._read_values(x), self._reader.index
-        # A feature that is unknown so far has the same type in both samples.
+        # If the map does not know a feature, the first sample's value fixes the type for both
+        # samples.
         plain = {name: float(value) for name, value in index.new_of(first).items()}
         second = index.with_more(plain).read(y, self._takes_levels)
         names = [name for name in first if name in second]
@@ -425,12 +428,12 @@ class MondrianFeatures(kinds.CellFeatures):
     @property
     @locked
     def n_samples(self) -> int:
-        """Number of samples learned."""
+        """Number of learned samples."""
         return 0 if self._map is None else self._map.trees.n_samples
 
     @property
     def feature_names(self) -> list[Any]:
-        """Features seen, in order of appearance."""
+        """Names of the known features, in order of appearance."""
         return list(self._reader.index.names)
 
     @locked
@@ -495,7 +498,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
 
 def _samples(rows: Floats) -> Iterator[Sample]:
-    """Yield the rows of an array as samples; a sample is valid until the next is yielded."""
+    """Yield an array's rows as samples; each sample is valid until the next sample is yielded."""
     memory = Memory(Sample)
     sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]
     for start in range(0, rows.size, width):

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, without black and yellow, which are invisible on some backgrounds.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
-# Styles, markers and hatches that distinguish lines, points and areas of the same colour.
+# Colours repeat after the last. Styles, markers and hatches then distinguish lines, points and
+# areas.
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "...", "xxx")
@@ -32,9 +33,9 @@ NEUTRAL = "0.5"
 ODD = COLORS[1]
 # Colours of values: larger values are lighter, even for colour-blind readers.
 COLORMAP = "viridis"
-# Longer names are shortened, to leave space for the picture.
+# Largest length of a name in letters. Longer names are shortened, to leave space for the picture.
 MOST_LETTERS = 30
-# A legend with more names would cover the picture.
+# Largest number of names in a legend. A legend with more names would cover the picture.
 MOST_NAMES = 12
 
 
@@ -52,12 +53,12 @@ def axes_for(ax: Axes | None) -> Axes:
     plt = require("matplotlib.pyplot", "plot", "drawing")
     if ax is not None and not hasattr(ax, "add_patch"):
         raise TypeError(f"ax must be axes of matplotlib or None, got {told(ax)}")
-    # The constrained layout leaves space for long names.
+    # The constrained layout leaves space for long names, which would otherwise be cut off.
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
-    """Return an argument that is a list or another iterable; refuse text and mappings.
+    """Return an argument after checking that it is a list or another iterable.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def color(k: int) -> str:
-    """Return the colour of the k-th line, kind of points or kind of areas."""
+    """Return the colour of the k-th line, group of points or group of areas."""
     return COLORS[k % len(COLORS)]
 
 
@@ -97,22 +98,22 @@ def style(k: int) -> str:
 
 
 def draw_line(ax: Axes, k: int, xs: Any, ys: Any, **look: Any) -> Any:
-    """Draw the k-th line, and return it."""
+    """Draw the k-th line; return the line."""
     return ax.plot(xs, ys, style(k), color=color(k), **look)[0]
 
 
 def marker(k: int) -> str:
-    """Return the marker of the k-th kind of points."""
+    """Return the marker of the k-th group of points."""
     return MARKERS[k // len(COLORS) % len(MARKERS)]
 
 
 def hatch(k: int) -> str:
-    """Return the hatch of the k-th kind of areas."""
+    """Return the hatch of the k-th group of areas."""
     return HATCHES[k // len(COLORS) % len(HATCHES)]
 
 
 def text(name: Any) -> str:
-    """Return the text by which matplotlib shows a name without changes.
+    """Return a text that matplotlib shows as the unchanged name.
 
     Matplotlib typesets text between two dollar signs as a formula, and omits labels that begin with
     an underscore from legends.
@@ -131,7 +132,7 @@ def label(name: Any, value: Any = None) -> str:
 
 
 def _short(shown: str, limit: int) -> str:
-    """Return text on one line, with at most `limit` letters; omit the middle."""
+    """Return a text on one line, with at most `limit` letters; omit the middle of a long text."""
     shown, half = " ".join(shown.split()), limit // 2
     if len(shown) <= limit:
         return shown
@@ -199,9 +200,9 @@ def name_lines(
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the least and the largest value, without NaN.
+    """Return the smallest and the largest value, without NaN.
 
-    If they are equal, return two values around this value. If all values are NaN, return 0 and 1.
+    If both are equal, return two values around this value. If all values are NaN, return 0 and 1.
     """
     known = values[~np.isnan(values)]
     if not len(known):

@@ -1,4 +1,4 @@
-"""Pictures over time: errors of models, intervals, scores of detectors, weights of mixtures."""
+"""Pictures over time: errors of models, intervals, scores of detectors, and weights of mixtures."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def progressive(
     Raises
     ------
     TypeError
-        If a curve holds neither checkpoints nor pairs.
+        If a curve contains neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or lack the requested metric. If checkpoints are in a
-        list. All checkpoints of a list hold the final state of the metric.
+        If checkpoints contain several metrics, or lack the requested metric. If checkpoints are in
+        a list, because then all checkpoints contain the final state of the metric.
 
     Examples
     --------
@@ -86,7 +86,8 @@ def progressive(
         xs, ys = [x for x, _ in points], [y for _, y in points]
         canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
     for i, time in enumerate(drift_times):
-        # The legend has one entry for all drifts.
+        # Matplotlib omits labels that begin with an underscore, so the legend has one entry for all
+        # drifts.
         said = "drift" if i == 0 else "_"
         ax.axvline(time, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
@@ -104,7 +105,7 @@ def _times_of(drifts: Any) -> list[float]:
 
 
 def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
-    """Draw the drifts of a monitor: when they began, what changed, and the evidence.
+    """Draw the drifts of a monitor: their times, the changed features or labels, and the evidence.
 
     Parameters
     ----------
@@ -116,8 +117,8 @@ def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     The axes, with a row for each feature, each label and the relation. A bar goes from the
-    estimated beginning of a change to the sample that raised the alarm. The taller the bar, the
-    larger is the log evidence. At most 20 rows are drawn, those with the largest evidence.
+    estimated beginning of a change to the sample that raised the alarm. The height of a bar
+    increases with the log evidence. Only the 20 rows with the largest evidence are drawn.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
     ['load']
 
     """
-    # For each colour and name: the beginning, the alarm and the evidence of each change.
+    # For each pair (colour, name): the beginning, the alarm and the evidence of each change.
     bars: dict[tuple[int, str], list[tuple[int, int, float]]] = {}
     try:
         for drift in getattr(monitor, "log", monitor):
@@ -170,7 +171,7 @@ def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
 def _read(
     name: Hashable, curve: Iterable[Any], metric: str | None
 ) -> tuple[list[tuple[float, float]], str | None, str]:
-    """Return the points of a curve, the name of the metric, and the label of the axis."""
+    """Return a curve's points, the name of its metric, and the label of the axis."""
     label = "progressive score"
     points = []
     seen: Any = None
@@ -183,7 +184,8 @@ def _read(
                     "give the iterator of iter_progressive_val_score, not a list"
                 )
             seen = item[metric]
-            # The label states the window of a metric that uses only the latest samples.
+            # A rolling metric uses only the latest samples, so the label shows the length of its
+            # window.
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"
@@ -216,7 +218,7 @@ def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None
     return metric
 
 
-# Opacity of the widest and the narrowest interval.
+# Opacities of the widest and the narrowest interval.
 LIGHTEST, DARKEST = 0.35, 0.7
 
 
@@ -235,7 +237,7 @@ def intervals(
         The targets, in the order of the stream.
     distributions
         The distribution of each target, predicted by `predict_one(x, with_dist=True)` before the
-        target was learned. None if there was no distribution yet.
+        target was learned; None for targets without a distribution.
     times
         Times of the targets, as numbers or dates. None for 1, 2, 3, ...
     levels
@@ -245,7 +247,7 @@ def intervals(
 
     Returns
     -------
-    The axes. The legend has the share of targets inside each interval.
+    The axes. The legend shows the share of targets inside each interval.
 
     Raises
     ------
@@ -312,7 +314,7 @@ def _interval(distribution: Any, level: float) -> tuple[float, float]:
     return low, high
 
 
-# More labels would overlap.
+# Largest number of labelled samples, because more labels would overlap.
 MOST_NUMBERS = 20
 # Width and height of a number's label, as shares of the axes.
 LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
@@ -321,7 +323,7 @@ LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
 def _apart(
     numbers: NDArray[np.int64], scores: NDArray[np.float64], width: float, height: float
 ) -> list[tuple[int, float]]:
-    """Return pairs (number, score) of samples with large scores whose labels do not overlap."""
+    """Return pairs (number, score) of the largest scores whose labels do not overlap."""
     apart: list[tuple[int, float]] = []
     order = np.argsort(-scores, kind="stable")
     for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True):
@@ -351,15 +353,15 @@ def scores(
         A quantile level from 0 to 1. Samples whose scores exceed this quantile of the drawn scores
         are marked.
     anomalies
-        Whether each sample is a known anomaly. Known anomalies are marked at the bottom.
+        For each sample, whether it is a known anomaly. Known anomalies are marked at the bottom.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes. The horizontal axis shows the numbers of the samples, which begin at 1. The first
-    sample of each run of marked samples is labelled with its number. At most 20 samples are
-    labelled, and labels do not overlap.
+    The axes. The horizontal axis shows the number of each sample, from 1 on. The first sample of
+    each run of marked samples is labelled with its number. At most 20 samples are labelled, and
+    labels do not overlap.
 
     Raises
     ------
@@ -413,7 +415,7 @@ def scores(
         for number, score in _apart(numbers[firsts], ys[firsts], np.ptp(numbers), np.ptp(ys)):
             canvas.write(ax, str(number), (number, score), (3, 3), fontsize="x-small")
     if known is not None:
-        # Known anomalies are at the bottom of the axes, independently of their scores.
+        # Known anomalies are drawn at the bottom of the axes, where scores do not hide them.
         foot, where = np.full(int(known.sum()), 0.02), ax.get_xaxis_transform()
         look: dict[str, Any] = {"color": canvas.COLORS[0], "label": "known as unusual"}
         ax.plot(numbers[known], foot, "|", markersize=10, transform=where, **look)
@@ -423,8 +425,8 @@ def scores(
     return ax
 
 
-# Groups of experts. A classifier's expert belongs to a group by its name or the last part of its
-# name. A regressor's expert belongs to a group by the first part of its name.
+# Groups of experts. The name of a classifier's expert, or the last part of this name, determines
+# its group. For a regressor's expert, the first part of the name determines the group.
 _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),
@@ -459,8 +461,8 @@ def weights(
         learns. Pairs without weights are omitted.
     groups
         A mapping from expert to group, or to None to omit the expert. The weights of a group are
-        added up. Experts that are not in the mapping are drawn separately. By default, experts are
-        grouped by kind, for example "trees" and "lines" (linear models).
+        added up. Experts that are not in the mapping are drawn separately. By default, similar
+        experts form a group, for example "trees" and "lines" (linear models).
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -530,7 +532,7 @@ def weights(
 
 
 def _group_of(name: str) -> str | None:
-    """Return the group of a known expert; the group of an unknown expert is its name."""
+    """Return the group of an expert; an unknown expert is its own group."""
     of_classes = name if name in _OF_CLASSES else name.rpartition(", ")[2]
     if of_classes in _OF_CLASSES:
         return _OF_CLASSES[of_classes]

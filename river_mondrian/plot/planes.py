@@ -1,4 +1,4 @@
-"""Pictures of trees on their time axis, and of partitions, densities and scores in the plane."""
+"""Pictures of trees on a time axis, and of partitions, densities and scores in the plane."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Largest number of branch ends with text below them, and largest number with horizontal text.
+# Largest number of branch ends with text, and with horizontal text. More texts would overlap.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, as multiples of the font size.
 LETTER, LINE = 0.6, 1.3
-# Time drawn after the last cut, as a share of the time of this cut.
+# Time drawn after the last cut, as a share of the last cut's time.
 AFTER = 0.1
 # Margin above and below the tree, as a share of the drawn time.
 TREE_MARGIN = 0.05
@@ -29,9 +29,9 @@ TREE_MARGIN = 0.05
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch shows the samples of a node. The branch begins when a cut
-    separates these samples from other samples, and forks when a cut splits these samples. A dot is
-    a leaf, and a triangle is an omitted subtree. The text below a triangle shows the subtree's
+    Time runs downwards from 0. A branch is a node. The branch begins when a cut separates the
+    node's samples from other samples, and forks when a cut splits the node's samples. A dot is a
+    leaf, and a triangle is an omitted subtree. The text below a triangle shows the subtree's
     numbers of leaves and samples. The colour of dots and triangles shows a classifier's most
     frequent class, or a regressor's mean.
 
@@ -42,8 +42,8 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     tree
         Number of the tree.
     max_depth
-        Number of levels of cuts that are shown; None shows all levels. If `max_depth` is given, the
-        conditions of cuts are written above their forks where there is space. Samples that satisfy
+        Number of levels of the tree that are shown; None shows all levels. If `max_depth` is given,
+        each fork has the condition of its cut above it, where there is space. Samples that satisfy
         a condition go left.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
@@ -55,11 +55,11 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     Raises
     ------
     RuntimeError
-        If the forest has not learned anything.
+        If the forest has no samples.
     TypeError
         If the model has no trees that can be drawn.
     ValueError
-        If there is no tree of this number, or `max_depth` is negative.
+        If there is no tree with this number, or `max_depth` is negative.
 
     Examples
     --------
@@ -85,7 +85,8 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     shown = [i for i, node in enumerate(nodes) if max_depth is None or node.depth <= max_depth]
     ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
     forks = sorted({*shown} - {*ends})
-    # Ends are side by side, and a fork is halfway between its children.
+    # Ends of branches are side by side, and each fork is halfway between its children, so branches
+    # do not cross.
     across = {end: float(x) for x, end in enumerate(ends)}
     for i in reversed(forks):
         across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
@@ -114,7 +115,8 @@ def _draw_branches(
     for i in across:
         node = nodes[i]
         top = 0.0 if node.parent < 0 else nodes[node.parent].time
-        # The triangle of an omitted subtree begins at the top of its branch.
+        # The triangle of an omitted subtree begins at the top of its branch, so the line has no
+        # length.
         end = node.time if i in forks else (bottom if node.is_leaf else top)
         lines.append([(across[i], top), (across[i], end)])
         if i in forks:
@@ -142,7 +144,7 @@ def _draw_ends(
         look: dict[str, Any] = {"marker": canvas.marker(k), "zorder": 3, "clip_on": False}
         ax.scatter(xs, [bottom] * len(xs), size, shades, **look)
     below = np.array([int(node.is_leaf) for node in nodes])
-    # Children come after their parents.
+    # Nodes are in preorder, so in reverse each node is added to its parent after its own children.
     for i in range(len(nodes) - 1, 0, -1):
         below[nodes[i].parent] += below[i]
     for i in ends:
@@ -161,9 +163,9 @@ def _draw_ends(
 
 
 def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
-    """Write cuts above their forks, upper cuts first; omit a cut that would hide another cut."""
+    """Write each cut above its fork, upper cuts first; omit a text that would hide another text."""
     size = 8.0
-    # The size of the axes in typographic points, the unit of the size of letters.
+    # Letters are measured in typographic points, so the size of the axes is converted to points.
     extent, scale = ax.get_window_extent(), 72.0 / ax.figure.dpi
     width, height = scale * extent.width, scale * extent.height
     left, right = ax.get_xlim()
@@ -184,7 +186,7 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
 
 
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
-    """Draw the cells into which a tree cuts the plane of two features.
+    """Draw a tree's partition of the plane of two features into cells.
 
     For a forest, the bounding box of the samples in each cell is drawn darker. The colour of a cell
     shows a classifier's most frequent class, or a regressor's mean.
@@ -207,11 +209,11 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
     Raises
     ------
     RuntimeError
-        If the model has not learned anything.
+        If the model has no samples.
     TypeError
         If the model has no partitions that can be drawn.
     ValueError
-        If there are not exactly two features, or there is no tree of this number.
+        If there are not exactly two features, or there is no tree with this number.
 
     Examples
     --------
@@ -272,7 +274,7 @@ def density_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; None for no values. Features without a value are missing.
+        Values of the other features; None if all other features are missing.
     n
         Number of grid points along each feature.
     ax
@@ -285,7 +287,7 @@ def density_map(
     Raises
     ------
     TypeError
-        If the model has no densities.
+        If the model has no `density_one`.
     ValueError
         If there are not two features, or a range is invalid.
 
@@ -323,7 +325,7 @@ def score_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; None for no values. Features without a value are missing.
+        Values of the other features; None if all other features are missing.
     n
         Number of grid points along each feature.
     ax
@@ -336,7 +338,7 @@ def score_map(
     Raises
     ------
     TypeError
-        If the model has no scores.
+        If the model has no `score_one`.
     ValueError
         If there are not two features, or a range is invalid.
 

@@ -22,10 +22,10 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     ----------
     model
         A forest with `feature_importances`, or a mapping from feature to number. The mapping may be
-        the result of `explain_one`; for a classifier, it is the result for one label.
+        the result of `explain_one`, or a classifier's result for one label.
     most
-        Number of features that get a bar: the features with the largest absolute values. Another
-        bar shows the sum of the other features.
+        Number of features with their own bar: the features with the largest absolute values.
+        Another bar shows the sum of the other features.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -36,7 +36,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError
-        If there are no importances.
+        If the model has no importances, or a value is not a number.
     ValueError
         If `most` is less than 1.
 
@@ -66,7 +66,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
             raise TypeError(f"the importance of feature {name!r} must be a number, got {value!r}")
     names, values = _ranked(numbers, most)
     ax = canvas.axes_for(ax)
-    # Bars are placed by number: two features may have names with the same text.
+    # Bars are placed by number, because two features may have names with the same text.
     ax.barh(range(len(values)), values, color=_colors(values))
     ax.set_yticks(range(len(values)), names)
     ax.invert_yaxis()
@@ -80,7 +80,8 @@ def _ranked(
 ) -> tuple[list[str], list[float]]:
     """Return the labels and numbers of the bars.
 
-    The `most` numbers with the largest absolute values come first, then the sum of the others.
+    The `most` numbers with the largest absolute values come first, followed by the sum of the
+    others.
     """
     ranked = sorted(numbers.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
@@ -108,10 +109,9 @@ def explanation(
     x
         A mapping from feature to number, or to a level of a category.
     label
-        The label whose probability is explained; None for the predicted label. Only classifiers
-        have labels.
+        The label whose probability is explained, for classifiers; None for the predicted label.
     most
-        Number of features that get a bar: the features with the largest absolute contributions.
+        Number of features with their own bar: the features with the largest absolute contributions.
         Another bar shows the sum of the other features.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
@@ -158,7 +158,7 @@ def explanation(
     names, added = _ranked(terms, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
-    # Sticky edges would remove the margin, and markers at the edge would be cut off.
+    # Sticky edges would remove the margin, so that markers at the edge would be cut off.
     ax.use_sticky_edges = False
     ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
     ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))
@@ -174,12 +174,12 @@ def explanation(
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Return a number as text: three digits or, if it is large, an integer such as 1,800."""
+    """Return a number as text: with three digits, or as an integer such as 1,800 if it is large."""
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 
-# Area of the marker of a bin that holds all probabilities, and least area of a marker, in square
-# points.
+# Area of the marker of a bin that contains all probabilities, and smallest area of a marker, in
+# square points.
 LARGEST_AREA = 400.0
 LEAST_AREA = 10.0
 
@@ -260,7 +260,7 @@ def reliability(
 
 
 def _listed(predictions: Any) -> list[Any]:
-    """Return the predictions of a model as a list."""
+    """Return a model's predictions as a list."""
     if hasattr(predictions, "columns"):
         kind = type(predictions).__name__
         raise TypeError(
