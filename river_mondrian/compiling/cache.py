@@ -2,12 +2,12 @@
 
 Numba's own cache checks only the file that defines a kernel, not the files of the kernel's
 constants and helpers. If two processes write numba's index at once, the index may name another
-function's code. In this package, each compiled function has a separate file, in a folder for the
-key of all sources (`Sources.key`). The file's name contains a digest of the function, the types,
-the processor and the settings (`CodeCache.name_of`).
+function's code. Therefore this package stores each compiled function in a separate file, in a
+folder for the key of all sources (`Sources.key`). The file's name contains a digest of the
+function, the types, the processor and the settings (`CodeCache.name_of`).
 
-Code that comes with the package (`packaged`) is used first, then code in the user's folder.
-Functions that call each other by name are loaded from the same folder.
+The package's own code (`packaged`) is used first, then code in the user's folder. Functions that
+call each other by name are loaded from the same folder.
 """
 
 import contextlib
@@ -40,25 +40,25 @@ D = TypeVar("D")
 _config: Any = numba.config
 _cpu_target: Any = cpu_target
 
-# Settings of numba that are not part of a key, because they do not change code.
+# Prefixes of numba's settings that are not part of a key, because they do not change code.
 _NOT_OF_CODE = (
     *("CACHE_", "COLOR_SCHEME", "CUDA_", "DEBUG_CACHE", "GDB_", "NUMBA_DEFAULT_NUM_THREADS"),
     *("NUMBA_NUM_THREADS", "RUNNING_UNDER_PROFILER", "THREADING_", "_HAVE_YAML"),
-    # These settings are in the target's name and features.
+    # These settings are already part of a key, in the target's name and features.
     *("CPU_", "ENABLE_AVX"),
 )
 
 _CHECKSUM_BYTES = 16
 
-# Prefix of the names by which code calls linked functions (see `kernels.link_by_name`).
+# Prefix of the names of linked functions in code (see `kernels.link_by_name`).
 PREFIX = "river_mondrian:"
 
 
 class CodeCache:
     """The compiled code of a package.
 
-    The sources are read when this object is created, before the modules that define functions are
-    imported. The folder is determined when the first function is called.
+    The constructor reads the sources, before the modules with functions are imported. The call of
+    the first function determines the folder.
 
     Parameters
     ----------
@@ -80,11 +80,12 @@ class CodeCache:
         self._looked = False
         self._folder: Path | None = None
         self._warned = False
-        # The caches of functions, by the ids of their dispatchers, which are kept alive.
+        # Each function's cache, by its dispatcher's id. The dispatcher is kept alive, because its
+        # id must stay unique.
         self._caches: dict[int, tuple[Any, FunctionCache]] = {}
         self.n_unkept = 0
-        # Modules read the package's environment variables at import, so code depends on these
-        # variables.
+        # The package's environment variables are part of keys, because modules read them at import,
+        # and code depends on them.
         prefix = package.upper() + "_"
         variables = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = variables, sys.flags.optimize
@@ -92,14 +93,12 @@ class CodeCache:
     def enable(self, dispatcher: D, links: Any = None, is_linked: bool = False) -> D:
         """Make a function of the package load its compiled code from disk, and store new code.
 
-        `links` handles the other functions that the code calls by name. `links.find` returns the
-        names and types of these functions; the names and types are pickled. `links.load` compiles
-        or loads these functions before the code is loaded. `is_linked` means that other functions
-        call this function by name.
-
-        Functions of other packages are not cached, because changes of their sources would not be
-        noticed. Closures over values other than numbers and text are not cached either. An object
-        that is not a dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is set.
+        `links` handles the other functions that the code calls by name. `links.find` returns their
+        names and types for the pickle, and `links.load` compiles or loads them before the code is
+        loaded. `is_linked` means that other functions call this function by name.  Functions of
+        other packages are not cached, because changes of their sources would go unnoticed. Closures
+        are cached only over numbers and text. An object that is not a dispatcher is returned
+        unchanged, for example if `NUMBA_DISABLE_JIT` is set.
         """
         compiled: Any = dispatcher
         function = getattr(compiled, "py_func", None)
@@ -114,12 +113,12 @@ class CodeCache:
         return dispatcher
 
     def load_packaged(self, dispatcher: Any, types: Any) -> Any:
-        """Return a function's code that comes with the package; None if the package has none."""
+        """Return a function's code from the package, or None if the package has none."""
         _, stored = self._caches.get(id(dispatcher), (None, None))
         return stored and stored.load_packaged(types, _cpu_target.target_context)
 
     def fail(self, error: BaseException) -> None:
-        """Go on without stored code, since numba has changed."""
+        """Log that code is not stored, because numba has changed."""
         self.n_unkept += 1
         private.give_up("stored code", error)
 
@@ -128,19 +127,20 @@ class CodeCache:
         """The folder of the compiled code; None if no folder can be used."""
         if not self._looked:
             self._folder = folders.find(self._package, self._sources.key)
-            # Set last, because other threads may read the property before the folder is found.
+            # The flag is set last, because another thread must not read the folder before it is
+            # found.
             self._looked = True
         return self._folder
 
     @functools.cached_property
     def packaged(self) -> Packaged:
-        """The compiled code that comes with the package."""
+        """The package's own compiled code."""
         known = self._root / packaged.FOLDER / folders.KNOWN
         return Packaged(self._root, self._made_for, self._sources.key_if_known(known))
 
     @property
     def _made_for(self) -> dict[str, Any]:
-        """Return the versions and settings for which this process compiles code."""
+        """Return the versions and settings that determine this process's code."""
         variables, optimize = self._settings
         settings = {f"NUMBA_{name}": value for name, value in _numba_settings()}
         return {**sources.VERSIONS, "python -O": optimize, **dict(variables), **settings}
@@ -156,7 +156,7 @@ class CodeCache:
         packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if no file is used."""
+        """Return the name of a function's file for types and a target, or None without a file."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -174,11 +174,13 @@ class CodeCache:
         try:
             folders.write(path, content)
         except OSError as error:
-            # Another process has written the file and reads it, which blocks a write on Windows.
+            # This is no failure: on Windows, another process that reads the finished file blocks a
+            # write.
             if os.path.exists(path):
                 return
             self.n_unkept += 1
-            # A process with newer sources may have removed the folder.
+            # A missing folder needs no warning, because a process with newer sources may have
+            # removed it.
             if not isinstance(error, FileNotFoundError) and not self._warned:
                 self._warned = True
                 warnings.warn(
@@ -196,7 +198,8 @@ class FunctionCache:
     def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_linked: bool) -> None:
         self._package, self._links, self._is_linked = package, links, is_linked
         self._function: FunctionType = dispatcher.py_func
-        # A function may have two dispatchers, one of them with exact sums.
+        # The options are part of the key, because a function may have two dispatchers, one with
+        # exact sums.
         self._options = private.options_of(dispatcher)
 
     @property
@@ -206,9 +209,10 @@ class FunctionCache:
         return None if folder is None else str(folder)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the code compiled for a signature; None if no sound file has it."""
+        """Return the code compiled for a signature, or None if no undamaged file has it."""
         compiled = None
-        # A linked function is loaded from the package only for packaged code that calls it.
+        # A linked function is not loaded from the package here, because only packaged code may call
+        # the package's version.
         if not self._is_linked:
             compiled = self.load_packaged(signature, target_context)
         if compiled is None and self._package.folder is not None:
@@ -221,7 +225,7 @@ class FunctionCache:
         return compiled
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
-        """Return the package's code for a signature; None if the package has none."""
+        """Return the package's code for a signature, or None if the package has none."""
         target, folder = self._package.packaged.target, self._package.packaged.folder
         return None if target is None else self._load(folder, target, signature, target_context)
 
@@ -230,7 +234,7 @@ class FunctionCache:
         if name is None:
             return None
         is_packaged = folder == self._package.packaged.folder
-        # If a file is missing or damaged, the function is compiled again.
+        # A missing or damaged file is no error, because the function is compiled again.
         try:
             read = Path.read_bytes if is_packaged else folders.read
             content = read(folder / name)
@@ -249,7 +253,7 @@ class FunctionCache:
                     self._links.load(linked, is_packaged)
                 return private.rebuilt(reduced, target_context)
         except LookupError:
-            # Another function that the code calls by name cannot be loaded.
+            # The code is unusable, because a function that it calls by name cannot be loaded.
             return None
         # Any exception is caught, because another version of numba may fail in any way.
         except Exception as error:
@@ -265,7 +269,7 @@ class FunctionCache:
             return
         try:
             called = private.called_by_name(result)
-            # The C functions that the code calls.
+            # Names without the prefix are C functions.
             symbols = [symbol for symbol in called if not symbol.startswith(PREFIX)]
             linked = None if self._links is None else self._links.find(called)
             content = private.pickled(result, signature, symbols, linked)
@@ -285,13 +289,13 @@ class FunctionCache:
 
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Run the handlers of signals after the block.
+    """Delay the handlers of signals until the block has ended.
 
     LLVM gets stored code from a callback, and ignores exceptions of callbacks. If a handler raised
     an exception there, the code would be missing, and a call would crash.
     """
     if threading.current_thread() is not threading.main_thread():
-        # Handlers run in the main thread.
+        # Nothing is delayed, because handlers run only in the main thread.
         yield
         return
     waits, waiting = True, []
@@ -311,7 +315,8 @@ def _signals_wait() -> Iterator[None]:
                 signal.signal(number, handle)
         yield
     finally:
-        # From here on, a handler may raise; `handle` then remains for some signals.
+        # A handler may raise below. `handle` then remains for some signals, and calls their
+        # handlers.
         waits = False
         for came, handler in handlers.items():
             signal.signal(came, handler)
@@ -336,7 +341,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return a description that identifies a function within the sources; None if there is none."""
+    """Return a description that identifies a function within the sources, or None without one."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

@@ -5,9 +5,8 @@ logs the first compilation in a process as a warning, and names the remedy. Pyth
 if no logging is set up. During `warmup`, compilation is expected, so the level is INFO. Each
 compiled function is logged at level DEBUG.
 
-Numba creates many long-lived objects. The garbage collector would search all objects of the process
-several times, which would take a tenth of the compilation time. During `warmup`, the collector
-searches only young objects.
+Numba creates many long-lived objects. During `warmup`, the garbage collector searches only young
+objects, because searching all objects several times would take a tenth of the compilation time.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from ..progress import Progress
 
 LOGGER = logging.getLogger(__name__.partition(".")[0])
 
-# Threshold of the garbage collector at which the oldest generation is never searched.
+# Threshold of the garbage collector that prevents searches of the oldest generation.
 _NEVER = 1_000_000
 
 _COMMAND = f"python -m {LOGGER.name} warmup"
@@ -34,7 +33,7 @@ class Watch:
     Attributes
     ----------
     names
-        The compiled functions, in the order in which their compilation began.
+        The compiled functions, ordered by the start of their compilation.
     """
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Context manager in which this thread compiles without a warning and can show progress."""
+        """Return a context in which this thread compiles without a warning; show `progress`."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown
@@ -80,7 +79,7 @@ class Watch:
         with self._lock:
             is_first = not self.names
             self.names.append(name)
-        # Progress is shown outside the lock, so that other threads need not wait for stderr.
+        # Progress is shown outside the lock, because other threads should not wait for stderr.
         shown = getattr(self._expected, "shown", None)
         if shown is not None:
             shown.reach(shown.done + 1, f"compiling {name}")
@@ -92,7 +91,7 @@ class Watch:
                 where += f". The package's own code is not used: {unused}"
             level = logging.WARNING if shown is None else logging.INFO
             what = "kernels are compiled at their first call, which takes seconds."
-            # A closed stderr may make the logging raise, which must not stop the compilation.
+            # Exceptions are suppressed, because a closed stderr must not stop the compilation.
             with contextlib.suppress(Exception):
                 LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, where, _COMMAND)
         LOGGER.debug("compiling %s", name)

@@ -1,4 +1,4 @@
-"""Folders of compiled code: each key of the sources has a folder, and old folders are removed."""
+"""Folders of compiled code: create a folder for each key of the sources, and remove old ones."""
 
 import contextlib
 import os
@@ -19,25 +19,24 @@ _config: Any = numba.config
 # A folder is removed if no process has used it for this many days.
 UNUSED_DAYS = 30
 
-# When a new folder is created, at most this many other folders are kept: the most recently used
-# ones.
+# When a new folder is created, this number of the most recently used other folders is kept.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.
 KNOWN = f"syntax-{sys.implementation.cache_tag}"
 
-# Only folders whose names have the form of a key are removed.
+# Folders are removed only if their names match this form of a key, because others may be the
+# user's.
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
-    """Return the folder of a package's compiled code; None if no folder can be used.
+    """Return the folder of a package's compiled code, or None if no folder can be used.
 
     `key_of` returns the key of the package's sources (`Sources.key`).
 
-    The folder and its parents are created if they do not exist, except for the user's home. A
-    read-only folder may be returned, because a container image may contain such a folder. When a
-    new folder is created, old folders are removed.
+    Missing folders are created, except for the user's home, and old folders are then removed. The
+    returned folder may be read-only, as in a container image.
 
     Warns
     -----
@@ -76,12 +75,12 @@ def read(path: Path) -> bytes:
     Raises
     ------
     PermissionError
-        If the file belongs to another user, who could have written malicious code.
+        If the file belongs to another user, because this user could have written malicious code.
     OSError
         If the file cannot be read.
     """
     with open(path, "rb") as file:
-        # The open file is checked, because another file may now have the path.
+        # The open file is checked instead of the path, because another file may now have this path.
         if not _is_trusted(os.fstat(file.fileno()), path.parent):
             raise PermissionError(f"{path} belongs to another user")
         return file.read()
@@ -89,7 +88,8 @@ def read(path: Path) -> bytes:
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
     """Return whether this user owns a file, or its folder is read-only and in NUMBA_CACHE_DIR."""
-    # Windows has no user ids, but other users cannot access a user's profile.
+    # On Windows, which has no user ids, files are trusted, because other users cannot access a
+    # user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
     named = _config.CACHE_DIR and Path(_config.CACHE_DIR).absolute() in folder.parents
@@ -97,7 +97,7 @@ def _is_trusted(status: os.stat_result, folder: Path) -> bool:
 
 
 def make(folder: Path) -> None:
-    """Create a folder and its parents; other users cannot access the folder.
+    """Create a folder that other users cannot access, and its parents.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def make(folder: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that other users cannot read; other processes see the complete file or none.
+    """Write a file that other users cannot read; other processes see all of it or no file.
 
     Raises
     ------
     OSError
-        If writing fails. FileNotFoundError means that the folder is gone.
+        If writing fails. FileNotFoundError means that the folder does not exist.
     """
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
@@ -153,7 +153,7 @@ def _bases() -> list[tuple[str, Path | None]]:
         in_home = "Library/Caches"
     else:
         xdg = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG standard says to ignore a relative path.
+        # A relative path is ignored, as the XDG standard requires.
         if os.path.isabs(xdg):
             bases.append(("XDG_CACHE_HOME", Path(xdg)))
         in_home = ".cache"
@@ -164,7 +164,7 @@ def _bases() -> list[tuple[str, Path | None]]:
 
 
 def use(folder: Path) -> None:
-    """Create a folder and remove old ones; for an existing folder, set the time of last use.
+    """Create a folder and remove old ones, or set the last use of an existing folder.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def use(folder: Path) -> None:
     is_new = not folder.is_dir()
     make(folder.parent)
     make(folder)
-    # Another process may have removed the folder. In this case, this process stores no code.
+    # A missing folder is no error: another process has removed it, and this process stores no code.
     with contextlib.suppress(FileNotFoundError):
         os.utime(folder)
     if is_new:
@@ -182,10 +182,10 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove siblings unused for `UNUSED_DAYS`; keep only the `MOST_OTHERS` used last."""
+    """Remove siblings unused for `UNUSED_DAYS`, and all but the `MOST_OTHERS` used last."""
     used = []
     for sibling in folder.parent.iterdir():
-        # Another process may remove the folder first.
+        # Errors are suppressed, because another process may remove the folder first.
         with contextlib.suppress(OSError):
             if sibling != folder and _KEY.fullmatch(sibling.name):
                 used.append((sibling.stat().st_mtime, sibling))

@@ -1,19 +1,19 @@
 """Decorators that compile functions over records.
 
-- `kernel`: a function that Python calls for one sample. The annotations and the classes of the
-  passed records determine the compiled types.
+- `kernel`: a function that Python calls for one sample. The annotations, and the classes of the
+  passed records, determine the compiled types.
 - `batch_kernel`: a function that Python calls for many samples, while other threads run.
 - `link_by_name`: a function that kernels call by name. The function is compiled once for each set
-  of types, not with each kernel that calls it.
+  of types, instead of with each calling kernel.
 - `helper`: a function that is compiled into the kernels that call it.
 - `always_inline`: a small helper that LLVM always inlines.
 - `inline_in_source`: a helper whose lines become part of its caller before type inference.
 
-Two marks change how a function is compiled; they stand below the other decorator. `cold` marks a
-function that runs rarely. `ordered_sums` keeps the order of sums; so does `ORDERED_SUMS = True` for
-all functions of a module. A kernel with ordered sums calls only helpers with ordered sums, because
-the sums of other helpers may be reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`,
-nothing is compiled: kernels run as Python.
+Two further decorators stand below these. `cold` marks a function that runs rarely. `ordered_sums`
+keeps the order of sums, like `ORDERED_SUMS = True` for all functions of a module. A kernel with
+ordered sums calls only helpers with ordered sums, because the sums of other helpers may be
+reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as
+Python.
 """
 
 import contextlib
@@ -55,13 +55,13 @@ class _Links:
         """Return the names and types of the linked functions among the called symbols."""
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
-            # The list is a copy, because other threads may add instances.
+            # The items are copied, because other threads may add instances.
             for (function, taken, packaged), instance in list(_INSTANCES.items())
             if not packaged and instance.symbol in symbols
         ]
 
     def load(self, links: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
-        """Compile or load linked functions; if `packaged`, only load them."""
+        """Compile or load linked functions, or only load them if `packaged`."""
         for name, taken in links:
             instance_of(_LINKED[name], taken, packaged)
 
@@ -72,7 +72,7 @@ _hints: Any = functools.cache(get_type_hints)
 
 
 def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
-    """Return the types of a function's parameters; `classes` has the classes of type variables."""
+    """Return the types of a function's parameters, given the classes of its type variables."""
     hints = [_hints(function)[name] for name in inspect.signature(function).parameters]
     return tuple(
         numba_type(classes.get(h.__name__, h.__bound__) if isinstance(h, TypeVar) else h)
@@ -81,13 +81,13 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
 
 
 def cold(function: F) -> F:
-    """Mark a function that runs rarely: it is compiled faster, to slower code."""
+    """Mark a function that runs rarely, to compile it faster to slower code."""
     function.is_cold = True
     return function
 
 
 def ordered_sums(function: F) -> F:
-    """Mark a function or a method of a record: each sum is computed in the order of the source."""
+    """Mark a function or a record's method, whose sums keep the order of the source."""
     function.fastmath = False
     return function
 
@@ -95,17 +95,17 @@ def ordered_sums(function: F) -> F:
 def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
     """Return numba's dispatcher of a function.
 
-    Unless sums are ordered, they may be reordered, so that they use vector units. NaN and infinity
-    keep their meaning, because missing values are NaN.
+    Sums may be reordered to use vector units, except with `ordered_sums`. NaN and infinity keep
+    their meaning, because missing values are NaN.
     """
-    # Without the option `fastmath`, numba uses the flags of the caller.
+    # `fastmath` is always set, because otherwise numba uses the flags of the caller.
     shared: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
     shared["fastmath"] = fastmath_of(function)
     return _njit(pipeline_class=compiler, **shared, **options)(function)
 
 
 def _stored(function: Any, is_linked: bool, **options: Any) -> Any:
-    """Return numba's dispatcher of a function; the compiled code is stored on disk."""
+    """Return numba's dispatcher of a function, which stores compiled code on disk."""
     compiler = ColdCompiler if getattr(function, "is_cold", False) else KernelCompiler
     return cache.enable(_dispatcher(function, compiler, **options), _LINKS, is_linked)
 
@@ -133,8 +133,7 @@ class Kernel(Generic[P, T]):
     def of(self, *classes: type[Any]) -> Callable[P, T]:
         """Return the compiled kernel for the classes of its type variables, in their order.
 
-        Calling the result is faster than calling this object, which looks up the classes at each
-        call.
+        A call of the result is faster than a call of this object, which looks up the classes.
         """
         compiled = self._compiled.get(classes)
         if compiled is None:
@@ -161,7 +160,7 @@ def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
 
 @functools.cache
 def _type_variables(function: Any) -> dict[str, int]:
-    """Return the index of the first parameter of each type variable, by the variable's name."""
+    """Return the index of each type variable's first parameter, by the variable's name."""
     indices: dict[str, int] = {}
     for i, name in enumerate(inspect.signature(function).parameters):
         hint = _hints(function)[name]
@@ -171,7 +170,7 @@ def _type_variables(function: Any) -> dict[str, int]:
 
 
 class Plain(Generic[P, T]):
-    """A kernel that is not compiled: division by zero follows NumPy's rules."""
+    """A kernel that runs as Python, with NumPy's rules for division by zero."""
 
     def __init__(self, function: Callable[P, T]) -> None:
         functools.update_wrapper(self, function)
@@ -189,15 +188,15 @@ class Plain(Generic[P, T]):
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile a function of one sample at its first call from Python; store the code on disk.
+    """Compile a function of one sample at its first call from Python, and store the code on disk.
 
-    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree.
+    The kernel holds the GIL, because releasing it takes as long as learning a sample in one tree.
     """
     return _kernel(function)
 
 
 def batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile like `kernel`, but without the GIL during a call, for calls on many samples."""
+    """Compile a function of many samples like `kernel`, but release the GIL during a call."""
     return _kernel(function, nogil=True)
 
 
@@ -206,7 +205,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 def helper(function: F) -> F:
-    """Compile a helper for kernels; LLVM may inline it. Python runs it as Python."""
+    """Compile a helper for kernels, which LLVM may inline; Python code runs it uncompiled."""
     return _helper(function)
 
 
@@ -216,14 +215,14 @@ def always_inline(function: F) -> F:
 
 
 def inline_in_source(function: F) -> F:
-    """Compile a helper that one kernel calls once; its lines become part of the kernel."""
+    """Compile a helper with a single caller, whose source then contains the helper's lines."""
     return _njit(inline="always")(function) if COMPILES else function
 
 
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    # An entry point for Python would double the time of compilation.
+    # A helper has no entry point for Python, because it would double the time of compilation.
     dispatcher = _dispatcher(function, HelperCompiler, no_cpython_wrapper=True, **options)
 
     def typer(context: Any, *args: Any) -> Any:
@@ -271,12 +270,12 @@ class Instance:
             raise LookupError(function.__qualname__)
         type_names = ", ".join(map(str, taken))
         made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
-        # The name by which compiled code for this target refers to the function.
+        # The symbol has the target, because code for another target must not call this instance.
         name = f"{function.__module__}:{function.__qualname__}({type_names})"
         self.symbol = f"{cache.PREFIX}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
         self.address = private.address_of(self.compiled)
-        # Code that calls the function finds it by this name until the process ends.
+        # The symbol is never removed, because calling code may use it until the process ends.
         llvm.add_symbol(self.symbol, self.address)
 
 
@@ -286,7 +285,7 @@ _LINKED: dict[str, Any] = {}
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
-    """Return a linked function; load or compile it at its first use."""
+    """Return a linked function, which is loaded or compiled at its first use."""
     key = function, taken, packaged
     if key not in _INSTANCES:
         _INSTANCES[key] = Instance(function, taken, packaged)
@@ -295,7 +294,7 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 
 @functools.cache
 def _address_of(function: Any, kind: Any) -> int:
-    """Return the address of a linked function, compiled by its annotations."""
+    """Return the address of a linked function, compiled for the types of its annotations."""
     taken = _taken(function, dict.fromkeys(_type_variables(function), kind))
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
@@ -303,10 +302,10 @@ def _address_of(function: Any, kind: Any) -> int:
 
 
 def set_entries(record: Any, *functions: Any, **others: Any) -> None:
-    """Compile linked functions, and write them to the record's entries (`records.entry`).
+    """Compile linked functions, and write their addresses to a record's entries (`records.entry`).
 
-    An entry has the name of its function; `others` maps other names of entries to functions. Type
-    variables stand for the class of the record.
+    An entry has the name of its function, or a name in `others`. Type variables stand for the class
+    of the record.
     """
     kind: Any = type(record)
     for name, function in ({f.__name__: f for f in functions} | others).items():
@@ -314,7 +313,7 @@ def set_entries(record: Any, *functions: Any, **others: Any) -> None:
 
 
 def _plain(typ: Any) -> Any:
-    """Return the type to which an argument of a linked function is converted."""
+    """Return the wide type that a linked function takes for an argument of a type."""
     if isinstance(typ, types.Boolean):
         return types.boolean
     if isinstance(typ, types.Integer):

@@ -1,9 +1,8 @@
-"""Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
+"""The package's own compiled code, if its wheel is built with code (`hatch_build.py`).
 
 The code is compiled for the oldest supported processor of an architecture (`BASELINES`). The file
-`index.json` in the folder of the code has the key of the sources, and the versions, settings and
-processor for which the code was compiled. If a process does not match this index, kernels are
-compiled.
+`index.json` beside the code has the key of the sources, and the versions, settings and processor
+of the compilation. If a process does not match this index, kernels are compiled.
 """
 
 import functools
@@ -20,8 +19,7 @@ _config: Any = numba.config
 FOLDER = "compiled"
 INDEX = "index.json"
 
-# The oldest processors for which code is packaged, and the features that other processors need to
-# run the code.
+# The oldest supported processors, and the features that other processors need to run their code.
 BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86_64": ("nehalem", ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "aarch64": ("generic", ("neon",)),
@@ -30,7 +28,7 @@ BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @functools.cache
 def own_target() -> tuple[str, str, str, bool]:
-    """Return the processor for which numba compiles in this process, which is part of keys."""
+    """Return the target processor of numba in this process, which is part of keys."""
     features = _config.CPU_FEATURES
     if features is None:
         features = llvm.get_host_cpu_features().flatten()
@@ -44,7 +42,7 @@ class Packaged:
     Attributes
     ----------
     target
-        The processor for which the code was compiled (`own_target`); None if the code is not used.
+        The code's processor (`own_target`), or None if the code is not used.
     unused
         The reason why existing code is not used; empty if the code is used or does not exist.
 
@@ -60,7 +58,7 @@ class Packaged:
             if not self.unused:
                 self.target = tuple(index["target"])
         except FileNotFoundError:
-            # The package comes without compiled code.
+            # This is no error, because the package may come without compiled code.
             return
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             self.unused = f"its {INDEX} cannot be read ({error!r})"

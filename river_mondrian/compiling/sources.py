@@ -1,4 +1,4 @@
-"""The sources from which code is compiled, and their key."""
+"""The sources of compiled code, and their key."""
 
 import contextlib
 import dis
@@ -19,7 +19,7 @@ from . import folders
 # Suffixes of sources, of bytecode files and of extensions.
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
-# An extension's suffix names Python's ABI. NumPy's ABI changes with its major version only.
+# An extension's suffix names Python's ABI, and a major version is enough for NumPy's ABI.
 VERSIONS = {
     "Python": importlib.machinery.EXTENSION_SUFFIXES[0],
     "numba": numba.__version__,
@@ -31,10 +31,10 @@ _DIGEST_BYTES = 16
 
 
 class Sources:
-    """The sources of a package at the time when this object is created.
+    """The sources of a package at the creation of this object.
 
-    Modules that are imported later may come from changed sources. So, once a source has changed,
-    `unchanged` always returns False.
+    Later imports may come from changed sources. So `unchanged` always returns False once a source
+    has changed.
 
     Parameters
     ----------
@@ -45,17 +45,16 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_changed = False
-        # Set before the files are read, so that a change while they are being read is noticed
-        # later.
+        # Set before the files are read, because a change during the reading must be noticed later.
         self._seen = _look_at(root)
-        # The dict is empty if a file cannot be read, or there are no files, as in an executable.
+        # The dict is empty if a file cannot be read, or if there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}
         with contextlib.suppress(OSError):
             self._contents = {path: Path(path).read_bytes() for path, *_ in self._seen}
         self._key: str | None = None
 
     def key(self, known: Path) -> str:
-        """Return the key of all code that is compiled from these sources, in hexadecimal.
+        """Return the key of all code from these sources, in hexadecimal.
 
         The key is a digest of the files' names and bytecode without docstrings, and of the versions
         of Python's ABI, numba, llvmlite and NumPy's ABI. The key is empty if there are no sources.
@@ -71,14 +70,14 @@ class Sources:
         return self._key or ""
 
     def key_if_known(self, known: Path) -> str | None:
-        """Return the key if the file `known` has the digests of all sources; else None."""
+        """Return the key if the file `known` has the digests of all sources, otherwise None."""
         if self._key is None:
             self._set_key(_read_pairs(Path.read_bytes, known), None)
         return self._key
 
     def _set_key(self, meanings: dict[bytes, bytes], known: Path | None) -> None:
-        """Set the key from known digests; compile new sources unless `known` is None."""
-        # Read once, because another thread may set the key and replace the attribute.
+        """Set the key from known digests, and compile new sources unless `known` is None."""
+        # The attribute is read once, because another thread may set the key and replace it.
         contents = self._contents
         if not contents:
             self._key = self._key or ""
@@ -113,7 +112,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]:
-    """Read the digests of bytecode from a file; return them by the digests of sources."""
+    """Return the digests of bytecode in a file by the digests of sources."""
     try:
         content = read(path)
     except OSError:
@@ -126,20 +125,20 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 def _meaning(source: bytes) -> bytes:
     """Return a source's bytecode without docstrings and line numbers.
 
-    Assertions are omitted too. This changes no kernel, because kernels have no assertions. A source
-    that cannot be compiled is returned unchanged.
+    The bytecode also lacks assertions, which kernels do not have. A source that cannot be compiled
+    is returned unchanged.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError):
         return source
-    # Version 2 of the marshal format writes equal code as equal bytes.
+    # Version 2 of the marshal format is used, because it writes equal code as equal bytes.
     return marshal.dumps(_without_lines(code), 2)
 
 
 def _without_lines(code: CodeType) -> CodeType:
     constants = (_without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts)
-    # A docstring leaves a NOP instruction for its line.
+    # NOP instructions are removed, because a docstring leaves one for its line.
     pairs = np.frombuffer(code.co_code, np.uint8).reshape(-1, 2)
     return code.replace(
         co_code=pairs[pairs[:, 0] != dis.opmap["NOP"]].tobytes(),
@@ -156,7 +155,7 @@ def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
         try:
             status = os.stat(path)
         except OSError:
-            # Reading the file fails as well, so there will be no key.
+            # The values do not matter, because reading the file fails as well, and there is no key.
             seen.append((path, 0, 0, 0, 0))
             continue
         changed = status.st_mtime_ns, status.st_ctime_ns
@@ -170,7 +169,8 @@ def _paths(root: Path) -> list[str]:
         return [str(archive) for archive in root.parents if os.path.isfile(archive)][:1]
     paths = []
     for folder, below, names in os.walk(root):
-        # Editors' lock files and notebooks' checkpoints cannot be imported.
+        # Other names are skipped, because editors' lock files and notebooks' checkpoints cannot be
+        # imported.
         below[:] = [name for name in below if name.isidentifier() and name != "__pycache__"]
         paths += [
             os.path.join(folder, name)

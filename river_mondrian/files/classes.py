@@ -1,15 +1,15 @@
-"""The classes that files may hold, by their names in files.
+"""The classes that files may contain, by their names in files.
 
-Loading creates no objects of other classes of this package. A class keeps its name in files when it
-moves to another module.
+Loading creates no objects of other classes in this package. If a class moves to another module, its
+name in files stays the same.
 """
 
 import functools
 import importlib
 from typing import Any
 
-# The names of classes in files, by module. If a class has another name in its module, the name in
-# the module follows after a colon.
+# The names of classes in files, by module. If a class has another name in its module, this name
+# follows after a colon.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -79,7 +79,7 @@ _NAMES = {
     "posteriors.targets.target_trees": "TargetTrees",
 }
 # The module of each class, by the class's name in files. If the class has another name in its
-# module, the name in the module follows after a colon.
+# module, this name follows after a colon.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()
@@ -90,7 +90,7 @@ _PACKAGE = __name__.rpartition(".files.")[0]
 
 
 def _home_of(name: str) -> tuple[str, str]:
-    """Return the module of a class, and the name of the class in this module."""
+    """Return a class's module, and its name in this module."""
     home, _, inner = HOMES[name].partition(":")
     return f"{_PACKAGE}.{home}", inner or name
 
@@ -101,12 +101,12 @@ def _names() -> dict[tuple[str, str], str]:
 
 
 def name_of(cls: type[Any]) -> str | None:
-    """Return the name of a class in files; None if files may not hold the class."""
+    """Return the name of a class in files, or None if files may not contain the class."""
     return _names().get((cls.__module__, cls.__qualname__))
 
 
 def class_of(name: str) -> type[Any]:
-    """Return the class that has this name in files.
+    """Return the class with a name in files.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Objects of other packages in files: River objects, distributions, random number generators.
 
 Objects are stored by the names and values that define them. A River object is stored as its class,
-the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Only this package's and
-River's classes are imported by their names in a file.
+the arguments of `__new__`, and its state, which `__reduce_ex__` returns. Names in a file import
+only classes of this package and of River.
 """
 
 import copy
@@ -32,7 +32,7 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     Raises
     ------
     TypeError
-        If the object does not provide its class, arguments or state.
+        If the object does not report its class, arguments or state.
 
     """
     cls = type(value)
@@ -74,7 +74,7 @@ _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name by which `factory` finds a type or function; None if there is no name."""
+    """Return the name of a type or function for `factory`, or None if it has no name."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)
@@ -86,7 +86,7 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return the type or function of this name, such as a defaultdict's `default_factory`.
+    """Return the type or function with a name, such as a defaultdict's `default_factory`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -
 
 
 def generator(state: Any) -> Any:
-    """Return a generator of random numbers that continues from a state.
+    """Return a random number generator that continues from a state.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Convert models to trees of plain values and named arrays, and back.
 
-None, truth values, integers, finite floats, strings and lists are stored as they are. Other values
-are JSON objects whose first key names their form (`_FORMS` lists all forms). An array is named by
-the path of attributes that leads to the array. A table is stored as its columns.
+None, truth values, integers, finite floats, strings and lists are JSON values. Other values are
+JSON objects whose first key names their form (`_FORMS` lists all forms). An array has the name of
+its path of attributes. A table is stored as its columns.
 """
 
 import array
@@ -34,8 +34,8 @@ TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind
 
 Arrays = dict[str, NDArray[Any]]
 
-# Number of bytes of rows that are converted to columns at a time, so that the rows stay in the
-# cache.
+# Rows are converted to columns in blocks of this number of bytes, because such a block stays in the
+# processor's cache.
 BLOCK_BYTES = 1 << 18
 
 
@@ -44,7 +44,7 @@ def _chunks_of_block(row_bytes: int) -> int:
 
 
 def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
-    """Return the columns of all tables, with the rows of one table after another."""
+    """Return the columns of all tables, table by table."""
     tables, columns = state.tables, state.layout.columns
     total = sum(state.counts)
     arrays = {c.name: np.empty((total, *c.shape), c.dtype) for c in columns}
@@ -62,7 +62,7 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
 
 
 class TableColumns:
-    """Tables as columns, the form in which files store tables.
+    """Tables as columns, which is their form in files.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class TableColumns:
         self.columns = columns
 
     def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return tables that hold the rows; for `zeroed`, see `ChunkedRows`.
+        """Return tables with the rows (for `zeroed`, see `ChunkedRows`).
 
         Raises
         ------
@@ -107,7 +107,7 @@ class TableColumns:
 def check_columns(
     stored: dict[str, NDArray[Any]], columns: list[Column], n: int, kind: str
 ) -> None:
-    """Refuse stored columns that do not match the expected columns of `n` records.
+    """Raise an error if stored columns do not match the expected columns of `n` records.
 
     Raises
     ------
@@ -126,7 +126,8 @@ def check_columns(
 # Kinds of NumPy scalars that are stored: truth values, numbers, strings and times.
 SCALARS = frozenset("biufcSUmM")
 
-# The key that marks a value as not stored. No attribute and no field has this name.
+# The key that marks a value as not stored. It contains spaces, so no attribute or field has this
+# name.
 CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
@@ -138,7 +139,7 @@ STORABLE = (
 
 
 class CannotSaveError(TypeError):
-    """Error for a part of a model that has no form in files."""
+    """Error for a part of a model that files cannot store."""
 
     def __init__(self, value: Any, path: str, why: str = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -146,8 +147,8 @@ class CannotSaveError(TypeError):
         super().__init__(f"cannot save {what} ({kind}), which is in {path}: {why or STORABLE}")
 
 
-# Largest depth of nested values, whatever depth the interpreter allows. A value may become two
-# nested forms.
+# Largest depth of nested values, which does not depend on the interpreter's limit. A value may
+# become two nested forms.
 MOST_NESTED = 100
 
 
@@ -163,8 +164,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # The number of each encoded object, and the object itself, by the object's id. The object
-        # is kept so that Python does not reuse the id.
+        # The number of each encoded object, and the object, by its id. The object is kept, because
+        # Python may otherwise reuse the id.
         self._met: dict[int, tuple[int, Any]] = {}
         self._depth = 0
 
@@ -179,7 +180,7 @@ class Encoder:
         """
         self._depth += 1
         if self._depth > MOST_NESTED:
-            # The `repr` of the value may be nested too deep as well.
+            # The message omits the value, because its `repr` may be nested too deep as well.
             why = f"values may be nested at most {MOST_NESTED} deep"
             raise CannotSaveError("...", path, why)
         form = self._form(value, path)
@@ -221,7 +222,7 @@ class Encoder:
         return items if isinstance(value, list) else {type(value).__name__: items}
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
-        """Return the form of the function that creates values for a defaultdict's absent keys."""
+        """Return the form of a defaultdict's `default_factory`."""
         make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:
@@ -248,7 +249,7 @@ class Encoder:
         return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
 
     def _add(self, value: Any, name: str) -> str:
-        """Add an array, and return its name; a name that is taken gets a quote at its end."""
+        """Add an array, and return its name, with a quote for each earlier array of this name."""
         while name in self.arrays:
             name += "'"
         self.arrays[name] = value
@@ -293,7 +294,7 @@ class Encoder:
         return {"attributes": attributes}
 
     def _encode_attribute(self, value: Any, path: str, parameter: str) -> Any:
-        """Return the form of an attribute; an argument without a form is marked as code."""
+        """Return the form of an attribute, or mark a parameter without a form as code."""
         arrays, met = dict(self.arrays), dict(self._met)
         try:
             return self.encode(value, path)
@@ -331,7 +332,7 @@ def _plain(key: Any) -> bool:
 
 
 def code_in(tree: Any) -> Iterator[str]:
-    """Yield the names of the parameters that a tree of plain values omits because they are code."""
+    """Yield the names of parameters that a tree of plain values omits because they are code."""
     if isinstance(tree, dict):
         if CODE in tree:
             yield tree[CODE]
@@ -344,8 +345,8 @@ def code_in(tree: Any) -> Iterator[str]:
 class Decoder:
     """Converter of a tree of plain values to a model.
 
-    A decoder creates only objects of classes that files may hold, and calls no function that a file
-    names.
+    A decoder creates only objects of classes that files may contain, and calls no function that a
+    file names.
 
     Parameters
     ----------
@@ -364,7 +365,7 @@ class Decoder:
         self._depth = 0
 
     def decode(self, tree: Any) -> Any:
-        """Return the value that a tree of plain values represents."""
+        """Return the value of a tree of plain values."""
         self._depth += 1
         if self._depth > 2 * MOST_NESTED:
             raise ValueError(f"values are nested more than {MOST_NESTED} deep")
@@ -465,8 +466,8 @@ def _scalar(tree: dict[str, Any]) -> Any:
     return scalar.astype(dtype.newbyteorder("="))[0]
 
 
-# Decoders of forms, by first key. The methods are not bound, because bound methods would form a
-# reference cycle that keeps models alive.
+# Decoders of forms, by first key. The methods are not bound, because bound methods would keep
+# models alive in a reference cycle.
 _FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "array": Decoder._array,
     "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),

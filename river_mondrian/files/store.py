@@ -1,8 +1,8 @@
 """Save and load models; a file is written completely or not at all.
 
 A file has named arrays in the layout of safetensors: the length of the header in eight bytes, the
-header in JSON, and the arrays. The last array is a checksum, the CRC-32 of all bytes before it. Any
-reader of safetensors can read the file. `load` refuses a file whose checksum is wrong.
+header in JSON, and the arrays. The last array is a checksum, the CRC-32 of all earlier bytes. Any
+reader of safetensors can read the file. `load` raises an error if the checksum is wrong.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..checks import ModelFormatError
 from .classes import name_of
 from .forms import TYPES, Arrays, Decoder, Encoder, code_in
 
-# Format of new files.
+# Number of the format of new files.
 FORMAT = 11
-# Lower formats are older than the first release.
+# Lowest format that `load` reads, because lower formats are older than the first release.
 FIRST_FORMAT = 11
 
 DOCUMENT = "document"
 
-# Errors that decoding a document may raise if the document is not a model.
+# Errors of decoding a document that is not a model.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}
@@ -44,9 +44,9 @@ _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()
 CHECKSUM = "checksum"
 CHECKSUM_BYTES = 4
 LENGTH_BYTES = 8
-# The first array begins at a multiple of this number of bytes, as safetensors requires.
+# The first array begins at a multiple of this number of bytes, because safetensors requires it.
 ALIGNMENT = 8
-# Number of bytes that are written at a time.
+# Number of bytes to write at a time.
 PIECE_BYTES = 1 << 22
 
 
@@ -68,7 +68,7 @@ def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
 
 def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
     """Yield the bytes of a file in pieces."""
-    # Arrays are in descending order of the width of their numbers, so that all arrays are aligned.
+    # Arrays with wider numbers come first, because all arrays are then aligned.
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     head = _head_of(ordered, metadata)
     checksum = zlib.crc32(head)
@@ -85,7 +85,7 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _flush_folder(folder: str) -> None:
-    """Flush a folder to disk if the system allows it, so that a renamed file persists."""
+    """Flush a folder to disk if the system allows it, because a renamed file must persist."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -95,11 +95,11 @@ def _flush_folder(folder: str) -> None:
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
-    """Write a file; if writing fails, an existing file is unchanged.
+    """Write a file, or leave an existing file unchanged if writing fails.
 
-    At any time, either the old or the new file exists. A process that is killed while it writes
-    leaves a hidden file in the same folder; its name ends with `.part`. The new file has the old
-    file's mode. Devices and pipes are written directly.
+    At any time, either the old or the new file exists. A process that is killed during writing
+    leaves a hidden file in the same folder, with a name that ends with `.part`. The new file has
+    the old file's mode. Devices and pipes are written directly.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
         Metadata for the header.
 
     """
-    # If the path is a link, the file behind the link is replaced.
+    # If the path is a link, the file behind the link is replaced, because the link should remain.
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        # A pipe behind a link such as /dev/stdout has no path.
+        # The given path is opened, because a pipe behind a link such as /dev/stdout has no path.
         with open(path, "wb") as file:
             file.writelines(_pieces(arrays, metadata))
         return
@@ -177,7 +177,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
 def _read_arrays(
     entries: Mapping[str, Any], memory: memoryview
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the names and arrays of a header; refuse arrays that do not fill the memory."""
+    """Yield the names and arrays of a header; raise an error if they do not fill the memory."""
     reached = 0
     for name, entry in entries.items():
         (start, stop), shape = entry["data_offsets"], entry["shape"]
@@ -202,7 +202,7 @@ def save(
     Parameters
     ----------
     model
-        An estimator or a feature map of this package. Of a pipeline, save each step. Of
+        An estimator or a feature map of this package. Save each step of a pipeline separately. For
         `KeyedModels`, call `flush`.
     path
         Path of the file. An existing file is replaced.
@@ -216,7 +216,7 @@ def save(
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
         part. Labels and names of features must be str, int, float, bool, bytes, None, NumPy
-        scalars, or tuples of these. A drift detector of your own cannot be stored, because its
+        scalars, or tuples of these. A drift detector of your own raises this error, because its
         state would be lost.
 
     Notes
@@ -287,8 +287,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         If the file is damaged, incomplete or not a stored model. If the file's format is newer than
         the formats that this version reads, or older than the first release.
     TypeError
-        If `path` is not a path, or a parameter that cannot be stored (such as a function) is not
-        given. If a given parameter is in the file.
+        If `path` is not a path, if a parameter that cannot be stored (such as a function) is not
+        passed, or if a passed parameter is in the file.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
 
 
 def _name_of_file(path: Any) -> str:
-    """Return a path as text; refuse integers, which Python treats as open files."""
+    """Return a path as text; raise an error for integers, which Python treats as open files."""
     try:
         return os.fsdecode(path)
     except TypeError:
@@ -361,7 +361,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse a call that lacks a parameter that is code, or passes one that the file holds."""
+    """Raise an error if `code` lacks a parameter that is code, or has one that is in the file."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

@@ -1,7 +1,7 @@
-"""Distances of a sample to stored samples, which are columns in single precision.
+"""Distances from a sample to stored samples, whose inputs are columns in single precision.
 
-A distance is a sum of terms, one for each input. The functions add the terms of one input to the
-distances to all samples of a range, since loops over a contiguous column use vector units.
+A distance is a sum of terms, one for each input. The functions add one input's terms to the
+distances to all samples of a range, because loops over a contiguous column use vector units.
 """
 
 import math
@@ -13,7 +13,7 @@ from ..compiling.kernels import always_inline
 from ..limits import LARGEST, LEAST_LEVEL
 from ..records import Float32s, Float64s, Int32s
 
-# Difference of two values in units of the input's width, above which a term grows logarithmically.
+# A term grows logarithmically beyond this difference of two values, in units of the input's width.
 CAP = 10.0
 
 # Arrays of distances.
@@ -22,14 +22,14 @@ Distances = TypeVar("Distances", Float32s, Float64s)
 
 @always_inline
 def stored_value(value: float, origin: float, is_level: bool) -> float:
-    """Return a value in the form in which it is stored: a difference from the input's origin.
+    """Return the stored form of a value: its difference from the input's origin.
 
     A level of a category is stored as code / LEAST_LEVEL - 1. An absent category has the value 0 if
     `missing` is "zero". The value 0 becomes a separate level, -1.
     """
     if is_level:
         return value / LEAST_LEVEL - 1.0
-    # With `not`, NaN remains NaN.
+    # The negated comparison is true for NaN, so NaN is not clipped and stays missing.
     if not abs(value - origin) > LARGEST:
         return value - origin
     return LARGEST if value > origin else -LARGEST
@@ -72,7 +72,7 @@ def add_four_squares(
     values: tuple[Any, Any, Any, Any],
     rates: tuple[Any, Any, Any, Any],
 ) -> None:
-    """Do as `add_squares` for four inputs, which reads and writes each distance only once."""
+    """Add the squared terms of four inputs (`add_squares`), with one access to each distance."""
     a, b, c, d = own
     for i in range(n):
         first = _term(np.float32(values[0] - a[i]), rates[0], True)
@@ -96,15 +96,15 @@ def add_numbers(
 
     The term of a difference d is (rate d)^2 if `is_squared`. Otherwise the term is a = |rate d|, or
     CAP (1 + log(a / CAP)) if a > `CAP`. Terms have the type of `rate`. A missing value adds nothing
-    to a distance, and is counted in `missing`.
+    to a distance. `missing` counts missing values.
     """
-    # A constant argument selects the term at compile time.
+    # `is_squared` is a constant of each caller, so the compiler removes the branch.
     limit, zero = LARGEST if is_squared else CAP, rate - rate
-    # Numbers of the same type as terms are counted by vector units of the same width.
+    # The count has the type of the terms, because vector units then process both in one loop.
     one, n_beyond = zero + np.float32(1.0), zero
     for i in range(n):
         term = _term(np.float32(value - values[i]), rate, is_squared)
-        # With `not`, the condition is true for NaN.
+        # The negated comparison is true for NaN, because missing values also need the second loop.
         is_beyond = not term <= limit
         distances[i] = distances[i] + (zero if is_beyond else term)
         n_beyond = n_beyond + (one if is_beyond else zero)

@@ -4,15 +4,15 @@ The first samples are stored. They are the *reference*, and determine score func
 is one score of each later sample. The channels of the inputs are:
 
 - a value; for a category, whether the value is a level, for each level and for all other levels;
-- dependence: the difference of a value from the mean value of the `N_NEAR` stored samples that are
-  nearest in the other features; for a category, the number of these samples with another level;
+- dependence: a value minus its mean over the `N_NEAR` stored samples that are nearest in the other
+  features; for a category, the number of these samples with another level;
 - presence: whether the feature has a value;
 - the number of features that the reference lacks.
 
 The channels of y are its labels, like the levels of a category, or its value if y is a target. The
-relation of y to the inputs has the number of the `N_VOTES` nearest stored samples with the sample's
-label. For a target, it has the target minus the mean target of these samples, and the absolute
-value of this difference.
+channel of the relation of y to the inputs counts the samples with the same label among the
+`N_VOTES` nearest stored samples. For a target, the relation has two channels: the target minus the
+mean target of these samples, and the absolute value of this difference.
 
 Ranks. The cuts of a channel divide its scores into bins. After t samples, n_b scores were in bin b.
 The rank of the next score, in bin b, is
@@ -22,16 +22,16 @@ The rank of the next score, in bin b, is
 If samples are exchangeable, then the ranks of a channel are independent and uniform (Vovk,
 Gammerman and Shafer 2005). The channels share the number V of a sample. The relation is ranked only
 among samples whose neighbours have the same most frequent label, or a mean target in the same third
-of the means in the reference. So a change of the inputs alone hardly moves these ranks.
+of the means in the reference. So a change of only the inputs hardly moves these ranks.
 
-Bets. The factor e of a bettor is a density at p, which the bettor has chosen from earlier ranks. So
-the mean of e is 1 for a uniform p. Let R <- (1 + R) e (Shiryaev and Roberts). Then R - t is a
-martingale. The *evidence* of a channel is the mean R of its bettors. The evidence reaches B within
-t samples with a probability of at most t / B (Doob). A kind of changes (inputs, labels, relation)
-raises an alarm if the evidence of one of its channels reaches A times the number of its channels
-times the number of kinds. So an alarm within t samples has a probability of at most t / A.
+Bets. From earlier ranks, a bettor chooses a density. Its factor e is this density at p, so the mean
+of e is 1 for a uniform p. Let R <- (1 + R) e (Shiryaev and Roberts). Then R - t is a martingale.
+The *evidence* of a channel is the mean R of its bettors. The evidence reaches B within t samples
+with a probability of at most t / B (Doob). A kind of changes (inputs, labels, relation) raises an
+alarm if the evidence of one of its channels reaches A times the number of its channels times the
+number of kinds. So an alarm within t samples has a probability of at most t / A.
 
-After an alarm, more evidence is collected, and the next reference is filled meanwhile.
+After an alarm, the monitor collects more evidence, and fills the next reference meanwhile.
 """
 
 import math
@@ -42,18 +42,18 @@ from ..elementary import mixed, state_after, uniform_of
 from ..limits import DONE, LARGEST, LARGEST_TARGET, LARGEST_WINDOW, LEAST_LEVEL
 
 CHANGES = ("inputs", "labels", "relation")
-# Phases of a monitor. It fills its reference, watches for a change, or collects evidence.
+# Phases: the monitor fills its reference, watches for a change, or collects evidence.
 FILLING, WATCHING, COLLECTING = 0, 1, 2
-# Pending work after a call of the kernel: report an alarm, report the final version of an alarm, or
-# renew the reference.
+# Pending work after a call of the kernel: report an alarm, report its final version, or renew the
+# reference.
 NO_WORK, ALARM, FINAL, FULL = 0, 1, 2, 3
 # Kinds of y.
 UNKNOWN_Y, LABEL, TARGET = 0, 1, 2
 
 # Number of samples whose evidence is collected after an alarm.
 N_COLLECTED = 200
-# Largest numbers of features of a reference, of features with a channel for dependence, and of
-# levels (or labels) with a channel.
+# Bounds on the features of a reference, the features with a channel for dependence, and the levels
+# or labels with a channel.
 MOST_WATCHED, MOST_DEPENDENT, MOST_LEVELS = 1024, 64, 64
 # Number of neighbours that predict a feature, and that predict y.
 N_NEAR, N_VOTES = 3, 7
@@ -62,8 +62,8 @@ LARGEST_TERM, LARGEST_SCALED = 6.0, 1e30
 # Numbers of cuts and bins.
 N_CUTS, N_BINS = 31, 32
 
-# Bettors. A memory of earlier ranks has their number, sums of two scores, and counts of ranks in
-# cells. All are discounted by the factors `DISCOUNTS`. Three bettors use each memory.
+# A memory stores the number of earlier ranks, sums of two scores, and counts of ranks in cells. The
+# factors `DISCOUNTS` discount all of these. Three bettors use each memory.
 DISCOUNTS = (1.0 - 1.0 / 32.0, 1.0 - 1.0 / 128.0, 1.0 - 1.0 / 1024.0)
 N_RANK_MEMORIES, N_BETTORS = 3, 9
 EDGES = [0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.0]
@@ -71,15 +71,15 @@ N_EDGES = len(EDGES)
 N_NUMBERS = 2 + N_EDGES
 # A memory begins with this number of uniform ranks.
 PRIOR_RANKS = 4.0
-# Largest slope of a bet. Ranks below these are low.
+# Largest slope of a bet. Two bounds below which ranks are low.
 STEEPEST, LOW, LOWEST_RANK = 0.9, 0.3, 0.1
 MOST_EVIDENCE = 1e300
 
 
 class Monitor(rec.Record):
-    """A reference, the ranks and bets of the samples since, and the next reference."""
+    """A reference, the ranks and bets of later samples, and the next reference."""
 
-    # The bar A of one channel, and the spacing. Random state of the numbers V.
+    # The bar A of one channel. One sample in `spacing` is used. Random state of the numbers V.
     bar: rec.Float64 = rec.stored(rec.Bounds(0.0))
     spacing: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     v_state: rec.Int64
@@ -96,7 +96,7 @@ class Monitor(rec.Record):
     filled: rec.Float64s = rec.sized("capacity", "width")
     filled_y: rec.Float64s = rec.sized("capacity")
     # The reference, with a column for each feature, in standard deviations. The first `n_labelled`
-    # samples have a y. The distance of two levels is 0 for numeric features.
+    # samples have a y. `level_rates` has the distance of two levels, and 0 for numeric features.
     n_held: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
     n_labelled: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
     n_inputs: rec.Int64 = rec.stored(rec.Bounds(0, MOST_WATCHED))
@@ -116,7 +116,7 @@ class Monitor(rec.Record):
     dependent: rec.Int64s = rec.sized("n_dependent", bounds=rec.Bounds(0, below="n_inputs"))
     levels: rec.Float64s = rec.sized("n_channels")
     # Cuts and counts of bins: a row for each channel, but for the relation a row for each label or
-    # third. The thirds of the mean targets of neighbours.
+    # third. Bounds of the thirds of the neighbours' mean targets.
     cuts: rec.Float64s = rec.sized("n_rows", N_CUTS)
     counts: rec.Int32s = rec.sized("n_rows", N_BINS)
     thirds: rec.Float64s = rec.sized(2)
@@ -129,7 +129,7 @@ class Monitor(rec.Record):
     runs: rec.Float64s = rec.sized("n_channels", N_BETTORS)
     starts: rec.Int64s = rec.sized("n_channels", N_BETTORS)
     # The next sample, in its own units and in standard deviations; V; the ranks of the channels;
-    # the distances of the stored samples, and the nearest of these with a y.
+    # the distances to the stored samples, and the nearest samples with a y.
     vector: rec.Float64s = rec.transient("n_inputs")
     row: rec.Float32s = rec.transient("n_inputs")
     v: rec.Float64 = rec.transient()
@@ -138,11 +138,11 @@ class Monitor(rec.Record):
     near: rec.Int64s = rec.transient(N_VOTES)
 
     def presence_at(self) -> int:
-        """Return the channel of the presence of the first feature."""
+        """Return the first channel for the presence of a feature."""
         return self.n_values + self.n_dependent
 
     def y_at(self) -> int:
-        """Return the first channel of y, after the number of features that the reference lacks."""
+        """Return the first channel of y, which follows the channel of new features."""
         return self.presence_at() + self.n_inputs + 1
 
     def relation_at(self) -> int:
@@ -160,7 +160,7 @@ class Monitor(rec.Record):
 
 @always_inline
 def _term(x: float, held: float, level_rate: float) -> float:
-    """Return a feature's part of the distance of two samples; missing values are NaN."""
+    """Return the term of one feature in the distance of two samples; missing values are NaN."""
     if x != x or held != held:
         return 0.0 if x != x and held != held else 1.0
     if level_rate > 0.0:
@@ -170,7 +170,7 @@ def _term(x: float, held: float, level_rate: float) -> float:
 
 @link_by_name
 def find_near(m: Monitor, skipped: int) -> int:
-    """Find the nearest stored samples with a y, except `skipped`; return their number."""
+    """Find the nearest stored samples that have a y and are not `skipped`; return their number."""
     n, n_near, distances, near = int(m.n_held), 0, m.distances, m.near
     for i in range(n):
         distances[i] = 0.0
@@ -194,7 +194,7 @@ def find_near(m: Monitor, skipped: int) -> int:
 
 @link_by_name
 def dependence(m: Monitor, j: int) -> float:
-    """Return the score of a feature's dependence on the other features; NaN if there is none."""
+    """Return the score of a feature's dependence on the other features; NaN if it has no score."""
     x, rate, held = m.row[j], m.level_rates[j], m.held.part(m.n_held * j, m.n_held)
     first = second = third = math.inf
     a = b = c = -1
@@ -223,7 +223,7 @@ def _mean_y(m: Monitor, n_near: int) -> float:
 
 @link_by_name
 def rank(m: Monitor, channel: int, row: int, score: float) -> None:
-    """Rank a score among the earlier scores in a row of counts (Equation 1), and count it."""
+    """Rank a score among the earlier scores in a row of counts (Equation 1); count the score."""
     b, below, total, start = 0, 0, 0, N_BINS * row
     for k in range(N_CUTS * row, N_CUTS * (row + 1)):
         b += 1 if m.cuts[k] <= score else 0
@@ -237,7 +237,7 @@ def rank(m: Monitor, channel: int, row: int, score: float) -> None:
 
 @always_inline
 def _rank_levels(m: Monitor, first: int, n: int, value: float) -> None:
-    """Rank whether a value is each of `n` levels, and whether it is another level."""
+    """Rank the indicators of `n` levels at a value, and the indicator of all other levels."""
     is_other = 1.0
     for c in range(first, first + n):
         is_same = 1.0 if m.levels[c] == value else 0.0
@@ -320,13 +320,13 @@ def _slope(total: float, n: float, variance: float, least: float) -> float:
 
 @always_inline
 def _excess(p: float, low: float) -> float:
-    """Return a score of a rank with mean 0, which is large for ranks below `low`."""
+    """Return a score with mean 0 for a uniform rank `p`; the score is large if `p` < `low`."""
     return (1.0 / low if p < low else 0.0) - 1.0
 
 
 @link_by_name
 def bet(m: Monitor, c: int, is_low: bool) -> float:
-    """Bet on a channel's rank, or only on low ranks; return the evidence."""
+    """Bet on a channel's rank, or only on low ranks, and return the channel's evidence."""
     p, total, cell, edges = m.ranks[c], 0.0, 0, m.edges.part(N_EDGES * c, N_EDGES)
     for k in range(1, N_EDGES - 1):
         cell += 1 if edges[k] <= p else 0
@@ -378,9 +378,8 @@ def _bet_all(m: Monitor, kind: int, first: int, end: int) -> bool:
 def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int:
     """Learn the next sample, with `n_new` features that the reference lacks.
 
-    `y` is a target, or the number of a label in the reference; `filled_y` has the number in the
-    next reference. Returns DONE, or the index of an input that is too large. If an input is too
-    large, nothing changes.
+    `y` is a target, or the number of a label in the reference; `filled_y` is y for the next
+    reference. Return DONE. If an input is too large, return its index and change nothing.
     """
     for j in range(m.n_inputs if m.phase == WATCHING else 0):
         if m.n_levels[j] == 0 and abs(m.vector[j]) > LARGEST:
@@ -396,7 +395,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
         _rank_all(m, y, n_new)
         y_at, relation_at = m.y_at(), m.relation_at()
         is_alarm = _bet_all(m, 0, 0, y_at)
-        # With `|`, all kinds bet.
+        # `|` evaluates both sides, because every kind must bet on its ranks.
         is_alarm |= _bet_all(m, 1, y_at, relation_at)
         is_alarm |= _bet_all(m, 2, relation_at, m.n_channels())
         if m.phase == WATCHING and is_alarm:
@@ -410,9 +409,9 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
 
 @batch_kernel
 def score_reference(m: Monitor, out: rec.Float64s) -> int:
-    """Write scores of each stored sample among the others: a row of `out` for each score.
+    """Write each stored sample's scores relative to the other stored samples to `out`.
 
-    The scores are the dependence of each feature, and then the mean y of the neighbours.
+    `out` has a row for the dependence of each feature, and a last row for the neighbours' mean y.
     """
     n = int(m.n_held)
     for i in range(n):

@@ -1,4 +1,4 @@
-"""Linear discriminants, which predict the class of a sample by linear functions.
+"""Linear discriminants, which predict a sample's class with linear functions.
 
 The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
 regression takes small steps, and the other takes large steps. AdaGrad trains both regressions
@@ -7,13 +7,13 @@ Naive Bayes assumes normally distributed inputs with the same variances in all c
 log-odds of naive Bayes are linear functions of the inputs.
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
-values. A categorical input has a weight or a count for each level. A hash maps each level to a row
-of a table, so levels may share a row (Weinberger et al. 2009). A sample of weight w counts w times
-in means and variances, and its gradients are multiplied by w. Outliers have a bounded effect on
-means and variances (`count_value`).
+values. For a categorical input, the regressions have a weight for each level, and naive Bayes a
+count. A hash maps each level to a row of a table, so levels may share a row (Weinberger et al.
+2009). A sample of weight w counts w times in means and variances, and its gradients are multiplied
+by w. Outliers have a bounded effect on means and variances (`count_value`).
 
 After a drift, steps are reset to their initial size, and naive Bayes forgets its samples. The
-weights of the regressions are kept, because some drifts move the boundaries between classes only a
+regressions keep their weights, because some drifts move the boundaries between classes only a
 little.
 """
 
@@ -49,7 +49,7 @@ from .learned import Learned, keep
 
 # An input varies if its sum of squared deviations is larger than this.
 VARIES = 1e-280
-# A squared distance of more than FAR_VARIANCES variances is replaced by FAR_COUNTS variances.
+# FAR_COUNTS variances replace a squared distance of more than FAR_VARIANCES variances.
 FAR_VARIANCES = 1000.0
 FAR_COUNTS = 30.0
 # Values before the later half are forgotten if the overall variance exceeds SHRUNK times the later
@@ -64,7 +64,7 @@ def count_value(
 ) -> bool:
     """Update the total weight, the mean and the sum of squared deviations of values.
 
-    The update is Welford's (1962), with weights (West 1979). Return False if the value is an
+    The update is Welford's (1962), with weights (West 1979). Return whether the value is not an
     outlier.
     """
     n, square = counts[i], squares[i]
@@ -82,7 +82,7 @@ def count_value(
 
 @always_inline
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, i: int, later: int) -> bool:
-    """Forget earlier values if the later half's variance is much smaller; begin a new later half.
+    """Forget earlier values if the later half's variance is much smaller, and start a new half.
 
     The moments of the later half are at index `later`. Return whether the values before the later
     half have been forgotten.
@@ -105,8 +105,8 @@ N_DISCRIMINANTS = 3
 # Learning rates of the two regressions.
 SMALL_RATE = 0.1
 LARGE_RATE = 0.8
-# Bound on standardized values. For each input, bound on the squared distance from a class's mean,
-# in variances within classes.
+# Bound on standardized values. Bound on each input's squared distance from a class's mean, in
+# variances within classes.
 LARGEST_STANDARDIZED = 3.0
 LARGEST_SQUARE = 100.0
 # Least variance within classes, as a fraction of the input's variance.
@@ -115,10 +115,11 @@ LEAST_WITHIN = 0.01
 CLASS_PRIOR = 0.5
 # Number of rows that the levels of all categorical inputs share; a power of 2.
 LEVEL_ROWS = 2048
-# Least divisor when a level's share of the samples is computed. The weight of any sample is larger.
+# Least divisor for a level's share of the samples. It is below any sample's weight, so it only
+# avoids 0 / 0.
 LEAST_COUNT = 1e-40
 # Pseudo-count of samples in each class, for the frequencies of levels. The pseudo-samples have the
-# level frequencies of all classes together.
+# level frequencies over all classes.
 LEVEL_PRIOR = 1.0
 
 
@@ -130,10 +131,10 @@ class LinearDiscriminantsRecord(Record):
     each class.
     """
 
-    # Current number of classes, and of inputs.
+    # Current numbers of classes and inputs.
     n_classes: Int64
     n_inputs: Int64
-    # Length of a row over the inputs. Capacity for classes.
+    # Length of a row over the inputs. Number of classes that the arrays have room for.
     columns: Int64
     width: Int64
     # For each input: the total weight of its values, their mean, and the sum of squared deviations
@@ -176,7 +177,7 @@ class LinearDiscriminantsRecord(Record):
     rates: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
-    # Functions for categorical inputs.
+    # Addresses of functions that only models with categorical inputs compile.
     take_apart: Callable[[Record, Float64s], Float64s] = entry()
     add_levels: Callable[[Record, int], int] = entry()
     move_levels: Callable[[Record, Float64s, int, float], int] = entry()
@@ -187,7 +188,7 @@ class LinearDiscriminantsRecord(Record):
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
-        """Write a sample's standardized inputs, and the precision and the rate of each input."""
+        """Write a sample's standardized inputs, and each input's precision and rate."""
         counts, means, squares, within = self.counts, self.means, self.squares, self.within
         standardized, precisions, rates = self.standardized, self.precisions, self.rates
         standardized[0] = 1.0
@@ -215,22 +216,23 @@ class LinearDiscriminantsRecord(Record):
         for c in range(self.n_categories):
             start, column = self.level_starts[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
-            # A level without learned samples provides no evidence.
+            # A level without learned samples provides no evidence, because its share is 0.
             if share > 0.0:
                 of_both = counts[start + label]
                 of_class = self.class_counts[columns * label + column]
-                # Without samples of the class, the rate is the level's share among all classes.
+                # The prior makes the rate of a class without samples the level's share among all
+                # classes.
                 rate = (of_both + LEVEL_PRIOR * share) / (of_class + LEVEL_PRIOR)
                 evidence += math.log(rate / share)
         return evidence
 
 
-# Functions for categorical inputs, compiled only for models that have categorical inputs.
+# The functions below are compiled only for models with categorical inputs, to save compile time.
 
 
 @link_by_name
 def take_apart(discriminants: LinearDiscriminantsRecord, values: Float64s) -> Float64s:
-    """Find the rows of a sample's levels; return the sample's inputs, with NaN for categories."""
+    """Find the rows of a sample's levels, and return the inputs with NaN for categories."""
     numbers = discriminants.numbers
     for i in range(discriminants.n_inputs):
         numbers[i] = values[i]
@@ -338,7 +340,7 @@ def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
         by_small[k] = score(small_weights.part(columns * k, columns), standardized, n_inputs)
         by_large[k] = score(large_weights.part(columns * k, columns), standardized, n_inputs)
         distance = squared_distance(discriminants, values, counts, means)
-        # log p(k) + log p(x | k), without the terms that all classes share.
+        # log p(k) + log p(x | k), without terms that all classes share, because they cancel.
         by_bayes[k] -= 0.5 * distance
         if discriminants.n_categories > 0:
             discriminants.add_levels(discriminants, k)
@@ -348,7 +350,7 @@ def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
 
 @always_inline
 def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight: float) -> None:
-    """Update a regression with the class of the sample predicted last."""
+    """Update a regression with the class of the last predicted sample."""
     is_small, width = e == SMALL_STEPS, discriminants.width
     weights = discriminants.small_weights if is_small else discriminants.large_weights
     levels = discriminants.small_levels if is_small else discriminants.large_levels
@@ -361,15 +363,15 @@ def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight
     for i in range(1, n_inputs + 1):
         sizes += standardized[i] * standardized[i]
     for c in range(discriminants.n_categories):
-        # A level that is not missing counts as an input of value 1.
+        # The regression treats a present level as an input of value 1.
         sizes += 1.0 if discriminants.level_starts[c] >= 0 else 0.0
     errors = 0.0
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
-    # Let z be the standardized inputs. Then the derivative of the log loss with respect to weight
-    # (k, i) is error_k z_i. So the sum of all squared derivatives is `errors * sizes`. The division
-    # yields the mean per input, intercept included.
+    # Let z be the standardized inputs. The derivative of the log loss with respect to weight (k, i)
+    # is error_k z_i, so all squared derivatives add up to `errors * sizes`. The division yields the
+    # mean per input, including the intercept.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)
@@ -404,8 +406,8 @@ def update_moments(
             continue
         mean = means[i] if counts[i] > 0.0 else value
         if count_value(counts, means, squares, i, value, weight):
-            # Before the first value of a class, a pseudo-value of weight 1 is added: the mean over
-            # all classes.
+            # A class starts with a pseudo-value of weight 1, the mean over all classes. So the
+            # first value alone does not determine the mean of the class.
             is_known = class_counts[i] > 0.0
             class_n = (class_counts[i] if is_known else 1.0) + weight
             class_mean = class_means[i] if is_known else mean
@@ -415,8 +417,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # All classes forget their values of this input. The variance within classes is reset to
-            # the input's variance.
+            # The classes forget their values of this input with it, because otherwise their means
+            # would lag behind. The variance within classes restarts at the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -426,7 +428,7 @@ def update_moments(
 def learn(
     discriminants: LinearDiscriminantsRecord, values: Float64s, label: int, weight: float
 ) -> None:
-    """Update the discriminants with the class and raw inputs of the sample predicted last."""
+    """Update the discriminants with the class and the raw inputs of the last predicted sample."""
     descend(discriminants, SMALL_STEPS, label, weight)
     descend(discriminants, LARGE_STEPS, label, weight)
     if discriminants.n_categories > 0:
@@ -450,7 +452,7 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for classes and inputs; keep the state of current classes and inputs.
+        """Reserve memory for classes and inputs, and keep the state of the current ones.
 
         Parameters
         ----------
@@ -468,7 +470,8 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
         record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
         learned = self._zeros()
         for name, new in learned.items():
-            # Columns after the current inputs may belong to inputs whose insertion was undone.
+            # Later columns are not copied, because they may belong to inputs whose insertion was
+            # undone.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
             keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
@@ -482,14 +485,14 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
-            # If a class has samples, its count includes a pseudo-value, as in `update_moments`.
+            # The count of a class with samples includes a pseudo-value, as in `update_moments`.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     def follow_drift(self) -> None:
         """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        The weights of the regressions and the moments of inputs are kept. A second call right after
-        the first changes nothing.
+        Keep the regressions' weights and the inputs' moments. A second call right after the first
+        changes nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0

@@ -1,9 +1,9 @@
-"""Detection of drifts from the errors of a model: ADWIN, and a check that errors have increased.
+"""Detection of drifts from a model's errors: ADWIN, and a check that errors have increased.
 
 ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram.
 ADWIN drops the oldest values while some cut splits the window into two parts whose means differ by
-more than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the first
-value after a drift begins a new window.
+more than a bound. The results equal the results of `river.drift.ADWIN` bit for bit. As in River,
+the first value after a drift begins a new window.
 """
 
 import math
@@ -16,7 +16,7 @@ from ..compiling.kernels import helper, link_by_name
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because results must equal River's bit for bit.
 ORDERED_SUMS = True
 
 # Number of rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
@@ -30,8 +30,7 @@ NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
 
-# Number of samples kept after a drift if the detector has no attribute `width`, and the least
-# number of samples kept after a drift.
+# Numbers of samples kept after a drift: if the detector has no attribute `width`, and at least.
 AFTER_DRIFT = 200
 FEWEST_KEPT = 50
 
@@ -52,8 +51,8 @@ class Adwin(Record):
     max_buckets: Int64 = stored(Bounds(1, MOST_BUCKETS))
     min_window_length: Int64
     grace_period: Int64
-    # Number of values since the last drift. Number and sum of the values in the window, and the sum
-    # of squared deviations from their mean.
+    # Number of values since the last drift. For the values in the window: their number, their sum,
+    # and the sum of squared deviations from their mean.
     n_values: Int64
     width: Float64
     total: Float64
@@ -82,7 +81,7 @@ def _drop(adwin: Adwin, i: int, n: int) -> None:
 
 @helper
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
-    """Append a bucket to a row; the row must have room."""
+    """Append a bucket to a row, which must have room."""
     index = adwin.row_length() * i + adwin.sizes[i]
     adwin.totals[index] = total
     adwin.variances[index] = variance
@@ -137,8 +136,8 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
     least = adwin.min_window_length
     confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
     inverse = 1.0 / (n_old - least + 1.0) + 1.0 / (n_new - least + 1.0)
-    # `np.sqrt` returns NaN if rounding has made the variance negative; `math.sqrt` may raise an
-    # error.
+    # Rounding may make the variance negative. `np.sqrt` then returns NaN, but `math.sqrt` may raise
+    # an error.
     spread = np.sqrt(2.0 * inverse * (adwin.variance / adwin.width) * confidence)
     bound = spread + 2.0 / 3.0 * confidence * inverse
     return bool(abs(difference) > bound)
@@ -163,7 +162,7 @@ def _shrink(adwin: Adwin) -> bool:
             total_old += adwin.totals[first + k]
             total_new -= adwin.totals[first + k]
             if i == 0 and k == adwin.sizes[0] - 1:
-                # There is no value after this cut.
+                # This bucket is the newest, so there is no second part.
                 return False
             is_cut = n_new >= least and n_old >= least
             if is_cut and _differ(adwin, n_old, n_new, total_old / n_old - total_new / n_new):
@@ -190,7 +189,7 @@ def update(adwin: Adwin, value: float) -> bool:
 
 
 class DriftWatchRecord(Adwin):
-    """Drift detector and means of a model's errors. Each error is between 0 and 1."""
+    """A drift detector, and means of a model's errors, which are between 0 and 1."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
     # Mean and number of the errors since the last drift, and a running mean of recent errors.
@@ -201,7 +200,7 @@ class DriftWatchRecord(Adwin):
 
 @link_by_name
 def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int) -> int:
-    """Learn the latest error. Return the number of samples to keep, or 0 if there is no drift.
+    """Learn the latest error, and return the number of samples to keep, or 0 without a drift.
 
     `n_to_keep` is the number of samples to keep if a detector outside the package has detected a
     drift, and otherwise 0. The result is at most `n_samples`.
@@ -210,7 +209,7 @@ def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int
     mean = errors.mean + (error - errors.mean) / n_errors
     recent = errors.recent + FAST * (error - errors.recent)
     if errors.detector == ADWIN:
-        # Keep the samples in ADWIN's window, which has become shorter.
+        # ADWIN's window now starts after the drift, so its samples are kept.
         n_to_keep = int(errors.width) if update(errors, error) else 0
     is_drift = n_to_keep > 0 and recent > mean
     errors.mean = recent if is_drift else mean

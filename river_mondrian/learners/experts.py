@@ -1,13 +1,12 @@
 """Log-linear pool of the class probabilities of several experts.
 
-If expert e gives class k the probability p_ek, the pool predicts
+If expert e predicts class k with probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
 The last expert, called the fixed share, predicts a weighted mean of the other experts' predictions.
-The weights of this mean are those of the fixed-share algorithm (Herbster and Warmuth 1998). The
-fixed share finds the best expert within a few samples after a drift, before the exponents have
-changed much.
+The fixed-share algorithm (Herbster and Warmuth 1998) sets the weights of this mean. The fixed share
+finds the best expert within a few samples after a drift, before the exponents have changed much.
 
 AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011): steps shrink as
 the sum of the squared gradients grows. The sum of the exponents is the pool's inverse temperature.
@@ -29,7 +28,7 @@ from .learned import Learned
 # Bound on the number of classes, and on the number of experts.
 LARGEST_WIDTH = 1 << 25
 
-# Smallest probability that an expert may give, times the number of classes.
+# Smallest probability that an expert may predict, times the number of classes.
 FLOOR = 1e-4
 # Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
 FADING = 0.001
@@ -51,7 +50,7 @@ class MixtureRecord(Record):
     n_experts: Int64 = stored(Bounds(2, LARGEST_WIDTH))
     # Current number of classes.
     n_classes: Int64
-    # Number of classes for which a row has room.
+    # Number of classes that a row has room for.
     width: Int64 = stored(Bounds(0, LARGEST_WIDTH))
     # Exponent of each expert, and the sum of the exponent's squared gradients.
     exponents: Float64s = sized("n_experts")
@@ -75,7 +74,7 @@ class MixtureRecord(Record):
 @helper
 @ordered_sums
 def relative_weight(weight: float, largest: float) -> tuple[float, float]:
-    """Return the largest recent weight, given the previous one, and the ratio of a weight to it."""
+    """Return the new largest recent weight, and the ratio of `weight` to this largest weight."""
     largest = max(weight, 1.0, (1.0 - FADING) * largest)
     return largest, weight / largest
 
@@ -104,7 +103,7 @@ def combine(experts: MixtureRecord) -> None:
         mixed[k] = 0.0
         shared[k] = 0.0
     for e in range(n_shared):
-        # A single probability near 0 would dominate the pool.
+        # A floor bounds the logarithms, because one probability near 0 would dominate the pool.
         expert, total = predicted.part(width * e, width), 0.0
         for k in range(n_classes):
             expert[k] = max(expert[k], FLOOR / n_classes)
@@ -113,7 +112,7 @@ def combine(experts: MixtureRecord) -> None:
         for k in range(n_classes):
             shared[k] += experts.shares[e] * expert[k]
     if n_classes <= FEW:
-        # One call computes the logarithms of all rows, including the unused columns.
+        # One call for all rows, with unused columns, is faster than a call for each short row.
         logarithms(predicted, n * width, logs)
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
@@ -127,7 +126,7 @@ def combine(experts: MixtureRecord) -> None:
 
 @kernel
 def learn(experts: MixtureRecord, label: int, weight: float) -> None:
-    """Update exponents and shares with the class and weight of the sample, after `combine`."""
+    """Update exponents and shares with the class and weight of the last sample of `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
     experts.largest_weight, power = relative_weight(weight, experts.largest_weight)

@@ -1,11 +1,11 @@
 """Predictions that wait for their labels, found by an id or by an equal sample.
 
-Equal samples may wait at the same time, and some labels may never come. Then the label of a sample
-belongs to one of several predictions. It is assumed that no label comes earlier than the earliest
-label so far, counted in predictions. The label belongs to the latest prediction that is old enough,
-or to the oldest prediction if none is old enough. Predictions of the sample that are older have
-lost their labels, and are dropped. This choice is correct if each label has the same delay, whether
-or not labels are missing, and if no two equal samples wait at the same time.
+Equal samples may wait at the same time, and some labels may never come. Then several predictions
+may belong to a label. The module assumes that no delay is shorter than the shortest earlier delay,
+counted in predictions. The label belongs to the latest prediction that is old enough, or to the
+oldest prediction if none is old enough. Older predictions of the sample are dropped, because their
+labels never came. This choice is correct if each label has the same delay, even if labels are
+missing, or if no two equal samples wait at the same time.
 
 The first label belongs to the first prediction if they have equal samples. Otherwise earlier labels
 are missing, and the first label belongs to the latest prediction of its sample.
@@ -24,11 +24,11 @@ from ..arguments import told
 from ..inputs import as_dict, ordered
 from ..values import level_of, number_of
 
-# A prediction without an id expires after this number of labels, or after twice the longest delay
-# so far if this is more.
+# A prediction without an id expires after this number of labels, or after twice the longest
+# observed delay if this is more.
 LEAST_EXPIRY = 1000
-# Number of labels without stored predictions, and of waiting ids and samples, that show that labels
-# do not find their predictions.
+# Labels do not find their predictions if this number of labels had none, while as many ids and
+# samples wait.
 MANY_UNCLAIMED = 100
 
 # Types of numbers that Python compares.
@@ -41,10 +41,11 @@ Change = Callable[[], None]
 
 
 def key_of(x: Mapping[Any, Any] | str) -> Hashable:
-    """Return a key that equal samples share: samples with equal features that are not missing.
+    """Return a key of a sample, which samples with equal values of the same features share.
 
-    Numbers of all types, truth values and 0-dimensional arrays are compared as numbers. Other
-    values are compared as levels. The order of features does not matter. A sample may be a text.
+    Numbers of all types, truth values and 0-dimensional arrays are compared as numbers, and other
+    values as levels. Missing values and the order of features do not matter. A sample may be a
+    text.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     x = as_dict(x)
     names = _order(tuple(x))
     values = [x[name] for name in names]
-    # Usually all values are numbers.
+    # Values are converted only if some are no numbers or NaN, because this is rare and slow.
     if not NUMBERS.issuperset(map(type, values)) or any(map(operator.ne, values, values)):
         x = {name: _comparable(name, x[name]) for name in names}
         names = _order(tuple([name for name, value in x.items() if value == value]))
@@ -67,7 +68,7 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
 
 @functools.lru_cache(16)
 def _order(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """Return names in order; samples with equal names share the result."""
+    """Return sorted names. The cache lets samples with equal names share one tuple."""
     return tuple(ordered(names))
 
 
@@ -76,7 +77,7 @@ def _comparable(name: Hashable, value: Any) -> float:
     if type(value) in NUMBERS:
         return value
     try:
-        # Unlike a float, an integer is exact.
+        # An integer stays an integer, because a float would round large integers.
         return operator.index(value)
     except TypeError:
         pass
@@ -88,7 +89,7 @@ def _comparable(name: Hashable, value: Any) -> float:
 
 
 def _put(stored: dict[Hashable, Any], key: Hashable, value: Any) -> None:
-    """Add a value or replace the key's value, as the latest."""
+    """Set the value of a key, and move the key to the end."""
     stored.pop(key, None)
     stored[key] = value
 
@@ -96,22 +97,22 @@ def _put(stored: dict[Hashable, Any], key: Hashable, value: Any) -> None:
 class WaitingPredictions:
     """Predictions that wait for their labels.
 
-    The methods that begin with `to_` return a function that makes a change. Calling the function
-    again has no effect, so an interrupted change can be completed.
+    Methods that begin with `to_` return a function that makes a change. A second call of this
+    function has no effect, so an interrupted change can be completed.
 
     Attributes
     ----------
     by_id
         Predictions by id, the oldest first.
     by_sample
-        For each sample, numbers and predictions in their order. The samples are in the order of
-        their latest predictions.
+        Numbered predictions by sample, the oldest first. Samples are ordered by their latest
+        predictions.
     n
         Number of predictions without an id.
     calls
-        Calls that have returned the latest prediction.
+        Names of the calls that have returned the latest prediction.
     least
-        Smallest number of predictions between a prediction and its label; None before a label.
+        Smallest number of predictions between a prediction and its label; None before any label.
     longest
         Largest number of labels between a prediction and its label.
     n_at_claim
@@ -132,10 +133,10 @@ class WaitingPredictions:
         return len(self.by_id) + len(self.by_sample)
 
     def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
-        """Return the entry to which a label belongs, and all entries that are not older.
+        """Return the entry that a label belongs to, and all entries that are not older.
 
-        `least` is the smallest number of predictions since. Predictions between the same two labels
-        have the same age.
+        The entry was followed by at least `least` predictions. Predictions between the same two
+        labels have the same age.
         """
         if len(entries) == 1:
             return entries[0], entries
@@ -144,15 +145,15 @@ class WaitingPredictions:
         return chosen, tuple([pair for pair in entries if pair[1].n_learned >= chosen[1].n_learned])
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
-        """Return a sample's prediction if there was no label since; else None."""
+        """Return a sample's latest prediction, or None if a label came after this prediction."""
         entries = self.by_sample.get(key)
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
-        """Add a prediction; drop samples that were not among the last `limit` predictions.
+        """Return a change that adds a prediction, and drops those before the last `limit`.
 
         Successive calls for one sample count as one prediction, unless the same `call` is repeated.
-        If `call` is None, the call may be repeated.
+        A `call` of None may be repeated.
         """
         number, entries = self.n, self.by_sample.get(key, ())
         calls = frozenset(() if call is None else (call,))
@@ -173,7 +174,7 @@ class WaitingPredictions:
         return add
 
     def to_add_id(self, key: Hashable, predicted: Any, limit: int) -> Change:
-        """Add or replace the prediction of an id; beyond `limit` ids, drop the oldest."""
+        """Return a change that sets an id's prediction, and drops the oldest beyond `limit` ids."""
 
         def add() -> None:
             _put(self.by_id, key, predicted)
@@ -183,7 +184,7 @@ class WaitingPredictions:
         return add
 
     def to_claim(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
-        """Return the prediction for a sample's label, and remove it; None if there is none."""
+        """Return the prediction for a sample's label, or None, and a change that removes it."""
         entries = self.by_sample.get(key)
         if not entries:
             return None, lambda: self._expire(n_learned + 1)
@@ -207,7 +208,7 @@ class WaitingPredictions:
         return predicted, claim
 
     def to_claim_id(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
-        """Return the prediction for the label of an id, and remove it; None if there is none."""
+        """Return the prediction for an id's label, or None, and a change that removes it."""
         if key not in self.by_id:
             return None, lambda: None
 
@@ -218,7 +219,7 @@ class WaitingPredictions:
         return self.by_id[key], claim
 
     def _expire(self, n_learned: int) -> None:
-        """Drop the samples whose latest predictions are too old."""
+        """Drop samples whose latest predictions have expired (`LEAST_EXPIRY`)."""
         least = n_learned - max(LEAST_EXPIRY, 2 * self.longest)
         while self.by_sample and next(iter(self.by_sample.values()))[-1][1].n_learned < least:
             del self.by_sample[next(iter(self.by_sample))]

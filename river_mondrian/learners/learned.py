@@ -17,7 +17,7 @@ R = TypeVar("R", bound=Record)
 
 
 def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
-    """Copy elements from `old` to `new`, at all indices that both arrays have."""
+    """Copy elements of `old` to `new` at all indices that both arrays have."""
     common = tuple(map(slice, np.minimum(new.shape, old.shape)))
     new[common] = old[common]
 
@@ -40,7 +40,7 @@ class Declared(NamedTuple):
 
 
 def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
-    """Yield the arrays of a given role that the records declare with shapes (`records.sized`)."""
+    """Yield the arrays with a given role and a declared shape (`records.sized`)."""
     for i, record in enumerate(memory):
         for field in memory.kind.FIELDS.values():
             if not field.shape or field.role is not role:
@@ -59,7 +59,7 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 
 
 class Learned(OwnsArrays, Generic[R]):
-    """A record and its arrays, which have the shapes and the bounds that the record declares.
+    """A record and its arrays, with the shapes and bounds that the record declares.
 
     Arrays that belong to the state are in `learned`. Transient arrays hold results for the last
     sample. Restored memory is checked against the declarations.
@@ -139,7 +139,7 @@ class Learned(OwnsArrays, Generic[R]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
-        # The state of live memory is valid. Only state from files or pickles is checked.
+        # The state is not checked, because it comes from live memory and not from a file or pickle.
         copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
         copied.record = copied.memory[0]
         copied.show()
@@ -165,4 +165,4 @@ class Learned(OwnsArrays, Generic[R]):
         self.show()
 
     def _check(self) -> None:
-        """Refuse a restored record with inconsistent values."""
+        """Raise an error if a restored record has inconsistent values."""

@@ -1,21 +1,21 @@
 """Experts that predict the class or the target of a sample from the nearest of the latest samples.
 
 The memory has the latest samples, a column per input. An expert of window w predicts with the
-`N_NEAREST` nearest of the latest w samples. The windows are nested, so one pass over the distances
-finds the neighbours of all experts: the pass goes from the newest to the oldest sample, and stops
-at the end of each window.
+`N_NEAREST` nearest of the latest w samples. The windows are nested, so one pass over the distances,
+from the newest to the oldest sample, finds the neighbours of all experts. Each expert predicts when
+the pass reaches the end of its window.
 
 The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
 input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
-regressions. Different levels of a category have the difference 1. If an input is missing in either
-sample, the sum of squares of the other inputs is multiplied by the ratio of all inputs to the other
-inputs. Inputs that do not vary are ignored.
+regressions. Different levels of a category have the difference 1. If inputs are missing in either
+sample, the sum of squares of the other inputs is multiplied by the number of all inputs divided by
+the number of the others. Inputs that do not vary are ignored.
 
 A neighbour at distance d votes for its class with the weight 1 / (d + `SOFTENED` d_f), where d_f is
-the distance of the farthest neighbour. The weight of the neighbour's sample multiplies its vote.
-The votes are scaled such that they add up to the number of neighbours. Then each class also gets
-`PRIOR` / K votes, where K is the number of classes. A predicted target is the mean of the
-neighbours' targets, weighted by their votes.
+the distance of the farthest neighbour. The weight of the neighbour's sample multiplies this vote.
+The votes are scaled to add up to the number of neighbours. Then each of the K classes also gets
+`PRIOR` / K votes. A predicted target is the mean of the neighbours' targets, weighted by their
+votes.
 """
 
 import math
@@ -37,20 +37,20 @@ from .learned import Learned
 WINDOWS = (200, 1000, 5000)
 N_WINDOWS = len(WINDOWS)
 N_NEAREST = 7
-# Largest number of stored values, so that a search takes equally long with any number of inputs.
-# With n inputs, n > MOST_INPUTS, the number is multiplied by MOST_INPUTS / n, since each input
-# takes time in every part of the model.
+# Bound on the stored values, because the time of a search is proportional to their number. With n >
+# MOST_INPUTS inputs, the bound is multiplied by MOST_INPUTS / n, because each input takes time in
+# every part of the model.
 MOST_VALUES = 64_000
 MOST_INPUTS = 64
-# With a limit on the model's bytes, there is one stored value for this number of bytes.
+# With a limit on the model's bytes, the bound is one stored value for this number of bytes.
 VALUES_SHARE = 32
-# Constants of the votes (see above), and a distance that is added to all distances.
+# Constants of the votes (module docstring), and a distance that is added to avoid a division by 0.
 SOFTENED = 1e-3
 PRIOR = 0.5
 TINY = 1e-30
-# Number of distances that are compared at once with the distance of the farthest neighbour.
+# Number of distances compared at once with the farthest neighbour's distance, by vector units.
 BLOCK = 32
-# No new inputs.
+# First values of no new inputs.
 NONE: Floats = np.empty(0)
 
 
@@ -65,7 +65,7 @@ class NeighborsRecord(Record):
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     next_place: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     # Number of inputs, current number of classes (0 if samples have targets), and number of classes
-    # for which rows have room (1 if samples have targets).
+    # that rows have room for (1 if samples have targets).
     n_inputs: Int64
     n_classes: Int64
     width: Int64 = stored(Bounds(1, LARGEST_WIDTH))
@@ -82,14 +82,15 @@ class NeighborsRecord(Record):
     # Predictions for the last sample: a row of `width` probabilities, or a target, for each expert.
     predicted: Float64s = transient(N_WINDOWS, "width")
     # The last sample in the form of a held sample. The rate of each input: 1 for a category, and 0
-    # if the input is missing or does not vary. The used numerical inputs without missing values.
-    # For each held sample: the squared distance, and the number of used inputs that are missing.
+    # if the input is missing or does not vary. The numerical inputs with a positive rate and
+    # without missing values. For each held sample: the squared distance, and the number of inputs
+    # with a positive rate that are missing.
     row: Float32s = transient("n_inputs")
     rates: Float32s = transient("n_inputs")
     plain: Int64s = transient("n_inputs")
     squares: Float32s = transient("capacity")
     missing: Int32s = transient("capacity")
-    # The nearest samples so far: squared distances in ascending order, and places.
+    # The nearest samples of the current search: squared distances in ascending order, and places.
     best: Float32s = transient(N_NEAREST)
     places: Int64s = transient(N_NEAREST)
 
@@ -104,7 +105,7 @@ def _convert(neighbors: NeighborsRecord, inputs: Float64s) -> None:
 
 @always_inline
 def _set_rates(neighbors: NeighborsRecord, of_numbers: Float64s) -> int:
-    """Write the rate of each input, 0 for unused inputs, and return the number of used inputs."""
+    """Write the rate of each input, and return the number of positive rates (used inputs)."""
     row, rates, are_levels = neighbors.row, neighbors.rates, neighbors.are_levels
     n_used = 0
     for j in range(neighbors.n_inputs):
@@ -116,12 +117,12 @@ def _set_rates(neighbors: NeighborsRecord, of_numbers: Float64s) -> int:
 
 @link_by_name
 def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> None:
-    """Write the squared distances from the sample in `row` to `n` samples, the first at `first`."""
+    """Write the squared distances from the sample in `row` to `n` samples from place `first`."""
     rates, row, capacity = neighbors.rates, neighbors.row, neighbors.capacity
     gaps, are_levels, plain, n_plain = neighbors.gaps, neighbors.are_levels, neighbors.plain, 0
     squares, missing = neighbors.squares.part(first, n), neighbors.missing.part(first, n)
     held = neighbors.held.part(first, capacity * neighbors.n_inputs - first)
-    # Missing values are only counted if there may be some, since counting takes time.
+    # Missing values are counted only if a column may have some, because counting takes time.
     counts = False
     for j in range(neighbors.n_inputs):
         if rates[j] > 0.0:
@@ -162,13 +163,14 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
         elif rate > 0.0 and gaps[j] > 0:
             columns.add_numbers(squares, missing, own, n, value, rate, True)
     for i in range(n):
-        # Without a shared input, the distance is NaN, and the sample is no neighbour.
+        # Without a shared input, the distance is NaN. Comparisons with NaN are false, so the sample
+        # is no neighbour.
         squares[i] = squares[i] * n_used / (n_used - missing[i])
 
 
 @always_inline
 def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
-    """Insert a sample among the `n` nearest, after those as near; return their new number."""
+    """Insert a sample among the `n` nearest, after equally near ones; return the new number."""
     best, places, square = neighbors.best, neighbors.places, neighbors.squares[i]
     k = min(n, N_NEAREST - 1)
     while k > 0 and best[k - 1] > square:
@@ -180,7 +182,7 @@ def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
 
 @always_inline
 def _select(neighbors: NeighborsRecord, first: int, last: int, n: int) -> int:
-    """Update the `n` nearest with the samples in a range, from the last; return their number."""
+    """Update the `n` nearest with a range of samples, the last first; return the new number."""
     squares, best, end = neighbors.squares, neighbors.best, last
     while end > first:
         start = max(end - BLOCK, first)
@@ -226,15 +228,15 @@ def _vote(neighbors: NeighborsRecord, e: int, n: int) -> None:
 
 @link_by_name
 def predict(neighbors: NeighborsRecord, of_numbers: Float64s, inputs: Float64s) -> int:
-    """Predict the class or the target of a sample by all experts, and return 0.
+    """Write all experts' predictions of a sample's class or target, and return 0.
 
-    `of_numbers` has the rate of each numerical input, 0 for unused inputs.
+    `of_numbers` has the rate of each numerical input, 0 for inputs that do not vary.
     """
     _convert(neighbors, inputs)
     n_used = _set_rates(neighbors, of_numbers)
     n_held = neighbors.n_held if n_used > 0 else 0
     capacity, end = neighbors.capacity, neighbors.next_place
-    # The newest samples are before `next_place`, and the others are at the end of the buffer.
+    # In the ring buffer, the newest samples are before `next_place`, and older samples after it.
     n_late = min(n_held, end)
     if n_late == n_held:
         _measure(neighbors, n_used, end - n_late, n_late)
@@ -257,7 +259,7 @@ def predict(neighbors: NeighborsRecord, of_numbers: Float64s, inputs: Float64s) 
 
 @link_by_name
 def remember(neighbors: NeighborsRecord, inputs: Float64s, target: float, weight: float) -> int:
-    """Store a sample, in place of the oldest if there is no room, and return 0."""
+    """Store a sample, which replaces the oldest if the buffer is full, and return 0."""
     capacity, place = neighbors.capacity, neighbors.next_place
     if capacity == 0:
         return 0
@@ -277,7 +279,7 @@ def remember(neighbors: NeighborsRecord, inputs: Float64s, target: float, weight
 class Neighbors(Learned[NeighborsRecord]):
     """The owner of the latest samples.
 
-    A change of the numbers of inputs or samples makes a copy, which replaces the object.
+    To change the number of inputs or samples, `fitting` makes a copy, which replaces the object.
 
     Parameters
     ----------
@@ -287,7 +289,7 @@ class Neighbors(Learned[NeighborsRecord]):
     """
 
     _KIND = NeighborsRecord
-    # Values may be missing.
+    # Missing values are stored as NaN.
     _HAS_NAN = True
 
     def __init__(self, most_samples: int, most_values: int) -> None:
@@ -305,7 +307,7 @@ class Neighbors(Learned[NeighborsRecord]):
         check_number(self, "next_place", record.next_place, 0, max(record.capacity - 1, 0))
 
     def check(self, n_inputs: int, n_classes: int) -> None:
-        """Refuse restored samples that do not fit a forest's numbers of inputs and of classes."""
+        """Raise an error if restored samples do not fit the numbers of inputs or classes."""
         targets = self.learned["targets"]
         check_number(self, "n_inputs", self.record.n_inputs, n_inputs, n_inputs)
         check_number(self, "n_classes", self.record.n_classes, n_classes, n_classes)
@@ -324,17 +326,17 @@ class Neighbors(Learned[NeighborsRecord]):
         return min(int(self.record.most_samples), values * min(n, MOST_INPUTS) // n // n)
 
     def growth_for(self, n: int) -> int:
-        """Return the bytes by which memory grows to have room for `n` samples (`fitting`)."""
+        """Return the bytes that `fitting` adds to have room for `n` samples."""
         n_inputs, size = int(self.record.n_inputs), np.dtype(np.float32).itemsize
         new = max(min(self._most(n_inputs), n) - int(self.record.capacity), 0)
-        # A sample has inputs, a target of twice their size, a weight, a squared distance, and a
-        # number of missing values.
+        # Beside the inputs, a sample takes five words: two for the target, and one each for the
+        # weight, the squared distance and the number of missing values.
         return new * size * (n_inputs + 5)
 
     def fitting(self, n: int, first_values: Floats = NONE, gaps: Floats = NONE) -> Self:
         """Return an object with room for the latest `n` samples, as far as the bounds allow.
 
-        New inputs have these first values, and these values in the held samples.
+        `first_values` are the first values of new inputs, and `gaps` their values in held samples.
         """
         record, new = self.record, first_values
         n_inputs, old = int(record.n_inputs) + len(new), int(record.capacity)

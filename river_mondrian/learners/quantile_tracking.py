@@ -1,9 +1,9 @@
 """Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
-A threshold moves up if a target lies beyond it, and down if a target lies within it. The moves up
-and down balance if the coverage is the requested coverage (Gibbs and Candès 2021). Thresholds are
-immutable: each update returns new thresholds. So a prediction that waits for its target keeps the
-thresholds that it used.
+A threshold moves up if a target lies beyond the threshold, and down otherwise. The moves balance if
+the coverage is the requested coverage (Gibbs and Candès 2021). Thresholds are immutable: each
+update returns new thresholds. So a prediction that waits for its target keeps the thresholds that
+it used.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 Thresholds = tuple[float, ...]
 
-# Coverages with tracked thresholds. Thresholds of other coverages are interpolated, or extrapolated
-# above 0.99.
+# Coverages with tracked thresholds. `at` interpolates thresholds of other coverages, and
+# extrapolates above 0.99.
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(COVERAGES)
 # Quantiles in ascending order: lower ends (the widest interval first), median, upper ends.
@@ -27,8 +27,8 @@ QUANTILES = (
     0.5,
     *((1.0 + level) / 2.0 for level in COVERAGES),
 )
-# Number of labels that are needed before a prediction moves thresholds. The number also sets
-# how fast steps shrink (see `step`).
+# A prediction moves thresholds only if the model had learned this number of labels. The number also
+# sets how fast steps shrink (`step`).
 N_NEEDED = 20
 
 
@@ -39,13 +39,13 @@ class Steering(NamedTuple):
     bound: float
 
 
-# For errors divided by their mean size, and for the log-odds of classes.
+# Scores of intervals are scaled errors, and scores of sets are log-odds of classes.
 INTERVAL_STEERING = Steering(0.1, 20.0)
 SET_STEERING = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
 LEAST_STEP = 0.1
-# If labels are late, several steps are taken before the first step affects a prediction. The sum of
-# these steps is at most UNSEEN, so that thresholds do not overshoot.
+# If labels are late, thresholds take several steps before the first step affects a judged
+# prediction. These steps add up to at most UNSEEN, because otherwise thresholds would overshoot.
 UNSEEN = 0.75
 
 
@@ -56,7 +56,7 @@ def step(steering: Steering, n: int, delay: int) -> float:
 
 
 def moves(p: float) -> tuple[float, float]:
-    """Return a threshold's moves after a score within the threshold, and after a score beyond it.
+    """Return a threshold's moves after scores within and beyond the threshold.
 
     The moves are subgradients of the pinball loss, divided by their standard deviation. So
     thresholds of large coverages move as fast as other thresholds. For the median, moves are -1 and
@@ -76,18 +76,18 @@ def log_odds(p: float) -> float:
 
 
 def upper_log_odds(coverage: float) -> float:
-    """Return the log-odds of a coverage's upper quantile, which would be rounded to 1 near 1."""
+    """Return the log-odds of a coverage's upper quantile, even if the quantile rounds to 1."""
     return math.log((1.0 + coverage) / (1.0 - coverage))
 
 
-# Log-odds of the quantiles of coverage 0 and of each level. Between two levels, thresholds are
+# Log-odds of the upper quantiles of coverage 0 and of each level. Between levels, thresholds are
 # linear in the log-odds.
 LOG_ODDS = tuple(map(upper_log_odds, (0.0, *COVERAGES)))
 
 
 @functools.lru_cache
 def position_of(coverage: float) -> tuple[int, float]:
-    """Return a level's number i, and the position of a coverage between two levels.
+    """Return a level's number i, and the position of a coverage between levels i - 1 and i.
 
     The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0.
     """
@@ -114,7 +114,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
 class Interval:
     """A prediction of a target, and the thresholds at the time of the prediction.
 
-    If `remembered` is not None, it is passed to the model when the target arrives.
+    The model gets `remembered` when the target arrives, unless `remembered` is None.
     """
 
     n_learned: int
@@ -133,7 +133,8 @@ class Errors:
     thresholds: Thresholds
 
 
-# Quantiles of the logistic distribution, divided by its mean absolute value.
+# The first thresholds are quantiles of the logistic distribution, divided by its mean absolute
+# value.
 NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES))
 
 
@@ -142,16 +143,16 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     error, bound = y - predicted.centre, INTERVAL_STEERING.bound
     n, size, thresholds = errors.n, errors.size, errors.thresholds
     if not math.isfinite(error):
-        # The model's prediction is not finite, so its interval is infinite.
+        # The prediction is not finite, so its interval is infinite and contains any target.
         return errors
-    # Thresholds ignore the first predictions, which are much less accurate than later predictions.
+    # The first predictions move no threshold, because they are much less accurate than later ones.
     if predicted.n_learned >= N_NEEDED:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
         else:
             z = math.copysign(bound, error) if error else 0.0
         eta = step(INTERVAL_STEERING, n, delay)
-        # Both ends belong to the interval.
+        # Both ends belong to the interval, so a score equal to a threshold counts as within.
         thresholds = tuple(
             [
                 h + eta * (within if (z < old if p < 0.5 else z <= old) else beyond)
@@ -181,7 +182,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels; thresholds of sets that are never empty and of sets that may be empty."""
+    """Number of labels, and the thresholds of never empty sets and of exact sets."""
 
     n: int
     never_empty: Thresholds
@@ -201,7 +202,7 @@ class Classes:
 
 
 def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:
-    """Return the most probable class, the first of several with equal probability."""
+    """Return the most probable class; of equally probable classes, the first."""
     return max(probabilities, key=probabilities.__getitem__)
 
 
@@ -213,7 +214,7 @@ def score_of(probability: float) -> float:
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
-    """Return the thresholds after a score. `old` has the thresholds that the predicted set used."""
+    """Return the thresholds after a score, judged by the thresholds `old` of the predicted set."""
     moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
     return tuple(
         [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]
@@ -223,18 +224,18 @@ def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) ->
 def judge_label(
     tracked: Mapping[Hashable, Odds], predicted: Classes, y: Hashable, by_class: bool, delay: int
 ) -> Mapping[Hashable, Odds]:
-    """Return the thresholds updated with a label. The keys are classes, or None for all classes."""
+    """Return the thresholds updated with a label, by class, or by None for all classes."""
     probabilities = predicted.probabilities
     # A label that the model did not know is in no set, so it moves no threshold.
     if y not in probabilities:
         return tracked
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
-    # Thresholds ignore the first predictions, which are much less accurate than later predictions.
+    # The first predictions move no threshold, because they are much less accurate than later ones.
     if predicted.n_learned < N_NEEDED:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:
-        # The thresholds of a class move only when a label is this class.
+        # The delay counts labels of this class, because only they move its thresholds.
         delay = now.n - old.n
     eta, score = step(SET_STEERING, now.n, delay), score_of(probabilities[y])
     # A set that is never empty contains the most probable class.
@@ -246,7 +247,7 @@ def judge_label(
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
-    """Return the smallest probability with which a class belongs to a set."""
+    """Return the smallest probability of a class in a set."""
     end = at((-SET_STEERING.bound, *(odds.exact if exact else odds.never_empty)), coverage)
     return 1.0 / (1.0 + math.exp(end)) if end < SET_STEERING.bound else 0.0
 

@@ -1,4 +1,4 @@
-"""The references of the drift monitor: how they are filled, described and replaced."""
+"""References of the drift monitor: fill, describe and replace them."""
 
 import math
 from collections import Counter
@@ -32,7 +32,7 @@ from .conformal import (
 )
 from .learned import Learned
 
-# Cuts of counts.
+# Cuts between bins of scores that are counts.
 COUNT_CUTS = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 8.5, 11.5, 15.5, 22.5, 31.5, 63.5, 127.5, 255.5]
 # Largest number of new features, or new labels, in a report.
 MOST_NEW_NAMES = 10
@@ -44,7 +44,7 @@ def cuts_of(scores: rec.Floats) -> rec.Floats:
     if len(known):
         quantiles = known[np.arange(1, N_BINS) * len(known) // N_BINS]
         values, n = np.unique(quantiles, return_counts=True)
-        # Next to 0 is a subnormal number, which NumPy may report as an underflow.
+        # The number next to 0 is subnormal, and NumPy may report it as an underflow.
         with np.errstate(under="ignore"):
             distinct = np.sort(np.append(values, np.nextafter(values[n > 1], np.inf)))
         cuts[: len(distinct)] = distinct
@@ -59,7 +59,7 @@ def _scaling(column: rec.Floats) -> tuple[float, float, float]:
         different = 0.5 * max(1.0 - float((shares * shares).sum()), 1e-9)
         return 0.0, 0.0, min(1.0 / math.sqrt(different), LARGEST_TERM)
     centre, width = float(known.mean()), float(np.ptp(known)) or 1.0
-    # Squares of numbers up to 1 are finite.
+    # The division by the range bounds the squares, which could otherwise be infinite.
     deviation = width * float(((known - centre) / width).std())
     return centre, 1.0 / deviation if deviation > 0.0 else 1.0, 0.0
 
@@ -67,8 +67,8 @@ def _scaling(column: rec.Floats) -> tuple[float, float, float]:
 class MonitorTable(Learned[Monitor]):
     """The owner of a reference and of the next reference.
 
-    A change that needs more than one call of a kernel is made in a copy. The copy then replaces the
-    table.
+    A change that needs several calls of a kernel is made in a copy, which then replaces the table.
+    So an interrupted change has no effect.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class MonitorTable(Learned[Monitor]):
     def __init__(self, bar: float, spacing: int, capacity: int, kinds: tuple[str, ...]) -> None:
         super().__init__(bar=bar, spacing=spacing, capacity=capacity)
         self.kinds = kinds
-        # Features and numbers of labels of the reference and of the next reference.
+        # Features, and numbers of labels: for the reference, and for the next reference.
         self.features, self.next_features = FeatureIndex(), FeatureIndex()
         self.labels: dict[Hashable, int] = {}
         self.next_labels: dict[Hashable, int] = {}
@@ -104,7 +104,7 @@ class MonitorTable(Learned[Monitor]):
         self.vector = self.memory.arrays["vector"]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows that are not filled are only buffers.
+        # Rows beyond `n_filled` have arbitrary values, so zeros make equal states equal pickles.
         state, n = super().__getstate__(), int(self.record.n_filled)
         rows = {name: self.learned[name].copy() for name in ("filled", "filled_y")}
         for array in rows.values():
@@ -125,7 +125,7 @@ class MonitorTable(Learned[Monitor]):
             refuse(self, "held_y", y, f"but there are {m.n_y} labels")
 
     def widened(self, new: Mapping[Hashable, float], labels: dict[Hashable, int]) -> Self:
-        """Return a copy whose next reference has new features, and the given labels."""
+        """Return a copy with the features of `new` and the given labels in its next reference."""
         is_collecting, filled = self.record.phase == COLLECTING, self.learned["filled"]
         copies = {k: array.copy() for k, array in self.learned.items() if is_collecting}
         features = self.next_features.with_more(new)
@@ -144,20 +144,20 @@ class MonitorTable(Learned[Monitor]):
         return bool(m.phase != WATCHING and is_used and m.n_filled < m.capacity)
 
     def renewed(self) -> Self:
-        """Return a table that replaces the reference by the next reference."""
+        """Return a table whose reference is the next reference of this table."""
         old = self.record
         renewed = type(self)(old.bar, old.spacing, old.capacity, self.kinds)
         for name in ("v_state", "y_kind", "n_samples", "alarm_at"):
             setattr(renewed.record, name, getattr(old, name))
         renewed.features, renewed.labels = self.next_features, self.next_labels
         y = self.learned["filled_y"]
-        # Samples with a y come first.
+        # Samples with a y come first, because `find_near` searches only the first `n_labelled`.
         order = np.argsort(np.isnan(y), kind="stable")
         renewed._describe(self.learned["filled"][order], y[order])
         return renewed
 
     def _describe(self, rows: rec.Floats, y: rec.Floats) -> None:
-        """Set the score functions by the samples of a reference."""
+        """Set the score functions from the samples of a reference."""
         m, (n, d), kinds = self.record, rows.shape, {*self.kinds}
         categories, is_target = self.features.category_indices, m.y_kind == TARGET
         counts = {j: Counter(rows[:, j][~np.isnan(rows[:, j])].tolist()) for j in categories}
@@ -181,8 +181,9 @@ class MonitorTable(Learned[Monitor]):
             known["held"][j] = column / LEAST_LEVEL - 1.0 if levels[j] else scaled
         scores = np.zeros((d + 1, n))
         score_reference(m, rec.Float64s.of(scores.ravel()))
-        # The features that are predicted best by the neighbours. The mean number of neighbours with
-        # another level is compared with that of random samples.
+        # Channels for dependence go to the features that neighbours predict best. An error is
+        # compared with its usual size: for a category, the expected number of random samples with
+        # another level.
         errors, usual = (_mean_size(array) for array in (scores[:-1], known["held"]))
         usual[categories] = 2.0 * N_NEAR / known["level_rates"][categories] ** 2
         ratios = np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0)
@@ -203,7 +204,7 @@ class MonitorTable(Learned[Monitor]):
         for column, first, values in columns:
             for c, level in enumerate(values, first):
                 share = (column == level).sum() / (~np.isnan(column)).sum()
-                # Ranks of this level are in the last cell of positive size.
+                # The last cell of positive size contains exactly the ranks of this level.
                 known["levels"][c] = level
                 edges[c, 1:] = [1.0 - np.clip(share, 0.005, 0.995), *[1.0] * (N_EDGES - 2)]
             cuts[first] = cuts[first] if values else cuts_of(column)
@@ -221,7 +222,7 @@ class MonitorTable(Learned[Monitor]):
         known["bars"][:] = np.where(sizes > 0, bars, np.inf)
 
     def _channels(self) -> list[tuple[int, Hashable, str]]:
-        """Return the kind, the feature or label, and the way of change, of each channel."""
+        """Return each channel's kind, feature or label, and type of change (`how`)."""
         m, names, known = self.record, self.features.names, self.learned
         pairs = zip(names, known["n_levels"].tolist(), strict=True)
         channels: list[tuple[int, Hashable, str]]
@@ -250,7 +251,8 @@ class MonitorTable(Learned[Monitor]):
             tops.setdefault(channels[c][0], c)
         excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}
         kinds = sorted(excess, key=lambda kind: -excess[kind])
-        # Since the alarm, the evidence may have fallen below all bars. Then the first kind is kept.
+        # The first kind is kept even if the evidence has fallen below all bars after the alarm,
+        # because a report needs a kind.
         kinds = [kind for kind in kinds if excess[kind] >= 0.0 or kind == kinds[0]]
         new = self._new_names() if is_final else ([], [], [])
         named: tuple[dict[Hashable, int], ...] = {}, {}, {}
@@ -272,7 +274,7 @@ class MonitorTable(Learned[Monitor]):
         )
 
     def _new_names(self) -> tuple[list[Hashable], ...]:
-        """Return the most frequent features and labels that only the next reference has."""
+        """Return the most frequent new features and new labels of the next reference."""
         rows, y = self.learned["filled"], self.learned["filled_y"][: self.record.n_filled]
         present = (~np.isnan(rows[: self.record.n_filled])).sum(axis=0).tolist()
         features = zip(self.next_features.names, present, strict=True)
@@ -286,13 +288,13 @@ class MonitorTable(Learned[Monitor]):
 
 
 def _firsts(n_levels: rec.Ints) -> rec.Ints:
-    """Return the first channel of each feature, which has one channel more than levels."""
+    """Return the first channel of each feature; a feature has one channel more than levels."""
     firsts: rec.Ints = np.cumsum(n_levels + 1) - (n_levels + 1)
     return firsts
 
 
 def _mean_size(rows: rec.Floats) -> rec.Floats:
-    """Return the mean absolute value of each row, without NaN; 0 for a row without values."""
+    """Return each row's mean absolute value without NaN, or 0 for a row without values."""
     known = ~np.isnan(rows)
     totals: rec.Floats = np.where(known, np.abs(rows), 0.0).sum(axis=1, dtype=np.float64)
     return totals / np.maximum(known.sum(axis=1), 1)

@@ -1,6 +1,6 @@
 """Support vectors: stored samples, and weighted sums of their kernels with a new sample.
 
-`SparseSupports` has the Laplace and the Gaussian kernel, and stores the values that are not 0.
+`SparseSupports` has the Laplace or the Gaussian kernel, and stores only values other than 0.
 `CellSupports` stores the cells of an isolation kernel.
 """
 
@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
-    """Stored samples with a kernel; `S` is the type of a stored sample."""
+    """Stored samples of type `S`, and their kernel."""
 
     # Number of support vectors.
     n = 0
@@ -67,7 +67,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
 
 
 class CellSample(NamedTuple):
-    """A sample: its entries until the map is final, and its cells once the map exists."""
+    """A sample's entries (until the map is final), and its cells (once the map exists)."""
 
     entries: tuple[NDArray[np.int32], Singles] | None
     cells: NDArray[np.int32] | None
@@ -86,7 +86,7 @@ class CellSupports(SupportVectors[CellSample]):
 
     """
 
-    # `features` owns the map.
+    # The size of the map is counted in `features`, which owns the map.
     _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: kernel_maps.IsolationFeatures) -> None:
@@ -102,7 +102,7 @@ class CellSupports(SupportVectors[CellSample]):
         return self.features._is_final and self.features._map is self._map
 
     def objects(self) -> list[Any]:
-        """Return the objects that `observe` and `add` change."""
+        """Return the objects whose attributes `observe` and `add` replace or extend."""
         samples = [] if self._samples is None else [self._samples]
         return [*self.features._changing(), *samples, self]
 
@@ -129,7 +129,7 @@ class CellSupports(SupportVectors[CellSample]):
             check_number(self, "the number of samples", len(self._samples), self.n, self.n)
 
     def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values, and return those that are not missing."""
+        """Check a mapping's values, and return the values that are not missing."""
         return self.features._reader.index.read(x)
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
@@ -197,7 +197,7 @@ class SparseSupports(SupportVectors[Values]):
         self.starts = np.zeros(1, dtype=np.int64)
         self.columns = np.zeros(0, dtype=np.int32)
         self.values = np.zeros(0)
-        # Buffer for a sample as a dense vector; zero between calls of kernels.
+        # Buffer for a sample as a dense vector. Kernels reset it to zero before they return.
         self.dense = np.zeros(0)
         self._make_record()
 
@@ -238,7 +238,7 @@ class SparseSupports(SupportVectors[Values]):
         self._make_record()
 
     def check(self, x: Mapping[Any, Any]) -> Values:
-        """Check a mapping's values, and return those that are neither missing nor 0."""
+        """Check a mapping's values, and return the values that are neither missing nor 0."""
         x = as_dict(x)
         check_names(x)
         values = ((name, check_value(name, value)) for name, value in x.items())
@@ -268,7 +268,7 @@ class SparseSupports(SupportVectors[Values]):
         self._refer()
 
     def _size(self, sample: Values) -> float:
-        # The sums are exact, so that the order of the keys does not matter.
+        # `fsum` is exact, because the order of the keys must not affect the result.
         if self.kind == LAPLACE_KERNEL:
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())
@@ -279,7 +279,7 @@ class SparseSupports(SupportVectors[Values]):
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
-            # `_sums` is assigned last, so that the next call after an interruption allocates again.
+            # `_sums` is assigned last. Otherwise the call after an interruption would not allocate.
             self._sums = self._memory.arrays["sums"]
         pairs = [(known[name], value) for name, value in sample.items() if name in known]
         indices = np.array([index for index, _ in pairs], dtype=np.int32)

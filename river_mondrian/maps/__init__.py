@@ -1,1 +1,1 @@
-"""Feature maps for kernels: the records of samples, outputs and maps."""
+"""Feature maps for kernels, and the records of samples, outputs and maps."""

@@ -2,8 +2,8 @@
 
 A cell is a bin in each feature. The value 0 is always in bin 0. So the features with values outside
 bin 0 determine the cell, and a new feature does not change the cells of earlier samples. Two
-independent 64-bit sums over the features with values outside bin 0 form the cell's code. The code
-identifies the cell. The table uses open addressing.
+independent 64-bit sums over these features form the code that identifies the cell. The table uses
+open addressing.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, ar
 from . import record as maps
 from .record import Indices, MapRecord, Outputs, RowPerFeature, Sample, Starts, Values
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # The column of all cells that are not in the table.
 UNKNOWN_COLUMN = 0
 
-# Bin numbers are clipped to this size, so that they fit 64-bit integers.
+# Bin numbers are clipped to this size, because they must fit 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.
 NEW_TABLE_SLOTS = 256
 
-# Largest number of cells that one call of a kernel computes, so that signals do not wait long.
+# Bound on the cells that one call of a kernel computes, because signals wait until the call
+# returns.
 CELLS = 200_000
 
 
@@ -56,7 +57,8 @@ class Slot(Record):
 class BinningRecord(MapRecord):
     """Random grids and the known cells in them."""
 
-    # A row for each input: pitch and shift of each partition, then the feature's code.
+    # A row for each input: the pitch and the shift of each partition's grid, then the feature's
+    # code.
     grids: Float64s
     # Slots of cells; their number is a power of two.
     table: Array[Slot]
@@ -69,7 +71,7 @@ _buffer_of_sample = array_buffer(Sample, 1)
 
 @helper
 def mix(z: np.uint64) -> np.uint64:
-    """Return a scrambled word (the finalizer of splitmix64)."""
+    """Return a hash of a word (the finalizer of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -77,7 +79,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @helper
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
-    """Write the code of a sample's cell in a partition. The values must have been checked."""
+    """Write the code of a sample's cell in a partition; the values must be finite."""
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
@@ -112,7 +114,7 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 @helper
 def column_of(record: BinningRecord, code: Code) -> int:
-    """Return a cell's column. A new cell gets the next column, and the table must have room."""
+    """Return a cell's column, which is the next column for a new cell; the table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
     if slot.column == UNKNOWN_COLUMN:
         slot.code_first, slot.code_second = code.first, code.second
@@ -123,7 +125,7 @@ def column_of(record: BinningRecord, code: Code) -> int:
 
 @link_by_name
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the columns of its cells; the column of a new cell is `UNKNOWN_COLUMN`."""
+    """Map a sample to the columns of its cells, `UNKNOWN_COLUMN` for new cells."""
     binning = BinningRecord(record)
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:
@@ -184,7 +186,7 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
 def learn_rows(
     record: BinningRecord, indices: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
-    """Assign columns to the new cells of checked rows of a CSR matrix, from `row` on.
+    """Assign columns to the new cells in checked rows of a CSR matrix, from `row` on.
 
     Return the first row without room, or `n`.
     """
@@ -204,7 +206,7 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
     Return the first cell without room, or `n`.
     """
     while i < n and 2 * (record.n_columns + 1) < record.n_slots:
-        # A slot begins with its cell's code.
+        # A slot can be read as a code, because it begins with its cell's code.
         columns[i] = column_of(record, Code(cells[i]))
         i += 1
     return i
@@ -240,7 +242,7 @@ class BinningMap(RowPerFeature):
     KIND = BinningRecord
     _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
-    # The larger table, while the table grows.
+    # The larger table during the growth of the table. A call can be interrupted here.
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
@@ -264,7 +266,7 @@ class BinningMap(RowPerFeature):
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
-        # A search ends at an empty slot, so the table must not be full.
+        # At most half of the slots are used, because a search ends only at an empty slot.
         n_used = int(np.count_nonzero(columns))
         checks.check_number(self, "the number of used slots", n_used, 0, n // 2)
         checks.check_equal(self, self.record, is_dense=0, n_columns=n_used + 1)
@@ -294,7 +296,7 @@ class BinningMap(RowPerFeature):
         self._end_growth()
 
     def _end_growth(self) -> None:
-        """Keep the larger table if kernels already use it; otherwise, keep the old table."""
+        """Keep the larger table if kernels already use it, otherwise the old table."""
         table = self._next_table
         if table is not None and self.record.n_slots == len(table):
             self.table = table
@@ -314,7 +316,7 @@ class BinningMap(RowPerFeature):
         return bad
 
     def learn_csr(self, indices: Indices, values: Values, starts: Starts) -> None:
-        """Assign columns to the new cells of rows of a CSR matrix; all values must be finite.
+        """Assign columns to the new cells in rows of a CSR matrix, whose values must be finite.
 
         The call may be repeated after an interruption.
         """
@@ -347,7 +349,7 @@ class BinningMap(RowPerFeature):
         return codes, write_codes(self.record, sample, Int64s.of(codes))
 
     def codes_csr(self, indices: Indices, values: Values, starts: Starts) -> NDArray[np.int64]:
-        """Return the codes of the cells of checked rows, shape (rows, partitions)."""
+        """Return the codes of cells in checked rows, shape (rows, partitions)."""
         codes = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
         matrix = Int32s.of(indices), Float64s.of(values), Int64s.of(starts)
         write_codes_of_rows(self.record, *matrix, Int64s.of(codes), len(codes))

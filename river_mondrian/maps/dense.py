@@ -13,7 +13,7 @@ from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, 
 from . import record as maps
 from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Random Fourier features: cosine and sine of random projections (Rahimi and Recht, 2007).
@@ -24,7 +24,7 @@ class FourierRecord(MapRecord):
 
     # Frequencies: a row of n_out / 2 frequencies for each input.
     frequencies: Float64s
-    # Factor by which cosines and sines are multiplied.
+    # Factor of cosines and sines.
     factor: Float64
 
 
@@ -125,14 +125,14 @@ class StoredRows(Record):
     # Rate of the kernel.
     rate: Float64
     n_rows: Int64
-    # Number of columns of the coefficients, which is the number of sums over the rows.
+    # Number of columns of the coefficients: one for each sum over the rows.
     n_columns: Int64 = derived()
     # Start of each row's entries.
     starts: Int64s
     # Features and values of the entries.
     indices: Int32s
     values: Float64s
-    # A sample as a dense vector; zero except during a call.
+    # Buffer for a sample as a dense vector. It is zero between calls.
     vector: Float64s = transient()
     # Weighted sums of kernels (see `weighted_sums`).
     sums: Float64s = transient()
@@ -144,8 +144,8 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
     The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel, and
     |x|_2^2 for the Gaussian kernel. `n_nonzero` and `size` may include features that no row has.
-    The loop visits only the features at which the row is not 0. The other features add the rest of
-    `size` to the distance. This rest is exactly 0 if all non-zero values of x are at visited
+    The loop visits only features where the row is not 0. The other features add the remainder of
+    `size` to the distance. The remainder is exactly 0 if all non-zero values of x are at visited
     features.
     """
     kind, vector, indices, values = rows.kind, rows.vector, rows.indices, rows.values
@@ -201,7 +201,7 @@ def weighted_sums(
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
-    """Write out_k = sum_i coefficients_ik share_i; share_i is the share of equal cells in row i."""
+    """Write out_k = sum_i coefficients_ik share_i, with row i's share of equal cells share_i."""
     n_rows, n_partitions, n_columns = sizes
     for k in range(n_columns):
         out[k] = 0.0
@@ -217,7 +217,7 @@ def weighted_shares(
 
 
 class NystromRecord(MapRecord):
-    """Landmarks, and the coefficients that turn kernels with the landmarks into columns."""
+    """Landmarks, and the coefficients that map kernels with the landmarks to columns."""
 
     landmarks: StoredRows
     # A row of `n_out` coefficients for each landmark.
@@ -226,7 +226,7 @@ class NystromRecord(MapRecord):
 
 @link_by_name
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample, whose entries are sorted, to weighted sums of its kernels with landmarks."""
+    """Map a sample with sorted entries to weighted sums of its kernels with the landmarks."""
     nystrom = NystromRecord(record)
     bad = maps.bad_entry(nystrom, sample)
     if bad >= 0:
@@ -258,9 +258,7 @@ class NystromMap(CompiledMap):
     pool
         The landmarks.
     n_inputs
-        Number of features that are read.
-    rank
-        Largest number of columns.
+        Number of features to read. rank Largest number of columns.
     kernel
         "gaussian" or "laplace".
     rate
@@ -277,8 +275,8 @@ class NystromMap(CompiledMap):
         self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
     ) -> None:
         n = len(pool)
-        # At first, the coefficients are the identity, so the outputs are the kernels with the
-        # landmarks.
+        # At first, the coefficients are the identity, because the map then outputs the kernels with
+        # the landmarks, the Gram matrix.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]
@@ -289,7 +287,7 @@ class NystromMap(CompiledMap):
         self._finish()
         gram = self.transform_csr(self.indices, self.values, self.starts)[0]
         weights, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
-        # If landmarks coincide, the rank may be smaller than `rank`.
+        # Small eigenvalues are dropped, because coinciding landmarks make the matrix singular.
         is_large = weights > n * np.finfo(float).eps * weights[-1]
         self.coefficients = np.ascontiguousarray(vectors[:, is_large] / np.sqrt(weights[is_large]))
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]

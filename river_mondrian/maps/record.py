@@ -1,7 +1,7 @@
 """The record of a feature map, and the kernels that map samples.
 
-A map's record holds the address of the kernel that maps a sample. So a learner's kernel maps a
-sample, predicts and updates weights in one call from Python, and is not compiled for each map.
+A map's record has the address of the kernel that maps a sample. So one call from Python maps a
+sample, predicts and updates weights, and a learner's kernel is not compiled for each map.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ..records.memory import OwnsArrays, grown
 from ..records.numba_types import array_buffer
 from ..records.record import entry, transient
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 
 class Sample(Record):
     """A sample for maps: a vector, or the entries of a sparse vector.
 
-    Maps refuse infinite values and values that are too large for single precision. A NaN entry is
-    ignored.
+    Maps do not accept infinite values, or values that are too large for single precision. A NaN
+    entry is ignored.
     """
 
     # A vector of `n_inputs` values, NaN if missing; empty for a sparse sample.
     values: Float64s
-    # Number of a sparse sample's entries; the arrays may be longer.
+    # Number of a sparse sample's entries, which may be less than the length of the arrays.
     n_entries: Int64
-    # Input of each entry, in any order, without repeats; negative and unknown inputs are ignored.
+    # Input of each entry, in any order without repeats. Negative and unknown inputs are ignored.
     indices: Int32s
     # Values of the entries.
     entries: Float64s
@@ -47,18 +47,18 @@ class Sample(Record):
 class Outputs(Record):
     """The outputs of a map for a sample: cells, or the values of all columns."""
 
-    # For a cell map: the column of the sample's cell in each of `n_out` partitions.
+    # Cell map: the column of the sample's cell in each of `n_out` partitions.
     cells: Int32s
-    # For a dense map: the value in each of `n_out` columns.
+    # Dense map: the value in each of `n_out` columns.
     values: Float64s
 
 
 class MapRecord(Record):
     """A feature map; each subclass adds fields.
 
-    `transform` maps a sample. `transform` returns DONE, or the first input that is not finite in
-    single precision; in this case the outputs are undefined. `transform` changes no state of the
-    map, so predictions may call it.
+    `transform` maps a sample and returns DONE. If an input is not finite in single precision,
+    `transform` returns the first such input, and the outputs are undefined. `transform` changes no
+    state of the map, so predictions may call it.
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
@@ -69,14 +69,14 @@ class MapRecord(Record):
     n_columns: Int64
     # Whether outputs are values rather than cells.
     is_dense: Int64
-    # Value of a cell's column for each sample in the cell.
+    # Value of a sample in the column of its cell.
     value: Float64
-    # Number of known inputs, which are numbered from 0.
+    # Number of known inputs, numbered from 0.
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells that the last learned sample had before the map learned it.
-    # The array is empty if the map has not learned a sample since the learner's last sample.
+    # With several lifetimes: the cells of the last learned sample before the map learned it. The
+    # array is empty if the map has learned no sample after the learner's last sample.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -84,7 +84,7 @@ class MapRecord(Record):
 
 @helper
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
-    """Return the input and the value of a sparse sample's j-th entry; ignored values are 0."""
+    """Return the input and the value of a sparse sample's j-th entry, 0 for an ignored value."""
     index, value = sample.indices[j], sample.entries[j]
     if index < 0 or index >= record.n_inputs or math.isnan(value):
         value = 0.0
@@ -129,13 +129,13 @@ _buffer_of_outputs = array_buffer(Outputs, 1)
 
 @kernel
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample; return DONE, or the first input that is not finite in single precision."""
+    """Map a sample, and return DONE or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
 @helper
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, target: Outputs) -> None:
-    """Make `target` refer to the outputs of a row, among the outputs of all rows."""
+    """Make `target` refer to a row's outputs among the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
         target.values = outputs.values.part(n * row, n)
@@ -176,7 +176,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
 def map_sparse_rows(
     record: MapRecord, indices: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
-    """Map `n` rows of a CSR matrix; return the same as `map_rows`."""
+    """Map `n` rows of a CSR matrix, and return the same as `map_rows`."""
     sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
     for row in range(n):
         move_entries(sample, indices, entries, starts, row)
@@ -187,10 +187,9 @@ def map_sparse_rows(
     return DONE
 
 
-# Owners of a map's record and of the arrays to which the record refers.
-#
-# `Pool` stores the samples from which maps are built. `CompiledMap` is the base of all maps,
-# `RowPerFeature` the base of maps with random numbers for each feature.
+# Owners of a map's record and arrays. `Pool` stores the samples that maps are built from.
+# `CompiledMap` is the base of all maps, and `RowPerFeature` the base of maps with random numbers
+# for each feature.
 
 
 Array = NDArray[Any]
@@ -200,8 +199,7 @@ Indices = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-# Upper bound on the numbers of outputs, columns and inputs of stored maps. All maps are far
-# smaller.
+# Bound on the outputs, columns and inputs of stored maps, far above the size of real maps.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
@@ -279,7 +277,7 @@ class Pool(OwnsArrays):
         checks.check_ascending_rows(self, "_indices", self._indices, self._starts)
 
     def check(self, n_features: int) -> None:
-        """Refuse stored samples with unknown features."""
+        """Raise an error if stored samples have unknown features."""
         checks.check_array(self, "_indices", self._indices, np.int32, 0, n_features - 1)
 
 
@@ -298,9 +296,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     n_columns
         Current number of columns.
     n_inputs
-        Number of features that are read.
-    dense
-        Whether the outputs are values rather than cells.
+        Number of features to read. dense Whether the outputs are values rather than cells.
     sparse
         Whether samples are read by their entries rather than as vectors.
 
@@ -312,8 +308,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
-    # Number of lifetimes, whose outputs are stored one after the other. A learner mixes lifetimes
-    # by its loss.
+    # Number of lifetimes, whose outputs are stored one after another. A learner mixes lifetimes by
+    # its loss.
     n_lifetimes = 1
 
     record: MapRecord
@@ -327,9 +323,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # With this value, the dot product of two samples' columns is the kernel. In Section 5.1 of
-        # Ting et al. (2021), columns have the value 1. Definition 2 of that paper divides the
-        # product by t, the number of partitions.
+        # This value makes the dot product of two samples' columns the kernel. In Section 5.1 of
+        # Ting et al. (2021), columns have the value 1, and Definition 2 divides the product by t,
+        # the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _set_record(self) -> None:
@@ -348,16 +344,16 @@ class CompiledMap(OwnsArrays, abc.ABC):
         """Return the names of columns."""
 
     def advance(self) -> bool:
-        """Do a bounded part of the build; return True once the map is ready."""
+        """Do a bounded part of the build, and return whether the map is ready."""
         return True
 
     def _finish(self) -> None:
-        """Set derived attributes. The method must be called again whenever arrays move."""
+        """Set derived attributes, after construction and whenever arrays move."""
         set_entries(self.record, transform=self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # The compiled kernel is kept, because looking it up takes as long as calling it.
+        # The compiled kernel is stored, because a look-up takes as long as a call.
         self._map_one = map_one.of()
         self._bind()
 
@@ -379,7 +375,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return (self.KIND,)
 
     def _check(self) -> None:
-        """Refuse a stored map whose attributes contradict each other, or are out of range."""
+        """Raise an error if a stored map's attributes are inconsistent or out of range."""
 
     @property
     def ready(self) -> bool:
@@ -398,7 +394,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def n_inputs(self) -> int:
-        """Number of features that are read."""
+        """Number of features to read."""
         return self.record.n_inputs
 
     @property
@@ -413,15 +409,15 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have only a few of very many features, as texts have few of all words."""
+        """Whether samples have few of very many features, like the words of texts."""
         return False
 
     def learn(self, sample: Sample) -> int:
-        """Learn a sample, if the map grows; return DONE or an invalid input's index."""
+        """Learn a sample if the map grows, and return DONE or an invalid input's index."""
         return DONE
 
     def complete(self) -> int:
-        """Complete an interrupted `learn`; return DONE."""
+        """Complete an interrupted `learn`, and return DONE."""
         return DONE
 
     @property
@@ -440,18 +436,18 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return np.float64 if self.dense else np.int32
 
     def transform(self, sample: Sample) -> int:
-        """Map a sample to `out`; return DONE or the first invalid input's index."""
+        """Map a sample to `out`, and return DONE or the first invalid input's index."""
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Map rows of `n_inputs` or more values; return the outputs and `map_rows`'s result."""
+        """Return the outputs of rows with at least `n_inputs` values, and `map_rows`'s result."""
         values = np.ascontiguousarray(values)
         n, width = values.shape
         out = np.empty((n, self.n_out), dtype=self.dtype)
         return out, map_rows(self.record, Float64s.of(values), width, n, outputs_of(out)[0])
 
     def transform_csr(self, indices: Indices, values: Values, starts: Starts) -> tuple[Array, int]:
-        """Map the rows of a CSR matrix; return the same as `transform_rows`."""
+        """Map the rows of a CSR matrix, and return the same as `transform_rows`."""
         indices, values, starts = map(np.ascontiguousarray, (indices, values, starts))
         out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
         outputs = outputs_of(out)
@@ -459,7 +455,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return out, map_sparse_rows(self.record, *matrix, len(out), outputs[0])
 
     def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
-        """Map the samples `start` to `stop` - 1 of a pool."""
+        """Return the outputs of samples `start` to `stop` - 1 of a pool."""
         if self.sparse:
             indices, values, starts = pool.csr(start, stop)
             return self.transform_csr(indices, values.astype(np.float64), starts)[0]
@@ -467,7 +463,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
 
 def outputs_of(out: Array) -> Memory[Outputs]:
-    """Return a record of outputs that refers to an array of cells or values."""
+    """Return the memory of a record that refers to an array of cells or values."""
     memory = Memory(Outputs)
     if out.dtype == np.int32:
         memory[0].cells = Int32s.of(out)
@@ -516,11 +512,12 @@ class RowPerFeature(CompiledMap):
         """Draw the row of a feature."""
 
     def add(self, names: Sequence[Hashable]) -> None:
-        """Draw the rows of the features that have no row yet."""
+        """Draw the rows of features that have no row yet."""
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for name, row in zip(names[n:], self.rows[n:], strict=False):
-            # The generator of a feature does not depend on other features.
+            # The seed is a hash of the name, because a feature's row must not depend on other
+            # features.
             text = f"{self.seed} {'str' if isinstance(name, str) else 'other'} {name}"
             digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
             key = int.from_bytes(digest.digest(), "little")

@@ -1,10 +1,10 @@
 """Named, typed memory for kernels, so that kernels need not use addresses and bytes.
 
 A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
-write the fields by name. Kernels are compiled (`numba_types`, `numba_fields`). If numba's compiler
-is disabled, kernels run as plain Python over the same memory. `arrays` defines arrays of words,
-arrays of records, and growing tables of records. `memory` defines the Python objects that own
-records and arrays.
+write the fields by name. `numba_types` and `numba_fields` compile these accesses. If numba's
+compiler is disabled, kernels run as plain Python over the same memory. `arrays` defines arrays of
+words, arrays of records, and growing tables of records. `memory` defines the Python objects that
+own records and arrays.
 """
 
 from . import trial

@@ -23,7 +23,7 @@ from .record import (
     read_address,
 )
 
-# Covariant: an array of records of a subclass is also an array of records of the base class.
+# `R` is covariant, because an array of a subclass's records is also an array of the base class.
 R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 N = TypeVar("N", int, float)
@@ -44,13 +44,13 @@ def address_of(array: NDArray[Any]) -> int:
     if array.size == 0:
         return 0
     if array.flags.writeable:
-        # This call takes a third of the time of `array.ctypes.data`.
+        # Not `array.ctypes.data`, which takes three times as long.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data
 
 
 class Span:
-    """Adjacent elements, given by the address of the first element and the number of elements.
+    """Adjacent elements: the address of the first element, and the number of elements.
 
     In compiled kernels, arrays have a length only if accesses are checked (`CHECKS`).
     """
@@ -91,7 +91,7 @@ class Words(Span, Generic[N]):
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Self:
-        """Return an array over the elements of a NumPy array; `kind` is not used."""
+        """Return an array over the elements of a NumPy array; ignore `kind`."""
         return cls.of(array)
 
     @classmethod
@@ -107,7 +107,7 @@ class Words(Span, Generic[N]):
         return cls(address_of(array), 0, array.size, array)
 
     def part(self, start: int, length: int) -> Self:
-        """Return the array of the `length` elements from `start` on."""
+        """Return the array of `length` elements from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"elements {start} to {start + length} of {self.length}")
         return type(self)(self.address + self.WORD.size * int(start), 0, length, self.owner)
@@ -165,7 +165,7 @@ class Writable(Record):
 
 
 def record_of(value: Any) -> Any:
-    """Return the record in the memory of `bytes` or a `bytearray`; return other objects as is."""
+    """Return the record in the memory of `bytes` or a `bytearray`, and other objects unchanged."""
     if isinstance(value, bytes):
         return Packed(ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p).value or 0)
     if isinstance(value, bytearray):
@@ -181,13 +181,13 @@ class Array(Span, Generic[R]):
     record: type[R]
 
     def __init__(self, record: type[R], base: int, length: int, owner: object = None) -> None:
-        """Create an array of `length` records from an address on."""
+        """Create an array of `length` records at an address."""
         super().__init__(base, 0, length, owner)
         self.record = record
 
     @classmethod
     def over(cls, record: type[Q], array: NDArray[Any]) -> Array[Q]:
-        """Return the array of the records in the memory of a contiguous NumPy array."""
+        """Return an array of the records in a contiguous NumPy array's memory."""
         if not array.flags.c_contiguous or array.nbytes % record.SIZE:
             raise TypeError(f"expected whole records of {record.SIZE} bytes side by side")
         return Array(record, address_of(array), array.nbytes // record.SIZE, array)
@@ -208,7 +208,7 @@ class Array(Span, Generic[R]):
         return get_args(kind)[0].SIZE
 
     def part(self, start: int, length: int) -> Array[R]:
-        """Return the array of the `length` records from `start` on."""
+        """Return the array of `length` records from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"records {start} to {start + length} of {self.length}")
         return Array(self.record, self.address + self.record.SIZE * start, length, self.owner)

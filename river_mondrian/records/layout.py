@@ -25,7 +25,7 @@ class Stamp(NamedTuple):
 
 @functools.cache
 def layout_digest(kind: Any) -> str:
-    """Return a digest of the layouts of a record and of all records that the record refers to."""
+    """Return a digest of the layouts of a record and all records that it refers to."""
     lines: list[str] = []
     waiting: list[type[Record]] = [kind]
     seen: set[Any] = {kind}
@@ -54,7 +54,7 @@ def stamp_of(kind: Any) -> Stamp:
 
 
 def check_stamp(stamp: Any, kind: type[Record]) -> None:
-    """Refuse a pickle of records whose bytes this version would misread.
+    """Raise an error if this version would misread the bytes of a pickle of records.
 
     Raises
     ------
@@ -82,7 +82,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an array of records: the numbers at the same position in each record.
+    """A column of an array of records: the numbers at one position in each record.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Column:
     strides: Shape
 
     def over(self, memory: NDArray[Any], n: int, stride: int) -> NDArray[Any]:
-        """Return the numbers of `n` records that are `stride` bytes apart, over the same memory."""
+        """Return a view of the column in `n` records that are `stride` bytes apart in `memory`."""
         if n == 0:
             return np.empty((0, *self.shape), self.dtype)
         shape, strides = (n, *self.shape), (stride, *self.strides)
@@ -122,8 +122,8 @@ def columns_of(
 ) -> list[Column]:
     """Return the columns of a number or of a record's state.
 
-    Addresses, derived fields and transient fields are omitted. If several fields share memory, only
-    the first field is included.
+    Addresses, derived fields and transient fields have no column. Of fields that share memory, only
+    the first has a column.
     """
     if isinstance(kind, Word):
         return [Column(name, kind.name, offset, shape, strides)]

@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record and its embedded records read memory through views that keep it alive."""
+    """Make a record and its embedded records read `memory` through views, which keep it alive."""
     attributes = record.__dict__
     attributes["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -39,13 +39,13 @@ def owned(state: dict[str, Any]) -> dict[str, Any]:
     copied = dict(state)
     for name, value in state.items():
         if isinstance(value, np.ndarray) and not check_plain(value).flags.owndata:
-            # `np.array` copies a memory map to an ordinary array.
+            # `np.array` is used, because it copies a memory map to an ordinary array.
             copied[name] = np.array(value)
     return copied
 
 
 def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a stored object whose arrays do not match its other attributes.
+    """Raise an error if the arrays of a stored object have other shapes than expected.
 
     Raises
     ------
@@ -62,14 +62,14 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 class OwnsArrays:
-    """Base class of objects that own arrays and memory; attributes define the state and the size.
+    """Base class of objects that own arrays and memory; their attributes are state and size.
 
     After unpickling, the object owns its arrays (see `owned`).
     """
 
-    # Attributes that are derived from other attributes, and are not state.
+    # Attributes that are not state, because they are derived from other attributes.
     _DERIVED: ClassVar[frozenset[str]] = frozenset()
-    # Attributes that other objects own.
+    # Attributes that do not count in the size, because other objects own them.
     _BORROWED: ClassVar[frozenset[str]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Memory(Generic[R]):
 
     """
 
-    # The assignment that `own` has begun, but not completed.
+    # An assignment that `own` has started, for `settle` to complete after an interruption.
     _owning: tuple[str, str, int, NDArray[Any]] | None = None
 
     def __init__(self, kind: type[R], n: int = 1) -> None:
@@ -145,13 +145,13 @@ class Memory(Generic[R]):
 
     @property
     def array(self) -> Array[R]:
-        """The records as an array, to which a field of another record can refer."""
+        """The records as an array that a field of another record can refer to."""
         return Array(self.kind, self.records[0] if self.records else 0, len(self.records), self)
 
     def word(self, name: str) -> memoryview:
         """Return a view of an int64 field of the first record, for a field that each call reads.
 
-        Reading the view takes a fifth of the time of reading the field.
+        Reading the field takes five times as long as reading the view.
         """
         i = self.kind.FIELDS[name].offset // 8
         return self.bytes[: self.kind.SIZE].data.cast("q")[i : i + 1]
@@ -159,10 +159,8 @@ class Memory(Generic[R]):
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Make a record's field refer to an array, and keep the array alive.
 
-        The field may be in an embedded record, with a name like `outer.inner`.
-
-        The array to which the field refers stays alive, even if the call is interrupted (see
-        `settle`).
+        The field may be in an embedded record, with a name like `outer.inner`. The field's array
+        stays alive, even if the call is interrupted (see `settle`).
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"
@@ -180,7 +178,7 @@ class Memory(Generic[R]):
             setattr(self.records[0], name, getattr(owner, name))
 
     def settle(self) -> None:
-        """Complete an interrupted call of `own`, if the call has set the field."""
+        """Complete an interrupted call of `own` that has set the field."""
         if self._owning is not None:
             key, name, i, array = self._owning
             if operator.attrgetter(name)(self.records[i]).address == address_of(array):
@@ -199,7 +197,7 @@ class Memory(Generic[R]):
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def copied(self) -> Self:
-        """Return a copy of the records, which refers to the same arrays and keeps them alive."""
+        """Return a copy of the records that refers to the same arrays, and keeps them alive."""
         copied = type(self)(self.kind, len(self))
         copied.bytes[:] = self.bytes
         copied.arrays = self.arrays.copy()
@@ -230,7 +228,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of the memory of records, in which everything but the state is 0."""
+    """Return a copy of the memory of records, with 0 in place of everything but the state."""
     copied = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), copied.view(kind.dtype())
     for field in state_words(kind):
@@ -239,7 +237,7 @@ def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8
 
 
 def state_words(kind: type[Record]) -> list[str]:
-    """Return the names of those number fields of a record that are state."""
+    """Return the names of a record's number fields that are state."""
     return [f.name for f in kind.words() if f.role is Role.STATE]
 
 
@@ -247,7 +245,7 @@ _SMALLEST = 8
 
 
 def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return an array of at least `n` rows: the array itself, or a longer copy padded with 0."""
+    """Return the array if it has at least `n` rows, otherwise a longer copy padded with 0."""
     if n <= len(array):
         return array
     longer = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
@@ -255,8 +253,8 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
-# A table: its chunks, an array of their addresses with room for more, and the address of this array
-# for kernels.
+# A table: its chunks, an array of the chunks' addresses with room for more, and this array's
+# address for kernels.
 _Table = tuple[list[NDArray[np.int32]], NDArray[np.int64], int]
 
 
@@ -320,7 +318,7 @@ class ChunkedRows:
         return [chunks for chunks, _, _ in self._tables]
 
     def holder(self, table: int) -> object:
-        """Return the object that must be kept alive as long as kernels may read a table."""
+        """Return the object that must stay alive as long as kernels may read a table."""
         return self._tables[table]
 
     def show(self, table: int, record: Table[Any]) -> None:
@@ -348,7 +346,7 @@ class ChunkedRows:
             record.chunks = self._tables[table][2]
 
     def reserve(self, table: int, n_rows: int) -> int:
-        """Allocate memory for `n_rows` rows of a table; return the table's new capacity."""
+        """Allocate memory for `n_rows` rows of a table, and return the table's new capacity."""
         chunks, addresses, _ = self._tables[table]
         capacity = _capacity(chunks)
         if n_rows <= capacity:
@@ -367,7 +365,8 @@ class ChunkedRows:
             if len(chunks) == len(addresses):
                 addresses = np.append(addresses, np.zeros_like(addresses))
                 self._tables[table] = chunks, addresses, address_of(addresses)
-            # No kernel reads this address before the capacity in the table's record has grown.
+            # The write is safe, because kernels read this address only after the capacity in the
+            # table's record has grown.
             addresses[len(chunks)] = address_of(chunk)
             chunks.append(chunk)
             capacity += CHUNK_ROWS
@@ -437,7 +436,7 @@ class ChunkedRows:
         return resized
 
     def fill(self, starts: Sequence[int], words: NDArray[np.int64], bits: int) -> None:
-        """Write `bits` to the word `start + word` of all rows, for each start and each word."""
+        """Write `bits` to word `start + word` of all rows, for each start and word."""
         numbers = np.add.outer(np.array(starts, dtype=np.int64), words).reshape(-1)
         for chunks, _, _ in self._tables if len(numbers) else ():
             for chunk in chunks:
@@ -469,7 +468,7 @@ class PackedRows:
         return [len(rows) for rows in self.rows]
 
     def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return tables that hold the rows; for `zeroed`, see `ChunkedRows`.
+        """Return tables with the rows (for `zeroed`, see `ChunkedRows`).
 
         Raises
         ------

@@ -46,7 +46,7 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 
 
 def fastmath_of(function: Any) -> Any:
-    """Return the flags of a function: none if the function or its module has ordered sums."""
+    """Return the flags of a function, or none if the function or its module has ordered sums."""
     is_ordered = function.__globals__.get("ORDERED_SUMS", False)
     return False if is_ordered else getattr(function, "fastmath", FASTMATH)
 
@@ -63,7 +63,7 @@ def method_dispatcher(function: Any) -> Any:
 
 
 def _template(lowered: tuple[str, ...], typer: Callable[..., tuple[Any, ...]]) -> Any:
-    """Return numba's template of a method: `typer` returns the types of result and arguments."""
+    """Return numba's template of a method; `typer` returns the types of result and arguments."""
 
     class Template(AbstractTemplate):
         key = lowered
@@ -77,7 +77,7 @@ def _template(lowered: tuple[str, ...], typer: Callable[..., tuple[Any, ...]]) -
 
 @functools.cache
 def _method(typ: RecordType, name: str) -> Any:
-    """Return the type of a method of a record, compiled for the type on which it is called."""
+    """Return the type of a record's method, compiled for the type of the calling record."""
     dispatcher = method_dispatcher(getattr(typ.record, name))
     lowered = ("method", typ.name, name)
 
@@ -97,7 +97,7 @@ def _method(typ: RecordType, name: str) -> Any:
 
 @functools.cache
 def _entry(typ: RecordType, field: Field) -> Any:
-    """Return the type of a kernel that is called by its address in a field."""
+    """Return the type of a kernel whose address is in a field of a record."""
     hints, returned = get_args(field.kind)
     taken = tuple(numba_type(hint) for hint in hints)
     result = numba_type(returned)
@@ -135,7 +135,7 @@ class _RecordAttributes(AttributeTemplate):
 def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     field = typ.record.FIELDS.get(attr)
     if field is None or field.is_entry:
-        # In compiled code, the value of a bound method is the method's record.
+        # A bound method is represented by its record, because the function is known from the type.
         return value
     numba_types.check_record(context, builder, value, f"{attr} of no record")
     address = builder.add(value, BITS(field.offset))
@@ -162,7 +162,8 @@ def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     elif isinstance(sig.args[1], RecordType):
         numba_types.store_address(builder, address, value)
     else:
-        # Arrays have a length only if accesses are checked.
+        # The length is stored only if accesses are checked, because otherwise arrays have no
+        # length.
         numba_types.store_address(builder, address, numba_types.address_in(builder, value))
         if CHECKS:
             behind = builder.add(address, BITS(ADDRESS_BYTES))
@@ -214,12 +215,12 @@ def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return BITS(0)
 
 
-# Records and arrays that kernels create from other records: `Kind(record, word)`, `Float32s(record,
+# Kernels create records and arrays from other records: `Kind(record, word)`, `Float32s(record,
 # word, length)`.
 
 
 def _taken(result: Any, base: Any, *numbers: Any) -> Any:
-    """Return the signature of a constructor; None if the arguments have wrong types."""
+    """Return the signature of a constructor, or None if the arguments have wrong types."""
     if isinstance(base, types.Integer):
         base = types.int64
     elif not isinstance(base, RecordType | SpanType):
@@ -228,7 +229,7 @@ def _taken(result: Any, base: Any, *numbers: Any) -> Any:
 
 
 def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return the address that is a number of words after the first argument's address."""
+    """Return the address of `args[0]`, plus `args[1]` words if this argument is passed."""
     base = args[0]
     if isinstance(sig.args[0], SpanType):
         base = numba_types.address_in(builder, base)

@@ -1,12 +1,12 @@
 """Numba's types of records, arrays and tables, and functions with LLVM code.
 
-In compiled code, a record is its address, an int64. An array is its address, together with its
-length if accesses are checked (`CHECKS`). Reading widens a word, and writing narrows it. Loads and
+In compiled code, a record is its address, an int64. An array is its address, with its length if
+accesses are checked (`CHECKS`). Reading a word widens the number, and writing narrows it. Loads and
 stores are aligned only to words of 4 bytes, because rows may begin at any word.
 
 `words_buffer` and `array_buffer` return functions that reserve memory of a fixed size on the
-stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size, which
-`release` frees.
+calling kernel's stack. `new_array` and `new_int64s` allocate memory of any size, which `release`
+frees.
 """
 
 import ctypes
@@ -142,7 +142,7 @@ def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def length_in(builder: Any, value: Any) -> Any:
-    """Return the length in an array's LLVM value; it exists only if accesses are checked."""
+    """Return the length in an array's LLVM value, which has one only if accesses are checked."""
     return builder.extract_value(value, 1)
 
 
@@ -219,8 +219,7 @@ def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
 
 @register_unbox(BufferType)
 def _unbox_buffer(typ: Any, value: Any, c: Any) -> Any:
-    # `PyBytes_AsString` and `PyByteArray_AsString` raise a TypeError if the value has another
-    # class.
+    # No check of the class is needed, because both functions raise a TypeError for another class.
     name = "PyBytes_AsString" if typ.record is Packed else "PyByteArray_AsString"
     signature = ir.FunctionType(c.pyapi.cstring, [c.pyapi.pyobj])
     function = cgutils.get_or_insert_function(c.pyapi.module, signature, name)
@@ -256,8 +255,8 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
 def typed(function: Any) -> Callable[[F], F]:
     """Return a decorator that registers the types of calls of `function`.
 
-    The decorated function gets the types of the arguments, and returns the type or the signature of
-    the call, or None if other types are meant.
+    The decorated function gets the types of the arguments. It returns the type or the signature of
+    the call, or None if it does not handle these types.
     """
 
     def register(typer: F) -> F:
@@ -300,14 +299,14 @@ _compare(operator.eq, "==")
 _compare(operator.ne, "!=")
 
 
-# Python functions for which compiled kernels use special LLVM code.
+# Python functions that special LLVM code replaces in compiled kernels.
 
 
 def coded(function: Any, typer: Callable[..., Any]) -> Any:
     """Return a decorator that registers the code generator for calls of `function`.
 
     `typer` gets numba's typing context and the types of the arguments. It returns the signature, or
-    None to refuse the arguments.
+    None if it does not accept the arguments.
     """
     parameters = inspect.signature(function)
 
@@ -345,7 +344,8 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
 
         def typer(context: Any, *args: Any) -> Any:
             *taken, result = map(numba_type, hints(function).values())
-            # A record of a subclass is also a record of its base.
+            # A record of any class is accepted, because a subclass's record is also a record of the
+            # base.
             accepted = [
                 arg if isinstance(want, RecordType) and isinstance(arg, RecordType) else want
                 for arg, want in zip(args, taken, strict=True)
@@ -386,7 +386,7 @@ def _reserve(function: Any, result: SpanType, length: int) -> None:
 
 
 def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
-    """Return a function that allocates `length` words, which the end of the kernel frees."""
+    """Return a function that allocates `length` words until the calling kernel returns."""
 
     def reserved() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -397,7 +397,7 @@ def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Return a function that allocates `length` records, which the end of the kernel frees."""
+    """Return a function that allocates `length` records until the calling kernel returns."""
 
     def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
@@ -453,7 +453,7 @@ def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def copy_record(source: Record, target: Record) -> None:
-    """Copy the record `source` to the memory of `target`; the type of `source` sets the size."""
+    """Copy the record `source`, with the size of its type, to the memory of `target`."""
     ctypes.memmove(int(target), int(source), type(source).SIZE)
 
 
@@ -466,7 +466,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(start: Record | Span, n_words: int) -> None:
-    """Prefetch the first `n_words` 4-byte words (at most 128); invalid addresses raise no error."""
+    """Prefetch at most 128 4-byte words (`n_words`); an invalid address raises no error."""
 
 
 @compiles(
@@ -490,19 +490,19 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @lowered(lambda context, builder, word: builder.ctpop(word))
 def popcount(word: int) -> int:
-    """Count the bits that are 1 in an integer that is not negative."""
+    """Return the number of 1 bits in a non-negative integer."""
     return int(word).bit_count()
 
 
 @lowered(lambda context, builder, word: builder.cttz(word, ir.IntType(1)(1)))
 def lowest_bit(word: int) -> int:
-    """Return the position of the lowest bit that is 1 in an integer that is not zero."""
+    """Return the position of the lowest 1 bit in a non-zero integer."""
     return (int(word) & -int(word)).bit_length() - 1
 
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
     number = builder.zext(is_true, BITS)
-    # An empty instruction hides the value from the optimizer, which might create a branch.
+    # An empty instruction hides the value from the optimizer, because it might create a branch.
     return builder.asm(ir.FunctionType(BITS, [BITS]), "", "=r,0", [number], False)
 
 
@@ -512,8 +512,8 @@ def as_number(is_true: bool) -> int:
     return int(is_true)
 
 
-# Numba compiles `max`, `min` and `int` from Python for each type. In kernels, these functions are
-# replaced by functions with LLVM code, which take at most three numbers.
+# Numba compiles `max`, `min` and `int` from Python for each type, which takes time. In kernels,
+# functions with LLVM code replace them, for at most three numbers.
 
 
 def _largest(a: Any, b: Any, c: Any = None) -> Any:
@@ -542,7 +542,8 @@ def _code_extreme(function: Any, passes: str) -> None:
         is_float = sig.return_type == types.float64
         compare = builder.fcmp_ordered if is_float else builder.icmp_signed
         extreme, *others = args
-        # As in Python, the result is the first argument unless another one is more extreme.
+        # As in Python, the first of equal arguments is returned, so only a more extreme value
+        # replaces it.
         for value in others:
             extreme = builder.select(compare(passes, value, extreme), value, extreme)
         return extreme

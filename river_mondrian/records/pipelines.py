@@ -1,16 +1,16 @@
-"""Compilers of kernels and their helpers, which are faster than numba's defaults.
+"""Compilers of kernels and their helpers, faster than numba's defaults.
 
-- A helper is linked into the kernels that call it, and optimized again. So helpers get only a short
-  first optimization, and no machine code.
+- A helper gets only a short first optimization and no machine code, because it is linked into its
+  calling kernels and optimized again.
 - LLVM unrolls only loops of constant length. Unrolling all other loops would double the compilation
   time and the size of the code, but kernels would not be faster.
-- Functions that run rarely are optimized less (`cold`). This takes less than half of the time of a
-  full optimization.
+- Functions that run rarely are optimized less (`cold`), in less than half of the time of a full
+  optimization.
 - Only the passes that kernels need are run, without numba's timers and checks between passes.
 
-The passes use names that numba's documentation does not name (`private`). A trial compiles and runs
-a small kernel before the first function is compiled. If the trial fails, functions are compiled by
-numba's passes, and first calls take longer.
+The passes use undocumented names of numba (`private`). A trial compiles and runs a small kernel
+before the first function is compiled. If the trial fails, numba's passes compile functions, and
+first calls take longer.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ HelperCompiler, KernelCompiler, ColdCompiler = map(_compiler, ("helper", "kernel
 
 
 class Trial:
-    """The trial of the passes in this process; the module `trial` sets what is tried."""
+    """The trial of the passes in this process; the module `trial` sets `attempt`."""
 
     attempt: ClassVar[Callable[[], None]]
 
@@ -86,9 +86,9 @@ class Trial:
         self._has_passed: bool | None = None
 
     def has_passed(self) -> bool:
-        """Compile and run a kernel over a record, once; return whether the result is right."""
+        """Compile and run a kernel once per process, and return whether its result is right."""
         if self._has_passed is None:
-            # The trial itself is compiled by the passes.
+            # True for now, because the passes must also compile the trial itself.
             self._has_passed = True
             try:
                 type(self).attempt()

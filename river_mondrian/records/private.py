@@ -1,29 +1,29 @@
-"""All names of numba that its documentation does not name, and what each of them buys.
+"""All undocumented names of numba that the package uses, and the purpose of each name.
 
-The other modules use numba's documentation of extending and caching only. A new version of numba
-may change the names in this module.
+The other modules use only numba's documented interfaces for extensions and caching. A new version
+of numba may change the names in this module.
 
 Names without a fallback, which are few and old:
 
-- `AttributeTemplate`: types of fields: documented attributes would be compiled one by one
+- `AttributeTemplate`: types of fields, because documented attributes would be compiled one by one
 - `AbstractTemplate`: types of methods, and of kernels in fields
 - `BoundFunction`: methods of records, and kernels in fields, which get the record
 - `PrimitiveModel`: a record in compiled code is its address
 - `call_conv.call_function`: calls by name or address, with numba's errors
-- `call_conv.get_function_type`: the type of a function that is called by name or address
+- `call_conv.get_function_type`: the type of a function called by name or address
 - `call_conv.return_status_propagate`: an error in such a call reaches Python
-- `library.get_pointer_to_function`: the address of a function that is called
-- `fndesc.llvm_func_name`: the name of this function in its code
+- `library.get_pointer_to_function`: the address of a called function - `fndesc.llvm_func_name`: the
+  name of a called function in its code
 - `runtime.nrt.rtsys`: memory that kernels allocate, before the first kernel is loaded
 
-Names of the passes. Without one of them, functions are compiled by numba's own passes. The names in
+Names of the passes. Without one of them, numba's own passes compile functions. The names in
 `PASSES_BEFORE_LOWERING` and `LAST_PASS` belong here, too.
 
 - `core.typed_passes.NativeLowering`: the pass that generates code
 - `core.lowering.Lower`: own generation of code
 - `incref`, `decref`: records and arrays have no reference counts
 - `lower`, `typemap`, `data_model_manager`, `contains_nrt_meminfo`: types with reference counts
-  are refused
+  raise an error
 - `alloca_lltype`: no information for debuggers
 - `core.compiler_machinery.PassManager`: the list of passes
 - `_runPass`: passes without timers, events and checks between passes
@@ -36,11 +36,11 @@ Names of the passes. Without one of them, functions are compiled by numba's own 
 - `_final_module`: the code of a library
 - `_codegen`: the owner of LLVM's settings
 - `_tm`: LLVM's description of the processor
-- `library`: the library of the function that is compiled
-- `targetctx`: the context in which callers find a helper
+- `library`: the library of the function in compilation - `targetctx`: the context in which callers
+  find a helper
 - `codegen`: the code generator of a context
 - `enable_object_caching`: machine code can be stored on disk
-- `func_id`: the name of the function that is compiled
+- `func_id`: the name of the function in compilation
 - `no_compile`: helpers have no entry point for Python
 - `cr`: the compiled function
 - `fndesc`: the description of a function
@@ -63,8 +63,8 @@ Names of the cache. Without one of them, every process compiles.
 - `_final_module`: the functions that code calls by name
 - `refresh`: numba's C functions exist before code that calls them is loaded
 
-The optional names are looked up by `look_up` when they are used, so that the package can be
-imported without them. If one of them is missing or fails, `give_up` logs one message.
+`look_up` finds optional names only when they are used, because the package must be importable
+without them. If a name is missing or fails, `give_up` logs one message.
 """
 
 import contextlib
@@ -93,8 +93,8 @@ BoundFunction: Any = types.BoundFunction
 alloca_once: Any = cgutils.alloca_once
 _rtsys: Any = nrt.rtsys
 
-# The passes that kernels need, in the order in which they run. Closures, NumPy's overloads, array
-# expressions and branches on constants need others.
+# The passes that kernels need, in their order. Other passes are for closures, NumPy's overloads,
+# array expressions and branches on constants, which kernels do not have.
 PASSES_BEFORE_LOWERING = (
     *("core.compiler.TranslateByteCode", "core.compiler.FixupArgs"),
     *("core.compiler.IRProcessing", "core.compiler.GenericRewrites"),
@@ -103,14 +103,14 @@ PASSES_BEFORE_LOWERING = (
 )
 LAST_PASS = "core.compiler.NoPythonBackend"
 
-# Degree of optimization of helpers and of functions that run rarely. The latter are not vectorized.
+# Degree of optimization of helpers and of functions that run rarely, which are not vectorized.
 # Numba's degree is 3.
 _LOW_OPTIMIZATION = 1
 _NO_ADDRESS = 0
 
 
 def look_up(name: str, owner: Any = None) -> Any:
-    """Return what an optional name means: an attribute of `owner`, or of a module of numba."""
+    """Return the attribute with an optional name: of `owner`, or of a module of numba."""
     if owner is None:
         module, _, name = name.rpartition(".")
         owner = importlib.import_module(f"numba.{module}")
@@ -127,7 +127,7 @@ def _log_once() -> None:
 
 
 def give_up(what: str, error: BaseException) -> None:
-    """Log that optional names are not used: one warning in a process, and the reason each time."""
+    """Log one warning per process that optional names are not used, and each reason."""
     _log_once()
     LOG.info("no %s with numba %s: %r", what, numba.__version__, error)
 
@@ -141,14 +141,14 @@ def address_of(compiled: Any) -> int:
 
 
 def function_type(context: Any, result: Any, taken: Any) -> Any:
-    """Return the LLVM type of a function that numba compiles for these types."""
+    """Return the LLVM type of a function with these result and argument types."""
     return context.call_conv.get_function_type(result, taken)
 
 
 def call_function(
     context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
 ) -> Any:
-    """Generate a call of a function that numba has compiled; errors are propagated."""
+    """Generate a call of a compiled function that propagates errors, and return its result."""
     status, value = context.call_conv.call_function(builder, function, result, taken, args)
     with cgutils.if_unlikely(builder, status.is_error):
         context.call_conv.return_status_propagate(builder, status)
@@ -174,7 +174,7 @@ def _lowerings() -> dict[str, Any]:
         """Code generator without reference counts, because records and arrays are addresses."""
 
         def lower(self) -> None:
-            """Generate the code; refuse types with objects that would not be freed."""
+            """Generate the code; raise an error for types whose objects would not be freed."""
             models = look_up("data_model_manager", self.context)
             for typ in set(look_up("typemap", look_up("fndesc", self)).values()):
                 is_constant = isinstance(typ, types.Array) and not typ.mutable
@@ -268,7 +268,7 @@ def _lowerings() -> dict[str, Any]:
             look_up("no_compile", state.flags)
             state.flags.no_compile = True
             super().run_pass(state)
-            # Callers link the compiled function by this key.
+            # Callers find the library to link by this key, because a helper has no address.
             result = look_up("cr", state)
             description = look_up("fndesc", result)
             key = make_function(
@@ -291,7 +291,7 @@ def _lowerings() -> dict[str, Any]:
 def pipeline(kind: str, after_parsing: Any) -> Any:
     """Return the passes for a kind of function: "kernel", "helper" or "cold".
 
-    `after_parsing` is a further pass, which runs after the pass `IRProcessing`.
+    `after_parsing` is an additional pass after the pass `IRProcessing`.
     """
     manager: Any = look_up("core.compiler_machinery.PassManager")
     look_up("_runPass", manager)
@@ -318,13 +318,13 @@ def pipeline(kind: str, after_parsing: Any) -> Any:
 
 
 def set_cache(dispatcher: Any, cache: Any) -> None:
-    """Set the object that a dispatcher asks for code, and to which it passes new code."""
+    """Set the cache that a dispatcher reads code from, and passes new code to."""
     look_up("_cache", dispatcher)
     dispatcher._cache = cache
 
 
 def options_of(dispatcher: Any) -> str:
-    """Return a description of numba's options of a function."""
+    """Return a description of a function's numba options."""
     options = look_up("targetoptions", dispatcher)
     return repr(
         sorted(
@@ -341,7 +341,7 @@ def called_by_name(compiled: Any) -> list[str]:
 
 
 def pickled(compiled: Any, *others: Any) -> bytes | None:
-    """Pickle a compiled function and other objects; None if code has this process's addresses."""
+    """Return a pickle of compiled code and other objects, or None for process-specific code."""
     if look_up("has_dynamic_globals", look_up("library", compiled)):
         return None
     return bytes(look_up("core.serialize.dumps")((*others, look_up("_reduce", compiled)())))
@@ -353,10 +353,9 @@ def rebuilt(reduced: Any, context: Any) -> Any:
 
 
 def ensure_functions(names: list[str], context: Any) -> None:
-    """Make numba provide the C functions that code calls; LLVM aborts if a function is missing.
+    """Make numba provide the C functions that code calls, because LLVM aborts if one is missing.
 
-    Usually the functions exist already. Providing all of numba's functions takes a fifth of a
-    second.
+    Usually the functions exist already. Providing all of numba's functions takes 0.2 s.
 
     Raises
     ------

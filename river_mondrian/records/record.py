@@ -7,8 +7,8 @@
 
 In compiled kernels and in Python, `node.cut` reads the float32 in memory as a float64, and
 `node.cut = v` writes a float32. A subclass begins with the fields of its base class, and may narrow
-a field's type. Methods of a record are compiled for the type of record on which they are called. So
-a kernel over the base class uses the methods of the subclass, without dynamic dispatch.
+a field's type. Methods are compiled for the type of the calling record. So a kernel for a subclass
+uses the methods of the subclass, without dynamic dispatch.
 
 `Ref` declares that a field refers to a row of a table:
 
@@ -18,8 +18,8 @@ a kernel over the base class uses the methods of the subclass, without dynamic d
 `restored`).
 
 A field is *state* unless it is marked. `transient()` marks data of one call. `derived()` marks data
-that the record's owner restores from other fields. Addresses are never state. Pickles hold the
-state only (see `memory.Memory`).
+that the record's owner computes from other fields. Addresses are never state. Pickles contain only
+the state (see `memory.Memory`).
 """
 
 import ctypes
@@ -37,8 +37,8 @@ import numpy as np
 # Whether kernels check each access to a record or an array.
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
-# Number of bytes of a word and of an address. Fields are aligned to words, and positions in rows
-# are numbers of words.
+# Numbers of bytes of a word and of an address. Fields are aligned to words, and positions in rows
+# are counted in words.
 WORD_BYTES = 4
 ADDRESS_BYTES = 8
 
@@ -54,8 +54,8 @@ class Word:
     c_type
         The type in ctypes.
     read
-        Function that converts a number for Python. Floats become NumPy's float64, so that a
-        division by zero behaves as in a kernel.
+        Function that converts a number for Python. Floats become NumPy's float64, because a
+        division by zero must behave as in a kernel.
 
     """
 
@@ -75,7 +75,7 @@ UINT64 = Word("uint64", ctypes.c_uint64, np.uint64)
 FLOAT32 = Word("float32", ctypes.c_float, np.float64)
 FLOAT64 = Word("float64", ctypes.c_double, np.float64)
 
-# Kernels always compute in int64, uint64 and float64; only the memory may have narrower types.
+# The annotations are Python's types, because kernels widen all numbers to int64, uint64 or float64.
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 UInt64 = Annotated[int, UINT64]
@@ -93,7 +93,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """The rows in which an integer field is from `least` to `most`."""
+    """A condition on rows: an integer field is between `least` and `most`."""
 
     field: str
     least: int
@@ -109,7 +109,8 @@ class Bounds:
     least, most
         The inclusive bounds.
     below
-        An exclusive upper bound: the name of a field or method of the record that all rows share.
+        Name of a field or method of the record that all rows share. Its value is an exclusive upper
+        bound.
     when
         The rows to which the bounds apply; None for all.
 
@@ -123,23 +124,23 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ref:
-    """The target of a stored reference: a row to which no other field refers.
+    """The target of a stored reference: a row without any other reference.
 
     Parameters
     ----------
     to
         Name of the table with the row.
     other
-        Name of the table for numbers below 0: `~i` refers to row `i` of this table. The references
-        of this row are not followed.
+        Name of the table for negative numbers: `~i` refers to row `i` of this table, whose
+        references are not followed.
     none
-        The number that refers to no row; None if each number refers to a row.
+        The number that means no row, or None if each number refers to a row.
     first
-        The number that refers to the first row.
+        The number of the first row.
     when
         The rows in which the field is a reference; None for all.
     finds
-        The rows of `to` to which the field may refer; None for all.
+        The rows of `to` that the field may refer to; None for all.
     ends
         Whether following references ends at the target row.
     chain
@@ -172,7 +173,7 @@ class Option:
 
 
 def transient(*shape: int | str) -> Any:
-    """Mark a field that is used during one call; it is not pickled.
+    """Mark a field that is used during one call, and is not pickled.
 
     For the shape of an array, see `sized`.
     """
@@ -180,30 +181,30 @@ def transient(*shape: int | str) -> Any:
 
 
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
-    """Declare the shape of an array and the bounds of its numbers; the owner ensures the shape.
+    """Declare the shape of an array, which the owner ensures, and the bounds of its numbers.
 
-    Each dimension is a number, or the name of the record's field or method that gives the number.
+    Each dimension is a number, or the name of the record's field or method with this value.
     """
     return Option(shape=shape, bounds=bounds)
 
 
 def derived() -> Any:
-    """Mark a field that the owner computes from other fields; it is not pickled."""
+    """Mark a field that the owner computes from other fields, and that is not pickled."""
     return Option(Role.DERIVED)
 
 
 def inline(length: int) -> Any:
-    """Mark an array of `length` elements that is stored in the record."""
+    """Mark an array of `length` elements as a part of the record."""
     return Option(length=length)
 
 
 def entry() -> Any:
-    """Mark the address of a kernel that other kernels call; the annotation is a Callable."""
+    """Mark a field with the address of a kernel, which is annotated as a Callable."""
     return Option(Role.DERIVED, is_entry=True)
 
 
 def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
-    """Mark a field that shares the memory of the field `name`; a row uses one of them at a time."""
+    """Mark a field that shares the memory of the field `name`; each row uses only one of them."""
     return Option(instead_of=name, **_declared(declared))
 
 
@@ -225,9 +226,8 @@ class Field(Option):
     name: str
     offset: int
     size: int
-    # A Word, a class of arrays, or a class of records. If `embedded`, the array or record is part
-    # of this record. Otherwise this record holds the address of the array or record, and the length
-    # of an array.
+    # A Word, a class of arrays, or a class of records. An array or a record is part of this record
+    # if `embedded`. Otherwise this record has its address, and the length of an array.
     kind: Any
     embedded: bool = False
 
@@ -239,12 +239,12 @@ class Field(Option):
 
 R = TypeVar("R", bound="Record")
 
-# Functions that are called with each new class of records.
+# Functions to call with each new class of records.
 _OBSERVERS: list[Callable[[Any], None]] = []
 
 
 def observe(observer: Callable[[Any], None]) -> None:
-    """Register a function that is called with each new class of records."""
+    """Register a function to call with each new class of records."""
     _OBSERVERS.append(observer)
 
 
@@ -259,9 +259,8 @@ class Record(int):
     WITHIN: ClassVar[list[Field]] = []
     # Whether a field of this type is part of the outer record.
     EMBEDDED: ClassVar[bool] = False
-    # The record's memory as int64, or None. The record's owner sets this view, because the owner
-    # reads integers for each sample. Reading from the view takes half as long as reading at an
-    # address.
+    # The record's memory as int64, or None. The owner sets this view if it reads integers for each
+    # sample, because reading at an address takes twice as long.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:
@@ -311,7 +310,7 @@ class Record(int):
 
     @classmethod
     def words(cls) -> list[Field]:
-        """Return the number fields, and those of embedded records, named like `outer.inner`."""
+        """Return the number fields, and the number fields of embedded records (`outer.inner`)."""
         fields: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):
@@ -337,7 +336,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if option.is_entry:
         return Field(**known, size=ADDRESS_BYTES)
     base = get_origin(hint) or hint
-    # A class with the method `of_kind` is a class of arrays.
+    # The method `of_kind` identifies classes of arrays, which this module cannot import.
     if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
@@ -352,13 +351,13 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
 
 
 def number_of(record: Record, what: int | str) -> int:
-    """Return a number: `what` itself, or the value of a record's field or method with this name."""
+    """Return `what` if it is a number, otherwise the record's field or method of this name."""
     value = getattr(record, what) if isinstance(what, str) else what
     return int(value() if callable(value) else value)
 
 
 def read_address(address: int) -> int:
-    """Return the address that is stored at an address."""
+    """Return the address stored at an address."""
     return ctypes.c_int64.from_address(address).value
 
 
@@ -464,7 +463,7 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     if field.is_entry:
 
         def set_entry(self: Record, value: Any) -> None:
-            # If nothing is compiled, the value is a Python function instead of an address.
+            # If nothing is compiled, the value is a Python function, which is found by its id.
             address = value if isinstance(value, int) else id(value)
             if address is not value:
                 _ENTRIES[address] = value
@@ -496,5 +495,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# Functions of entry fields, by the values of the fields; used if nothing is compiled.
+# Functions of entry fields, by the values of the fields. The dict is used if nothing is compiled.
 _ENTRIES: dict[int, Callable[..., Any]] = {}

@@ -1,4 +1,4 @@
-"""The kernel on which the compiler's passes are tried (see `pipelines`)."""
+"""The kernel that tries the compiler's passes (see `pipelines`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from .record import Float32, Int64, Record, entry
 
 _njit: Any = numba.njit
 
-# A kernel over a record needs the types of fields.
+# The import is used: it registers the types of fields, which a kernel over a record needs.
 assert numba_fields
 
 

@@ -4,7 +4,7 @@ A learner has one score, or one per class. A slot holds the weights of a column 
 for each score. With AdaGrad, a slot also holds a sum of squared derivatives for each weight. A
 column has slot 0, whose weights are 0, until a sample updates the column. Columns with the same
 first sample have equal weights, so they share a slot. When another sample updates a column, the
-column gets a separate slot. So cells that only one sample has reached need almost no memory.
+column gets a separate slot. So cells with a single sample need almost no memory.
 
 For texts, words also have weights (`learning`). In this case, AdaGrad has a sum for each column and
 each word, instead of a sum for each weight.
@@ -19,14 +19,14 @@ from ...compiling.kernels import helper
 from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, prefetch, transient
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Distance in cells at which weights are prefetched, and least number of scores for prefetching.
 AHEAD = 4
 MANY_SCORES = 4
 
-# Bound on the derivatives of the loss, which bounds the steps of a diverging regression.
+# Bound on the derivatives of the loss. It keeps the weights of a diverging regression finite.
 LARGEST_GRADIENT = 1e12
 
 
@@ -49,7 +49,7 @@ class Slot(Record):
 class DescentWeightsRecord(Record):
     """The state of gradient descent on one feature map."""
 
-    # Number of samples learned, on which the learning rate may depend.
+    # Number of learned samples, which may determine the learning rate.
     n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
@@ -67,9 +67,9 @@ class DescentWeightsRecord(Record):
     eps: Float64 = derived()
     # The loss (`Loss`) and its parameters.
     loss: Int64 = derived()
-    # Hinge loss: the product of the target's sign and the score above which the loss is 0.
-    # Epsilon-insensitive loss: the largest absolute error without loss. Huber loss: the absolute
-    # error above which the loss is linear.
+    # Hinge loss: the loss is 0 if the target's sign times the score is above this margin.
+    # Epsilon-insensitive loss: the largest absolute error without loss. Huber loss: the loss is
+    # linear above this absolute error.
     margin: Float64 = derived()
     # Log loss: weights of the two classes.
     positive_weight: Float64 = derived()
@@ -96,7 +96,8 @@ class DescentWeightsRecord(Record):
     n_lifetimes: Int64 = derived()
     # Each learner's share of the prediction; the shares add up to 1.
     shares: Float64s
-    # Mean of the losses by which lifetimes are compared, and the number of samples in the mean.
+    # Mean of the losses that compare lifetimes (`compared_loss`), and number of samples in the
+    # mean.
     mean_loss: Float64
     n_losses: Float64
 
@@ -130,7 +131,7 @@ class Loss(enum.IntEnum):
     HUBER = 4
     # The cross-entropy of all classes' scores.
     SOFTMAX = 5
-    # A loss that has no kernel, so Python computes the derivatives.
+    # A loss without a kernel: Python computes its derivatives.
     FOREIGN = 6
 
 
@@ -146,7 +147,7 @@ def derivative(learner: DescentWeightsRecord, score: float, target: float) -> fl
         weight = learner.positive_weight if target > 0.5 else learner.negative_weight
         product = sign * score
         if product > 0.0:
-            # The expression below may overflow for a large product.
+            # A separate expression, because the expression below overflows for a large product.
             small = math.exp(-product)
             return -sign * weight * small / (1.0 + small)
         return -sign * weight / (1.0 + math.exp(product))
@@ -160,7 +161,7 @@ def derivative(learner: DescentWeightsRecord, score: float, target: float) -> fl
 
 @helper
 def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
-    """Write exp(score) of `n` scores, up to a common factor, and return their sum."""
+    """Write the exponentials of `n` scores, up to a common factor, and return their sum."""
     largest, total = scores[0], 0.0
     for k in range(1, n):
         largest = max(largest, scores[k])
@@ -192,7 +193,7 @@ def differentiate(learner: DescentWeightsRecord) -> None:
 
 @helper
 def compared_loss(learner: DescentWeightsRecord) -> float:
-    """Return the loss by which lifetimes are compared.
+    """Return the loss that compares lifetimes.
 
     For classes, the loss is 1 for a mistake and 0 otherwise. With several scores, the target is the
     class's number. The prediction is a mistake if the score of another class is at least as large
@@ -251,7 +252,7 @@ def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: i
 
 @helper
 def best_score(learner: DescentWeightsRecord) -> int:
-    """Return the class with the largest score, the first of several with equal scores."""
+    """Return the class with the largest score; of equal scores, the first."""
     scores, best = learner.scores, 0
     if learner.n_scores == 1:
         return 1 if scores[0] > 0.0 else 0
@@ -269,7 +270,7 @@ def best_score(learner: DescentWeightsRecord) -> int:
 
 @helper
 def bound_gradients(learner: DescentWeightsRecord) -> bool:
-    """Clip the derivatives of the loss, and return False if all are 0.
+    """Clip the derivatives of the loss, and return whether any derivative is not 0.
 
     The check for 0 is line 4 of Algorithm 2 (Ting et al. 2021).
     """
@@ -285,7 +286,7 @@ def bound_gradients(learner: DescentWeightsRecord) -> bool:
 def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, which are `value` times the gradients.
 
-    Adaptive steps are those of AdaGrad (Duchi, Hazan and Singer 2011).
+    Adaptive steps follow AdaGrad (Duchi, Hazan and Singer 2011).
     """
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     weights = slot.weights(learner)
@@ -297,7 +298,7 @@ def step(learner: DescentWeightsRecord, slot: Slot, value: float, rate: float) -
     for k in range(n_scores):
         slope = value * gradients[k]
         squares[k] += slope * slope
-        # If `eps` is 0, the first step may be 0 / 0.
+        # A slope of 0 is skipped, because with `eps` = 0 the first step would be 0 / 0.
         weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
@@ -314,17 +315,17 @@ def squared_gradients(learner: DescentWeightsRecord) -> float:
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
     """Add a column's squared derivative to the column's sum, and return the step's learning rate.
 
-    This is AdaGrad for groups of weights: the step depends on the norm of a group's derivatives.
+    AdaGrad is applied to a column's weights as a group: steps depend on the norm of derivatives.
     """
     squares[i] += square
     total = squares[i] + eps
-    # If `eps` is 0, the sum may be 0, because small squares underflow.
+    # With `eps` = 0, the sum may be 0, because small squares underflow.
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
 @helper
 def new_slot(learner: DescentWeightsRecord) -> int:
-    """Take a new slot, whose elements are 0, and return its number."""
+    """Append a slot, whose elements are 0, and return its number."""
     learner.weights.n_rows += 1
     return learner.weights.n_rows - 1
 

@@ -11,11 +11,11 @@ from ...records import Float64s, Int32s
 from . import descent
 from .descent import DescentWeightsRecord, Loss
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Fraction of the shares of lifetimes that is spread evenly at each sample. Largest number of
-# samples in the mean loss.
+# Fraction of the lifetimes' shares that each sample spreads evenly. Largest number of samples in
+# the mean loss.
 SPREAD_SHARE = 1e-3
 MEAN_OVER = 1000.0
 
@@ -23,16 +23,17 @@ MEAN_OVER = 1000.0
 # lifetime's share is divided by e. The rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
-# A share is multiplied by at least exp(-LARGEST_LOSS), so that no share becomes 0.
+# A share is multiplied by at least exp(-LARGEST_LOSS), because a share of 0 could not grow again.
 LARGEST_LOSS = 50.0
 
-# Least probability, and least complement of a probability, whose logarithm is computed. Smaller
-# numbers are raised to these bounds.
+# Smaller probabilities, and smaller complements of probabilities, are raised to these bounds before
+# a logarithm.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
 
-# Words: the features of a text, which have weights in addition to those of the map's cells.
+# Words are the features of a text. Words have weights in addition to the weights of the map's
+# cells.
 #
 # A text's score is the score of a linear model on its words plus the score of a kernel machine on
 # its cells. The weights of words are updated with the loss of the words' score, as in a linear
@@ -44,7 +45,7 @@ LEAST_COMPLEMENT = 1e-16
 # updates the word. So the many words that occur once need almost no memory.
 #
 # The value of a word is its rarity times the square root of its entry. The entry is usually the
-# word's count in the text. The root is used because a word that occurs four times is hardly more
+# word's count in the text. The root is used, because a word that occurs four times is hardly more
 # informative than a word that occurs once. If m of n learned texts contain a word, the word's
 # rarity is log((1 + n) / (1 + m)) + 1. All values of a text are then divided by their norm, because
 # a longer text is not more informative about its topic.
@@ -58,7 +59,7 @@ def is_known(learner: DescentWeightsRecord, word: int) -> bool:
 
 @helper
 def weigh_words(learner: DescentWeightsRecord) -> None:
-    """Write the values of the sample's words; unknown words get 0.
+    """Write the values of the sample's words, 0 for unknown words.
 
     The values are divided by the norm of all values, including the values of unknown words. An
     unknown word has the rarity of a word that no learned text contains.
@@ -66,7 +67,7 @@ def weigh_words(learner: DescentWeightsRecord) -> None:
     values, indices, n = learner.word_values, learner.sample.indices, learner.sample.n_entries
     square = 0.0
     for i in range(n):
-        # Entries are rounded to single precision, as in a `Pool`.
+        # Entries are rounded to single precision, because a `Pool` also rounds stored samples.
         value = np.float64(np.float32(learner.sample.entries[i]))
         values[i] = 0.0
         if value == value and value != 0.0:
@@ -96,7 +97,7 @@ def add_scores_of_words(learner: DescentWeightsRecord) -> None:
 
 @helper
 def descend_words(learner: DescentWeightsRecord) -> None:
-    """Move the weights of the sample's words, which have been scored, against the gradients."""
+    """Move the weights of the last scored words against the gradients."""
     if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
@@ -130,7 +131,8 @@ def descend_words(learner: DescentWeightsRecord) -> None:
             for k in range(n_scores):
                 weights[k] = factor * old[k]
             slots[word], factors[word], slot = new, 1.0, new
-        # A word that does not share its slot may still have the factor of its first update.
+        # The factor is applied even without a shared slot, because the word may still have the
+        # factor of its first update.
         factor = factors[word]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
@@ -200,7 +202,7 @@ def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, 
             continue
         total += share
         descent.score_cells(learner, value, cells.part(n * k, n), n)
-        # Mix probabilities if the loss depends on probabilities, and otherwise mix scores.
+        # Probabilities are mixed if the loss depends on probabilities; otherwise scores are mixed.
         if loss == Loss.SOFTMAX:
             share /= descent.exponentiate(scores, n_scores, scores)
         for c in range(n_scores):
@@ -208,7 +210,7 @@ def score_lifetimes(learner: DescentWeightsRecord, value: float, cells: Int32s, 
             mixed[c] += share * term
     for c in range(n_scores):
         mean = mixed[c] / total
-        # Convert mean probabilities to scores.
+        # Mean probabilities are converted to scores, because callers expect scores.
         if loss == Loss.SOFTMAX:
             mean = math.log(max(mean, LEAST))
         elif loss == Loss.LOG:
@@ -264,7 +266,7 @@ def learn_lifetimes(
 
 @helper
 def has_room(learner: DescentWeightsRecord, feature_map: MapRecord) -> bool:
-    """Return whether there is memory for the new slots that a sample may need."""
+    """Return whether the table has memory for the slots that a sample may add."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
         n_moved += learner.sample.n_entries
@@ -292,8 +294,8 @@ def learn(
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
-    If `before` is not empty, it holds the cells that samples had before the map learned them.
-    Lifetimes are then compared by the losses of predictions from these cells.
+    `before` is empty, or holds the cells that samples had before the map learned them. Then the
+    losses of predictions from these cells compare lifetimes.
     """
     n_out, value = feature_map.n_out, feature_map.value
     if feature_map.is_dense:
@@ -344,8 +346,8 @@ def learn_one(
 ) -> int:
     """Map a sample unless `is_mapped`, predict it, and learn it.
 
-    Return DONE, the index of an invalid input, or NO_ROOM. If the result is NO_ROOM, the sample has
-    been mapped but not learned.
+    Return DONE, the index of an invalid input, or NO_ROOM. After NO_ROOM, the sample is mapped but
+    not learned.
     """
     if not is_mapped:
         bad = feature_map.transform(feature_map, sample, outputs)
@@ -353,7 +355,8 @@ def learn_one(
             return bad
     if not has_room(learner, feature_map):
         return NO_ROOM
-    # If the map has not learned the sample, the sample's cells have not changed.
+    # Without `before`, the current cells are used: the map has not learned the sample, so its cells
+    # have not changed.
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learner.target, learner.weight, learner.rate = target, weight, rate
@@ -365,7 +368,7 @@ def learn_one(
 def score_mapped(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
 ) -> int:
-    """Write the scores of the i-th mapped sample and return DONE, or return NO_ROOM."""
+    """Write the scores of the i-th mapped sample, and return DONE, or only return NO_ROOM."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -382,7 +385,7 @@ def descend(
 ) -> None:
     """Learn the i-th mapped sample with the gradients that Python has computed.
 
-    `of_words` has the gradients for a prediction from the words alone.
+    `of_words` has the gradients at the score of the words alone.
     """
     n_out = feature_map.n_out
     if feature_map.is_dense:
@@ -410,7 +413,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first that lacks room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first without room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

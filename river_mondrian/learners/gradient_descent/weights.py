@@ -19,8 +19,8 @@ from ..ridge.posterior import Weights
 from . import learning
 from .descent import DescentWeightsRecord, Loss, Slot
 
-# For each of River's losses that kernels support: the kernels' loss, and the names of its
-# parameters in `DescentWeightsRecord` and in River.
+# River's losses that have kernels. For each: the kernels' loss, and the names of its parameters in
+# `DescentWeightsRecord` and in River.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -99,8 +99,8 @@ class Rule:
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # The initial log loss is log(n) with n classes, so scores have to become larger than with
-        # two classes.
+        # With n classes the initial log loss is log(n). So the rate grows with n, because scores
+        # have to become larger than with two classes.
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
@@ -128,7 +128,7 @@ class DescentWeights(Weights):
 
     """
 
-    # Compiled kernels, stored at their first use, so that calls need not look them up. A cached
+    # Compiled kernels, stored at their first use, because a look-up at each call is slow. A cached
     # property would read `__dict__`, which slows down each access to an attribute.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
@@ -184,7 +184,7 @@ class DescentWeights(Weights):
         self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:
-        """Set the record's reference to the slots; keep the rows alive until the next call."""
+        """Set the record's reference to the slots, and keep the rows alive until the next call."""
         self.chunked_rows.show(0, self._table)
         self._shown = self.chunked_rows.holder(0)
 
@@ -209,7 +209,7 @@ class DescentWeights(Weights):
         state["slots"] = self.slots.copy()
         state["weights"] = TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout())
         if self.has_words:
-            # Leave out words after the last learned word.
+            # Words after the last learned word are spare capacity, and are left out.
             arrays = self.memory.arrays
             learned = np.flatnonzero(arrays["word_counts"])
             n = int(learned[-1]) + 1 if len(learned) else 0
@@ -249,7 +249,7 @@ class DescentWeights(Weights):
                 refuse(self, "compiled", compiled, "but words need a map that reads texts")
         check_arrays(self, arrays, state)
         for name in arrays.keys() & {"slots", "word_slots"}:
-            # Columns do not share slot 0, so ~0 is refused.
+            # ~0 is invalid, because columns never share slot 0.
             shared = state[name][state[name] < 0]
             check_array(self, f"shared {name}", shared, np.int32, -n_slots, -2)
         self.chunked_rows = state["weights"].restored(self._slot_layout())
@@ -270,14 +270,14 @@ class DescentWeights(Weights):
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
-        """Add scores for new classes. The single score of two classes becomes two scores."""
+        """Add scores for new classes; the single score of two classes becomes two scores."""
         old, stride = len(self.scores), self._stride
-        # The single score is copied to the first and the second class.
+        # Of two classes, both get a copy of the single score.
         targets = [(k, start) for k in range(stride) for start in range(1 + (old == 1))]
         moves = [(2 * old * k, 2 * (n_scores * k + i), 2 * old) for k, i in targets]
         wider = self.chunked_rows.resized(2 * stride * n_scores, moves)
         if old == 1:
-            # The difference of two softmax scores is the single score.
+            # Softmax scores are halved, because their difference must equal the single score.
             for chunk in wider.chunks[0]:
                 weights = chunk.view(np.float64)
                 weights[:, :2] *= 0.5 if self.rule.softmax else 1.0
@@ -291,7 +291,8 @@ class DescentWeights(Weights):
         self.memory.settle()
         compiled = self.compiled
         slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        # The number of columns is written last. So the next call completes an interrupted call.
+        # The number of columns is written last, because the next call then completes an interrupted
+        # call.
         if self.record.n_columns != len(slots):
             self.memory.own("slots", slots)
             self.record.n_columns = len(slots)
@@ -301,7 +302,7 @@ class DescentWeights(Weights):
         self._bind_rows()
 
     def _see_words(self, sample: Sample) -> None:
-        """Set the sample whose words kernels read; the indices of its features must ascend."""
+        """Set the sample whose words kernels read; its features must have ascending indices."""
         record, n = self.record, sample.n_entries
         record.sample = sample
         n_words = sample.indices[n - 1] + 1 if n else 0
@@ -341,9 +342,8 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error, the sample is counted as learned, but no step is taken. The
-        reason is that the map may have learned the sample, and the loss would raise the same error
-        again.
+        If the loss raises an error, the sample counts as learned, but no step is taken: the map may
+        have learned the sample, and the loss would raise the same error again.
         """
         arguments, error = (outputs, i, target, weight), None
         try:
@@ -361,7 +361,7 @@ class DescentWeights(Weights):
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
     ) -> Floats:
-        """Write the gradients of a mapped sample; return the gradients for its words alone."""
+        """Write a mapped sample's gradients, and return the gradients at its words' score."""
         if self.has_words:
             learning.score_words(self.record)
             self._differentiate(target, weight, is_again)
@@ -377,7 +377,7 @@ class DescentWeights(Weights):
         """Write the gradients of a loss that has no kernel.
 
         `is_again` is True after an error. If the loss raises an error again, the gradients are 0.
-        If it does not, the first error came from a signal handler.
+        Otherwise, a signal handler raised the first error.
         """
         derive, scores = self.rule.loss.gradient, self.scores.tolist()
         targets: list[Any] = [k == target for k in range(len(scores))]

@@ -1,7 +1,8 @@
 """Exact Bayesian ridge regression at all lifetimes of a sweep (Balog et al. 2016, section 4.2.1).
 
-Let Phi be the features of the learned points, a row per point and a column per cell, and delta2 the
-ridge. The learner keeps the inverse of the smaller of two matrices, and the marginal likelihood.
+Let Phi be the features of the learned points, with a row per point and a column per cell. Let
+delta2 be the ridge. The learner keeps the inverse of the smaller of two matrices, and the marginal
+likelihood.
 
 With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I (`Primal`). For
 targets y, the weights are A^-1 Phi^T y. A cut removes a row and a column from A, and appends two
@@ -33,7 +34,7 @@ class PrimalRidge(Fit):
     # A^-1, in rows of length `columns`. Each cell has a row and a column; later rows and columns
     # are unused.
     inverse: Float64s
-    # For each cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
+    # Residuals of the normal equations, one for each cell: Phi^T (y - Phi w) - delta2 w.
     gap: Float64s
     # Arrays for a cut. `small_moments` and `large_moments` are the second moments of the smaller
     # and the larger part with the cells of other partitions. `small_column` and `large_column` are
@@ -88,10 +89,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @always_inline
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` cells.
-
-    The moments with all cells of the same partition are set to 0.
-    """
+    """Write a cell's second moments with the first `n` cells, 0 for cells of its partition."""
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):
@@ -105,7 +103,7 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 
 @always_inline
 def take_out(ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
-    """Write both parts' columns times the inverse without the cell, and return the cell's pivot.
+    """Write the parts' columns times the inverse without the cell, and return the cell's pivot.
 
     Let p be the column of cell c in A^-1. Then the inverse without the cell is A^-1 - p p^T / p_c.
     The pivot is p_c. `diagonal` is the cell's diagonal element of A.
@@ -200,7 +198,7 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     """Update weights and inverse for the cut of cell `number`; return the change of ln det A."""
-    # The new cell is the upper part. Its number is the number of cells before the cut.
+    # The upper part is the new cell, whose number is the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
     lower, upper = ranges[number], ranges[n]
@@ -214,7 +212,8 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     diagonal = (n_lower + n_upper) / n_partitions + delta2
     pivot = take_out(ridge, number, n, diagonal)
     n_small, n_large = min(n_lower, n_upper), max(n_lower, n_upper)
-    # The Schur complement [[s, off], [off, t]] of both parts, which share no point.
+    # The Schur complement of the parts is [[s, off], [off, t]]. `off` begins at 0, because the
+    # parts share no point.
     s, t, off = n_small / n_partitions + delta2, n_large / n_partitions + delta2, 0.0
     for j in range(n):
         s -= first[j] * u[j]
@@ -243,7 +242,7 @@ class DualRidge(Fit):
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: shares of partitions in which two points have the same cell, plus delta2 I."""
+    """Write K: the share of partitions in which two points have the same cell, plus delta2 I."""
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     for i in range(n):
         cells = sweep.cells_of(i)
@@ -358,7 +357,7 @@ class Primal:
         return find_gap.of()(self.sweep.record, self.memory[0])
 
     def refine(self) -> None:
-        """Take a step that reduces the residuals of the normal equations."""
+        """Reduce the residuals of the normal equations by one refinement step."""
         n = self.sweep.n_cells
         self.learner.weights[:n] += self.inverse[:n, :n] @ self.gap[:n]
 
@@ -408,7 +407,7 @@ class Dual:
         return float(np.abs(self.gap).max())
 
     def refine(self) -> None:
-        """Take a step that reduces the residuals of the equations K a = y."""
+        """Reduce the residuals of the equations K a = y by one refinement step."""
         self.dual += self.inverse @ self.gap
 
     @property
@@ -439,14 +438,14 @@ class RidgeLearner(SweepLearner):
         self.solver = Primal(self) if self.sweep.n_cells < len(self.sweep.y) else Dual(self)
 
     def follow(self, cell: int) -> None:
-        """Update the inverse for a cut that has just been made."""
+        """Update the inverse for the latest cut, which has split `cell`."""
         if self.solver.is_full:
             self._rebuild()
         else:
             self.solver.split(cell)
 
     def finish_step(self) -> None:
-        """Predict all points as accurately as a regression learned from scratch."""
+        """Predict all points; refine or recompute the inverse if residuals are too large."""
         error = self.solver.find_gap() / self.scale
         if error > REBUILD:
             self._rebuild()
@@ -461,7 +460,7 @@ class RidgeLearner(SweepLearner):
 
         The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
         `log_of_residual` at |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2. For `Dual`,
-        det(K / delta2) replaces det(A / delta2), which has the same value.
+        det(K / delta2) replaces det(A / delta2), because both have the same value.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -1,6 +1,6 @@
 """Linear models on the cells of a sweep over lifetimes: predictions, a base class and two learners.
 
-Sections and equations are those of Balog et al. (2016).
+Sections and equations refer to Balog et al. (2016).
 """
 
 import abc
@@ -43,7 +43,7 @@ def predict(sweep: Sweep, fit: Fit) -> None:
 
 @batch_kernel
 def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
-    """Write Phi^T `values`: for each cell, the sum of features times values of learned points."""
+    """Write Phi^T `values`: each cell's sum of features times values over learned points."""
     n_partitions = sweep.n_partitions
     scale = 1.0 / math.sqrt(n_partitions)
     for c in range(sweep.n_cells):
@@ -105,7 +105,7 @@ class SweepLearner(abc.ABC):
 
 @batch_kernel
 def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decrease: float) -> None:
-    """Learn `n` points in the order of `visits`; the rate decreases at each visit.
+    """Learn `n` points in the order of `visits`, with a rate that decreases at each visit.
 
     The penalty of a cell is divided among its points.
     """

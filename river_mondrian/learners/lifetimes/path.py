@@ -34,9 +34,10 @@ class LifetimePath:
     Attributes
     ----------
     lifetimes
-        Lifetimes in ascending order. Results at index i hold from the i-th lifetime to the next.
+        Lifetimes in ascending order. Results at index i are valid from the i-th lifetime to the
+        next.
     n_cells
-        Number of cells of all partitions together, at each lifetime.
+        Total number of cells of all partitions at each lifetime.
     errors
         Root mean squared errors by learner ("ridge", "sgd", "forest") and set ("train",
         "validation", "test").
@@ -53,8 +54,8 @@ class LifetimePath:
         "threshold". The new cell has the next unused number. At lifetime 0, each of the M
         partitions has one cell, the whole space. These cells have the numbers 0 to M - 1.
     weights
-        For each learner, each cell's prediction of the centred target, at the terminal lifetime. A
-        prediction is the mean over a row's M cells.
+        Each learner's predictions of the centred target at the terminal lifetime, one per cell. The
+        prediction for a row is the mean over its M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
         lifetime. None without a prior.
@@ -72,7 +73,7 @@ class LifetimePath:
     test_prediction: Array | None = field(default=None)
 
     def best(self, learner: str = "ridge", by: str = "validation") -> float:
-        """Return the lifetime with the least error of a learner on a set.
+        """Return the lifetime at which a learner has the least error on a set.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class Sets:
     slices
         For each set's name, the slice of its rows.
     targets
-        For each set's name, the targets of the set; sets without targets are left out.
+        For each set's name, the targets of the set. Sets without targets are omitted.
 
     """
 
@@ -169,7 +170,7 @@ class Sets:
 
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
-    """Read an array or a frame, and sort the columns of a frame in the order of `names`."""
+    """Return the names and values of an array or a frame, with columns in the order of `names`."""
     _, columns, values = frames.read_frame(X)
     if names is not None:
         if set(columns) != set(names):
@@ -186,7 +187,7 @@ def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list
 
 
 def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) -> Sets:
-    """Read all rows and targets, and sort the columns of frames in the order of X's columns.
+    """Return all rows and targets, with the columns of frames in the order of X's columns.
 
     Raises
     ------
@@ -223,7 +224,7 @@ class LifetimeAverage:
         self.total, self.weight, self.top = np.zeros(n), 0.0, -math.inf
 
     def add(self, start: float, stop: float, log_likelihood: float, predictions: Array) -> None:
-        """Add the predictions and the log likelihood that hold between two successive lifetimes."""
+        """Add the predictions and the log likelihood between two successive lifetimes."""
         mass = float(self.prior.cdf(stop) - self.prior.cdf(start))
         if not mass > 0.0:
             return
@@ -323,10 +324,10 @@ def lifetime_path(
 ) -> LifetimePath:
     """Learn with the Mondrian kernel at all lifetimes up to a terminal lifetime, in one sweep.
 
-    Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. At
-    each cut one cell becomes two, and the learners continue from their current state. So the cost
-    of all lifetimes is about the cost of learning at the terminal lifetime. There are three
-    learners (sections refer to Balog et al. 2016):
+    Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. Each
+    cut splits a cell, and the learners continue from their current state. So all lifetimes cost
+    about as much as learning at the terminal lifetime. There are three learners (sections refer to
+    Balog et al. 2016):
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (section 4.2.1).
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
@@ -370,15 +371,15 @@ def lifetime_path(
         target.
     cuts_per_step
         Number of cuts in a step. After each step, gradient descent visits the training rows, and
-        all learners predict and are evaluated. More cuts per step give results at fewer lifetimes,
-        in less time.
+        all learners predict and are evaluated. With more cuts per step, the sweep has results at
+        fewer lifetimes, and takes less time.
     prior
         Prior of the lifetime: a frozen distribution of `scipy.stats`, truncated at `lifetime_max`.
         Predictions of the test rows are averaged over the posterior of the lifetime (Supplement B
         of the paper).
     progress
-        Whether to show the progress of the sweep on stderr, with tqdm if it is installed, else as
-        lines of text.
+        Whether to show progress on stderr, with tqdm if it is installed, otherwise as lines of
+        text.
     seed
         Random seed for reproducibility.
 
@@ -466,7 +467,7 @@ def lifetime_path(
                 for learner in running.values():
                     learner.follow(cuts[-1][1])
             if average is not None:
-                # Results hold up to the next lifetime.
+                # The latest results are added here, because they are valid up to the next lifetime.
                 average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
             shown.reach(stop, f"{sweep.n_cells} cells")
             if len(cuts) == n_before:

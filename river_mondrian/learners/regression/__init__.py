@@ -1,1 +1,1 @@
-"""Experts that predict a target, mixtures of experts, and the distribution of a mixture's error."""
+"""Experts that predict a target, their mixtures, and the distribution of a mixture's error."""

@@ -1,17 +1,16 @@
 """Construction of designs from stored rows while the stream continues.
 
-A design is a set of columns computed from the inputs (`records.py`). The construction of a design
-is spread over several calls, whose time is bounded. First, inputs are measured and columns are
-chosen. Then random waves (random Fourier features) are drawn, and stored rows are added to the sums
-of products, the latest rows first. Finally, the new design replaces the design in use. Designs are
-made after 8, 16, 32 samples and so on. After rows have been dropped, no design is made unless
-inputs are new or have new centres or units.
+A design is a set of columns computed from the inputs (`records.py`). Its construction is spread
+over several calls of bounded time. First, inputs are measured and columns are chosen. Then random
+waves (random Fourier features) are drawn, and stored rows are added to the sums of products, the
+latest rows first. Finally, the new design replaces the design in use. Designs are made after 8, 16,
+32 samples and so on. After rows have been dropped, a design is made only if inputs are new or have
+new centres or units.
 
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
-regression's squared errors. The reduction by a bend excludes the reduction by its input alone. For
-each added wave, several random waves are drawn, and the wave that reduces the additive regression's
-squared errors most is kept. Most inputs of waves are drawn with probabilities proportional to the
-scores of their columns.
+regression's squared errors. The reduction by a bend excludes the reduction by its input alone. Each
+added wave is the best of several random waves: it reduces the additive regression's squared errors
+most. Most inputs of waves are drawn with probabilities proportional to the scores of their columns.
 """
 
 import math
@@ -21,11 +20,11 @@ from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, RidgeExpertsRecord
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Largest number of columns other than waves. If the linear columns leave less room, up to
-# LEAST_OTHERS columns may still follow them.
+# Largest number of columns other than waves. At least LEAST_OTHERS columns may follow the linear
+# columns, even beyond this number.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
 # Largest number of bends and products, and largest number of waves, per measured row.
@@ -35,7 +34,7 @@ LEAST_VARIANCE = 1e-3
 # A new design is needed if a centre moved by more than MOVED units, or a unit changed by more than
 # the factor RESCALED.
 MOVED, RESCALED = 0.5, 1.5
-# Number of interquartile ranges beyond the quartiles at which replayed targets are clipped.
+# Replayed targets are clipped at this number of interquartile ranges beyond the quartiles.
 FENCES = 10.0
 
 
@@ -68,7 +67,7 @@ def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
 
 @link_by_name
 def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) -> None:
-    """Set a candidate's mean, factor and score. The score is the reduction of squared errors."""
+    """Set a candidate's mean, factor and score, which is the reduction of squared errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
     # Sums over the rows: the column h, its input z, the error r, and products of these three.
@@ -99,7 +98,7 @@ def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) ->
     explained, left = rh - r_ * mean, hh - h_ * mean
     of_input = zz - z_ * z_ / n
     if second == records.BEND and of_input > 0.0:
-        # Subtract the part that the input explains.
+        # The input's part is subtracted, because the input already has a column.
         slope = (zh - z_ * mean) / of_input
         explained -= slope * (rz - r_ * z_ / n)
         left -= slope * (zh - z_ * mean)
@@ -226,9 +225,9 @@ def choose(ridges: RidgeExpertsRecord, design: Design, active: Design) -> None:
     find_errors(ridges, active, records.ADDITIVE)
 
 
-# Number of waves drawn for each added wave. Lowest frequency, in turns per unit of an input, and
-# range of frequencies in octaves. Fraction of inputs that are drawn in proportion to
-# `Design.interest`, not uniformly.
+# Number of waves drawn for each added wave. Lowest frequency in turns per unit of an input, and
+# range of frequencies in octaves. Fraction of inputs drawn in proportion to `Design.interest`;
+# others are uniform.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -267,7 +266,7 @@ def draw(ridges: RidgeExpertsRecord) -> float:
 
 @helper
 def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
-    """Return a random input that has columns, drawn in proportion to `interest` or uniformly."""
+    """Return a random input with columns, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):
@@ -285,7 +284,7 @@ def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
 
 @link_by_name
 def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
-    """Draw a random wave of two inputs, three inputs, or as many as possible; inputs may repeat."""
+    """Draw a random wave of two, three or as many inputs as possible; inputs may repeat."""
     n_arms = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = n_arms if kind == 2 else min(kind + 2, n_arms)
@@ -302,7 +301,7 @@ def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
 
 @link_by_name
 def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: Candidate) -> None:
-    """Set a wave's mean, factor and score. The score is the reduction of squared errors."""
+    """Set a wave's mean, factor and score, which is the reduction of squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
@@ -332,7 +331,7 @@ def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
     best, proposed = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
-        # The row after all waves holds the proposed wave.
+        # The proposed wave is in the row after all waves, because it replaces no wave yet.
         draw_wave(ridges, design, records.N_WAVES)
         examine_wave(ridges, design, records.N_WAVES, proposed)
         if proposed.score > best.score:
@@ -354,7 +353,7 @@ BUDGET = 150_000
 LEAST_ROWS = 4
 # Number of samples before the first design, and from the first to the second design.
 FIRST_GAP = 8
-# If there are at most this many samples, one call may choose columns, draw waves and replay rows.
+# Up to this number of samples, one call may choose columns, draw waves and replay rows.
 ROWS_AT_ONCE = 64
 
 
@@ -363,14 +362,14 @@ ROWS_AT_ONCE = 64
 
 @link_by_name
 def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Add the next row to the sums. The latest rows come first, before the ring overwrites them."""
+    """Add the next row to the sums; the latest rows come first, before the ring overwrites them."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
     is_late = i < n
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % records.N_LATEST) if is_late else ridges.kept_row(i - n)
     solving.make_columns(ridges, design, row.part(records.FIRST_INPUT, ridges.n_inputs), columns)
-    # Clip the target, because early targets may be outliers.
+    # The target is clipped, because early targets may be outliers.
     target = min(max(row[records.TARGET], design.fence), design.upper_fence)
     for k in range(records.N_SOLVED):
         ridges.targets[k] = target if k < records.N_RIDGES else row[records.SIZE]
@@ -386,7 +385,7 @@ def replay(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 @helper
 def begin_replay(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Clear the sums of a design whose columns have been chosen, and begin the replay."""
+    """Clear the sums of a design with chosen columns, and begin the replay."""
     for s in range(records.N_SUMS):
         n, gram = design.n_summed(s), design.gram(s)
         for i in range(n * (n + 1) // 2):

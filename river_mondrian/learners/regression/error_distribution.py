@@ -9,8 +9,7 @@ regression predicts.
 
 A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
 densities at the targets. With the densities themselves, the weights would concentrate on one
-component even if no component has the distribution of the errors. As a result, intervals would be
-too narrow.
+component, even if no component fits the errors. Then intervals would be too narrow.
 """
 
 import math
@@ -26,7 +25,7 @@ from ..learned import Learned
 from .mixing import LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Guesses of the size of an error, factors of the guesses, and degrees of freedom.
@@ -99,7 +98,7 @@ class ErrorDistributionRecord(Record):
 
 @helper
 def log_ratio(a: float, b: float) -> float:
-    """Return the logarithm of a / b within bounds; 0 unless a and b are above 0."""
+    """Return the logarithm of a / b within bounds, or 0 unless both are positive."""
     if not (a > 0.0 and b > 0.0):
         return 0.0
     return min(max(math.log(a / b), SMALLEST), LARGEST)
@@ -118,7 +117,7 @@ def guess(errors: ErrorDistributionRecord, point: float, spread: float, size: fl
     guesses[COMBINED] = errors.long * math.exp(combined)
     least = max(LEAST_WIDTH * errors.move, LEAST_PART * abs(point))
     for g in range(N_GUESSES):
-        # Before the first target, the size of errors is unknown.
+        # Before the first target, the size of errors is unknown, so the guess is 1.
         guesses[g] = max(guesses[g], max(least, 1e-300)) if errors.n_samples > 0 else 1.0
 
 
@@ -168,7 +167,7 @@ def learn(
     target: float,
     weight: float,
 ) -> float:
-    """Learn the target for which `point` was predicted.
+    """Learn the target of the prediction `point`, and return the error's relative size.
 
     Parameters
     ----------
@@ -208,7 +207,7 @@ def learn(
         combine(errors, log_size, power)
     errors.long = faded_mean(errors.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     errors.short = faded_mean(errors.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
-    # An outlier among the first targets must not dominate the long mean.
+    # The bound exists because an outlier among the first targets would dominate the long mean.
     errors.long = min(errors.long, LONGEST * errors.short)
     errors.disagreement += (spread - errors.disagreement) / min(1.0 + n, N_LONG)
     errors.n_samples = n + 1
@@ -234,7 +233,7 @@ class ErrorDistribution(Learned[ErrorDistributionRecord]):
     def distribution(
         self, point: float, spread: float, size: float, n: int = 0
     ) -> PredictiveDistribution:
-        """Return the distribution of the target for which `point` is predicted (see `learn`)."""
+        """Return the distribution of a target with the prediction `point` (see `learn`)."""
         guess(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         weights = self.learned["weights"] / self.learned["weights"].sum()

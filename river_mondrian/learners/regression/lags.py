@@ -6,9 +6,9 @@ If the e_i and y_i are uninformative, the prediction is p. If p is uninformative
 become the last target.
 
 Two regressions with different forgetting rates learn by recursive least squares, with a ridge of 1.
-The differences y - p, e_i and y_i - p are in units of their mean size and clipped at `FAR`. If the
-error of a sample exceeds the mean size of errors, the sample's weight is divided by the ratio of
-the two. So absolute errors are nearly minimized. The last target is a third prediction.
+The differences y - p, e_i and y_i - p are in units of their mean size and clipped at `FAR`. If a
+sample's error exceeds the mean size of errors, the sample's weight is divided by their ratio, so
+absolute errors are nearly minimized. The last target is a third prediction.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, 
 from ..learned import Learned
 from .records import FAR, N_OF_LATE
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Number of latest targets, and of latest errors.
@@ -32,7 +32,8 @@ N_REGRESSIONS = len(KEPT)
 N_PREDICTIONS = N_REGRESSIONS + 1
 NAMES = ("targets and errors of late", "latest targets and errors", "last target")
 
-# Forgetting lets the trace of the inverse grow only up to this multiple of its initial value.
+# Bound on the trace of the inverse, as a multiple of its initial value: beyond it, nothing is
+# forgotten.
 MOST_UNKNOWN = 10.0
 
 
@@ -103,8 +104,8 @@ def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: fl
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
-    # Without this bound on the trace, the inverse would grow exponentially in directions without
-    # recent samples.
+    # The trace is bounded, because otherwise the inverse would grow exponentially in directions
+    # without recent samples.
     grows = 1.0 / forgetting if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
         weights[i] += gains[i] * (error / total)

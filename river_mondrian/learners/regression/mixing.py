@@ -8,15 +8,15 @@ Experts are mixed in four ways:
   of the absolute error.
 - Two regressions of the targets on the predictions are shrunk towards the fixed share. The first
   regression minimizes squared errors. The second regression divides each squared error by the
-  error's size, so it minimizes absolute errors.
+  error's size, and so minimizes absolute errors.
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
 squared errors. In this case, the second regression uses squared errors over a longer time.
 
 Results do not depend on the units of targets. A sample of weight w has the weight w in sums. In
-fixed shares, the sample has the weight w divided by the largest recent weight. The reason is that
-the loss bound of a fixed share assumes weights of at most 1.
+fixed shares, w is divided by the largest recent weight, because the loss bound of a fixed share
+assumes weights of at most 1.
 """
 
 import math
@@ -31,7 +31,7 @@ from ..learned import Learned
 from .records import FAR, FIRST_ERRORS, N_OF_LATE
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Bound on the number of experts.
@@ -44,8 +44,8 @@ N_REGRESSIONS = 2
 # Losses that the point may minimize.
 ABSOLUTE, SQUARED = range(2)
 
-# Degrees of freedom of the densities. With 3 degrees of freedom, a density is computed without a
-# power function.
+# Degrees of freedom of the densities. The number is 3, because a density then needs no power
+# function.
 FREEDOM = 3.0
 # The width of a density is the mean size of recent errors, but at least LEAST_WIDTH times the mean
 # size of the differences between successive targets.
@@ -84,8 +84,7 @@ class TargetMixtureRecord(Record):
     move: Float64
     # Mean distance of the experts' predictions from the point, over recent samples.
     difference: Float64
-    # Weight of each expert in the fixed share and in the product update; the weights of each kind
-    # add up to 1.
+    # Weight of each expert in the fixed share, and in the product update. Both arrays add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.
@@ -93,9 +92,9 @@ class TargetMixtureRecord(Record):
     last_widths: Float64s = sized(N_FINALISTS)
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
-    # For each regression, after the fixed share's prediction is subtracted: sums of products of
-    # predictions, and sums of products of predictions and targets. A solution is added to the
-    # experts' weights in the fixed share.
+    # For each regression: sums of products of predictions, and of predictions and targets. The
+    # fixed share's prediction is subtracted first. So a solution is added to the experts' weights
+    # in the fixed share.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
@@ -133,7 +132,7 @@ def predict(mixture: TargetMixtureRecord) -> float:
     deviations, low, high = mixture.deviations, predicted[0], predicted[0]
     for e in range(1, n):
         low, high = min(low, predicted[e]), max(high, predicted[e])
-    # Subtract one expert's prediction, so that the result is exact if all experts agree.
+    # One expert's prediction is subtracted, because the result is then exact if all experts agree.
     base = predicted[0]
     for e in range(n):
         deviations[e] = predicted[e] - base
@@ -159,9 +158,9 @@ def predict(mixture: TargetMixtureRecord) -> float:
 
 @helper
 def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
-    """Restore the predictions for an earlier sample from an array of `TargetMixture.to_recall`.
+    """Restore an earlier sample's predictions, and return the number of elements read.
 
-    Return the number of elements read.
+    `numbers` begins with an array that `TargetMixture.to_recall` returned.
     """
     n = mixture.n_experts
     for f in range(N_FINALISTS):
@@ -177,7 +176,7 @@ def recall(mixture: TargetMixtureRecord, numbers: Float64s) -> int:
 def find_densities(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
-    """Write Student densities of a target around points, up to a common factor."""
+    """Write the Student densities of a target around points, up to a common factor."""
     narrowest = math.inf
     for e in range(n):
         narrowest = min(narrowest, max(widths[e], least))
@@ -199,8 +198,8 @@ def find_likelihoods(
         narrowest = min(narrowest, max(widths[e], least))
         nearest = min(nearest, abs(target - points[e]))
     for e in range(n):
-        # a^2 - b^2 = (a - b)(a + b). The factors are divided first, because the product may
-        # overflow.
+        # The difference of squares is (a - b)(a + b). Both factors are divided before the product,
+        # which may overflow otherwise.
         error = abs(target - points[e])
         excess = (error - nearest) / narrowest * ((error + nearest) / narrowest)
         densities[e] = math.exp(-RATE_OF_SQUARES * min(excess, MOST_SQUARES))
@@ -208,7 +207,7 @@ def find_likelihoods(
 
 @helper
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
-    """Return an updated mean of sizes; the new size is clipped at `FAR` means."""
+    """Return a mean of sizes updated with a new size, which is clipped at `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
         size = min(size, FAR * mean)
     return mean + rate * (size - mean)
@@ -236,7 +235,7 @@ def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
 
 @link_by_name
 def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
-    """Solve for a regression's weights; weights of 0 give the fixed share's prediction."""
+    """Solve for a regression's weights, which are added to the weights in the fixed share."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -246,8 +245,8 @@ def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
         trace += gram[e * (e + 1) // 2 + e]
     if not 1e-280 < trace < math.inf:
         return
-    # The mean of the diagonal is scaled to 1, so that the ridge has no unit. With the factor KEPT,
-    # the sums are over at most 1 / (1 - KEPT) samples.
+    # The mean of the diagonal is scaled to 1, because the ridge has no unit. With the factor KEPT,
+    # sums contain at most 1 / (1 - KEPT) samples, so the ridge is `PRIOR` samples.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):

@@ -1,8 +1,8 @@
 """The records of the ridge regressions.
 
 A *design* is a set of columns computed from the inputs, with sums of the columns' products over the
-samples. Ridge regressions on the columns are solved from these sums. Of the two designs, one is in
-use, and the other is made from stored rows.
+samples. Ridge regressions on the columns are solved from these sums. One design is in use, while a
+second design is made from stored rows.
 """
 
 from ...checks import LARGEST_SIZE
@@ -24,11 +24,12 @@ NAMES = (
     "waves",
     "waves of logarithms",
 )
-# Another regression predicts the logarithm of the size of a prediction's error.
+# This regression predicts the logarithm of an error's size.
 SIZES = N_RIDGES
 N_SOLVED = N_RIDGES + 1
 
-# Sums over samples. Before a sample is added, each sum is multiplied by its factor in `FORGETTING`.
+# Indices of sums over samples. Each new sample multiplies the old sums by their factors in
+# `FORGETTING`.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
@@ -42,7 +43,7 @@ N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
-# Products of this many samples are added in one pass over the sums.
+# One pass over the sums adds the products of this number of samples, to save memory accesses.
 N_HELD = 4
 
 # Errors are clipped at FAR times their mean size, a mean over about N_OF_LATE recent errors. The
@@ -55,9 +56,9 @@ FIRST_ERRORS = 8
 # inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
-# Number of rows in the ring buffer of the latest rows. Inputs are measured on at most N_MEASURED of
-# these rows and at most N_MEASURED rows of the whole stream. Waves are examined on at most
-# N_EXAMINED of the measured rows.
+# Number of rows in the ring buffer of the latest rows. Inputs are measured on at most N_MEASURED
+# latest rows and N_MEASURED rows of the whole stream. Waves are examined on at most N_EXAMINED
+# measured rows.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
@@ -70,8 +71,8 @@ MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 
-# Values of `Design.seconds` for columns without a second input: the column is the first input, or
-# the first input's excess over the knot.
+# Values of `Design.seconds` for columns without a second input. The column is the first input
+# itself, or the first input's excess over the knot.
 ITSELF, BEND = -1, -2
 
 # Stages in the construction of the design that is not in use.
@@ -98,7 +99,7 @@ class Design(Record):
     unit: Float64
     # Largest absolute value of a predicted logarithm.
     most: Float64
-    # Bounds at which the targets of stored rows are clipped.
+    # Bounds to which the targets of stored rows are clipped.
     fence: Float64
     upper_fence: Float64
     # For each input: its centre and the inverse of its unit; 0 if the input has no column.
@@ -157,7 +158,7 @@ class Design(Record):
         return self.late_gram if s == LATE else self.latest_gram
 
     def n_summed(self, s: int) -> int:
-        """Return the number of columns in sums `s`, which the regressions on these sums have."""
+        """Return the number of columns in sums `s`, and in the regressions on these sums."""
         if s == ALL:
             return self.n_columns
         return self.n_additive if s == LATE else 1 + self.n_linear
@@ -186,7 +187,7 @@ class Candidate(Record):
 
 
 class RidgeExpertsRecord(Record):
-    """Ridge regressions of a target, and the stored rows from which designs are made."""
+    """Ridge regressions of a target, and the stored rows that designs are made from."""
 
     n_inputs: Int64
     # Number of samples learned.
@@ -201,8 +202,8 @@ class RidgeExpertsRecord(Record):
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at which the next design begins, and the gap to the following design, in
-    # samples.
+    # Number of samples at the start of the next design, and number of samples from that design to
+    # the following design.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # For each regression: weights (in the design in use) and number of samples at the next

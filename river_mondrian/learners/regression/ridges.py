@@ -6,7 +6,7 @@ all. The other regressions also have waves, which are random Fourier features (`
 forget nothing. Inputs are centred, divided by a robust unit and clipped. A column with a missing
 input has the column's mean.
 
-A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
+A target too far from a regression's prediction is clipped at a maximum distance, so one outlier has
 little effect. Regressions follow many successive outliers, because each outlier increases the
 maximum distance.
 """
@@ -26,7 +26,7 @@ from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
 from .records import Design, RidgeExpertsRecord
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
 # Largest number of successive doublings of the mean size of errors.
@@ -62,7 +62,8 @@ def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     else:
         error = limit if error > 0.0 else -limit
         ridges.n_large[k] += 1
-        # The n-th successive outlier multiplies the scale by 2^(n - 1).
+        # The n-th successive outlier multiplies the scale by 2^(n - 1), because several outliers
+        # are a change.
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
     rate = 1.0 / min(1.0 + ridges.n_samples, records.N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)
@@ -116,7 +117,7 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
     """The memory of ridge regressions, which grows with the number of inputs."""
 
     _KIND = RidgeExpertsRecord
-    # Missing inputs of rows are NaN.
+    # Missing inputs are stored as NaN.
     _HAS_NAN = True
 
     def __init__(self) -> None:
@@ -128,7 +129,8 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
         self.reserve(0, 0)
 
     def _memories(self) -> list[Memory[Any]]:
-        # The capacity for inputs determines the lengths of arrays.
+        # All lengths of arrays follow from the capacity for inputs, so only this capacity is
+        # stored.
         record, n = self.record, int(self.record.room)
         n_additive = max(MOST_COLUMNS, 1 + min(n, records.MOST_LINEAR) + LEAST_OTHERS)
         record.capacity, record.row_length = n_additive + records.N_WAVES, records.FIRST_INPUT + n
@@ -140,7 +142,7 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
     def reserve(
         self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for inputs; keep the learned state.
+        """Reserve memory for inputs, and keep the learned state.
 
         Parameters
         ----------
@@ -159,17 +161,17 @@ class RidgeExperts(Learned[RidgeExpertsRecord]):
         while n_kept > _kept_capacity(room):
             rows, n_kept, stride = rows[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
-            # The source rows of the unfinished design have moved, so its construction starts again.
+            # The unfinished design starts again, because its source rows have moved.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
-            # New inputs should get columns soon.
+            # The next design begins soon, because new inputs have no columns before it.
             record.gap = min(record.gap, AFTER_NEW)
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         record.room = room
         learned = self._zeros()
         for name, new in learned.items():
             if name in ("kept", "latest"):
-                # Old rows lack the new inputs.
+                # New inputs are missing in old rows.
                 new[:] = math.nan
             keep(new, rows if name == "kept" else self.learned[name])
         self.learned = learned

@@ -1,8 +1,8 @@
 """Sums of products, and the ridge regressions that are solved from these sums.
 
-Squares are added to sums, and sums are multiplied by factors. Nothing is subtracted, so rounding
-errors do not build up as they may in a running inverse. Inner loops update the elements of a row
-independently, so the compiler cannot reorder sums.
+Sums grow by squares and shrink by factors. Nothing is subtracted, so rounding errors do not build
+up as in a running inverse. Inner loops update the elements of a row independently, so the compiler
+cannot reorder sums.
 """
 
 import math
@@ -13,14 +13,12 @@ from ...records import Float64s
 from . import records
 from .records import Design, RidgeExpertsRecord
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Stored rows of the stream, and the columns of a linear model that are computed from a row.
-#
-# One of every `stride` rows of the whole stream is kept. The stride is doubled when the memory is
-# full. The latest rows are kept in a ring. Measured rows are from both stores, at most N_MEASURED
-# from each.
+# Stored rows of the stream, and the columns of a linear model that are computed from a row. One of
+# every `stride` rows of the whole stream is kept. The stride doubles when the memory is full. A
+# ring has the latest rows. Measured rows come from both stores, at most N_MEASURED from each.
 #
 # Columns are inputs in robust units, bends of an input, products of two inputs, and waves. A wave
 # approximates the sine of a weighted sum of inputs, by a parabola for each half turn.
@@ -43,20 +41,20 @@ def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight
 
 @helper
 def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> None:
-    """Store a sample in the ring and, once in `stride` samples, in the rows of the whole stream."""
+    """Store a sample in the ring, and one in `stride` samples in the rows of the whole stream."""
     i = ridges.n_samples
     fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
         return
     if ridges.n_kept == ridges.kept_capacity:
-        # The memory is full, so every second row is dropped.
+        # Every second row is dropped, because the memory is full.
         ridges.n_kept, ridges.stride = ridges.n_kept // 2, 2 * ridges.stride
         for j in range(1, ridges.n_kept):
             row, source = ridges.kept_row(j), ridges.kept_row(2 * j)
             for k in range(ridges.row_length):
                 row[k] = source[k]
         if ridges.stage != records.IDLE:
-            # The source rows of the unfinished design have moved, so its construction starts again.
+            # The unfinished design starts again, because its source rows have moved.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
@@ -108,8 +106,8 @@ def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
     spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
-        # Here, nearly all values are equal. If there are only two distinct values, the geometric
-        # mean of the mean deviation and the range approximates the standard deviation.
+        # Quantiles are useless if nearly all values are equal. The geometric mean of the mean
+        # deviation and the range approximates the standard deviation of two distinct values.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)
@@ -128,14 +126,14 @@ LARGEST = 5.0
 
 @helper
 def in_units(design: Design, inputs: Float64s, i: int) -> float:
-    """Return an input in its units, within bounds; NaN if it is missing."""
+    """Return an input in its units, within bounds, or NaN if the input is missing."""
     scaled = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if scaled > LARGEST else -LARGEST if scaled < -LARGEST else scaled
 
 
 @helper
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
-    """Return the value of a column before it is centred and scaled, from inputs in their units.
+    """Return a column's value before centring and scaling, from inputs in their units.
 
     `kind` is the column's second input, BEND or ITSELF.
     """
@@ -160,7 +158,7 @@ def wave_of(design: Design, w: int, units: Float64s) -> float:
 
 @helper
 def standardized(design: Design, c: int, raw: float) -> float:
-    """Return a column in standard deviations from its mean; 0 if it is missing."""
+    """Return a column in standard deviations from its mean, or 0 if the column is missing."""
     scaled = (raw - design.means[c]) * design.factors[c]
     return scaled if scaled == scaled else 0.0
 
@@ -183,8 +181,8 @@ def make_columns(
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# Prior precisions of weights, in samples of variance 1. `OF_INTERCEPT` is for the intercept. For
-# each regression, `WAVE_PENALTIES` is for waves and `PENALTIES` is for all other columns.
+# Prior precisions of weights, in samples of variance 1: of the intercept, and for each regression
+# of waves (`WAVE_PENALTIES`) and of all other columns (`PENALTIES`).
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0)
@@ -199,8 +197,8 @@ ORDER = (
     records.LATEST_LINEAR,
     records.LATE_ADDITIVE,
 )
-# A regression that was solved after n samples is solved again n / SOLVED_AFTER samples later, but
-# at most LONGEST_WAITS samples later.
+# A regression that was solved after n samples is solved again after another n / SOLVED_AFTER
+# samples, or after LONGEST_WAITS samples if this is less.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
@@ -271,7 +269,7 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
     c, d = ridges.held_row(2), ridges.held_row(3)
     triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
     factor = forgetting**ridges.n_held
-    # Unused rows have weight 0.
+    # Unused rows need no check, because they have weight 0.
     weights, last = ridges.held_weights, ridges.n_held - 1
     by_a, by_d = weights[0] * forgetting**last, weights[3]
     by_b = weights[1] * forgetting ** max(last - 1, 0)
@@ -305,7 +303,7 @@ def forget_held(ridges: RidgeExpertsRecord) -> None:
 def hold_row(
     ridges: RidgeExpertsRecord, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
-    """Add a sample to the sums; hold its columns for a later update of the triangles (`flush`)."""
+    """Add a sample to the sums, and hold its columns until `flush` updates the triangles."""
     held, n = ridges.held_row(ridges.n_held), design.n_columns
     for j in range(n):
         held[j] = columns[j]
@@ -327,7 +325,7 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
         at = k * (k + 1) // 2
         diagonal = math.sqrt(triangle[at + k])
         triangle[at + k] = diagonal
-        # Copy the column to contiguous memory for the next loop.
+        # A contiguous copy of the column lets the next loop use vector units.
         for i in range(k + 1, n):
             i_k = i * (i + 1) // 2 + k
             entry = triangle[i_k] / diagonal
@@ -394,7 +392,7 @@ def solve(ridges: RidgeExpertsRecord, design: Design, k: int) -> None:
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
     if k == records.WAVES:
-        # `LOG_WAVES` has the same matrix as `WAVES`.
+        # `LOG_WAVES` has the same matrix as `WAVES`, so one factorization serves both.
         solve_for(ridges, design, records.LOG_WAVES)
 
 

@@ -81,7 +81,7 @@ class PosteriorNumbers(Learned[PosteriorNumbersRecord]):
     n_columns
         Number of columns of the map.
     held
-        The samples that can be removed, or None if no samples are held.
+        The held samples, which can be removed, or None without a window.
     **numbers
         Initial values of scalar fields of the record.
 
@@ -126,7 +126,8 @@ class PosteriorNumbers(Learned[PosteriorNumbersRecord]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # With a quarter more rows, the triangle is about 1.6 times as long.
+        # The triangle grows with the square of the rows: a quarter more rows make it about 1.6
+        # times as long.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
@@ -145,7 +146,7 @@ class PosteriorNumbers(Learned[PosteriorNumbersRecord]):
         check_number(self, "n_samples", record.n_samples, 0, record.n_learned)
 
     def check_fit(self, compiled: CompiledMap) -> None:
-        """Refuse restored numbers or held samples that do not fit the map or each other."""
+        """Raise an error if restored numbers and held samples do not fit the map or each other."""
         record, held = self.record, self.held
         check_equal(self, record, n_columns=compiled.n_columns)
         if held is not None:
@@ -171,8 +172,8 @@ class Posterior(Weights):
     limit
         Largest number of columns that get a row.
     window
-        Number of latest samples in the posterior. These samples are held, so that they can be
-        removed. If None, the posterior contains all samples, and no samples are held.
+        Number of latest samples in the posterior. They are held, because removing a sample needs
+        its values. If None, the posterior contains all samples, and holds none.
 
     """
 
@@ -198,10 +199,10 @@ class Posterior(Weights):
         self.numbers.record.feature_map = self.compiled.record
 
     def _make_room(self) -> None:
-        """Grow the capacity that is exhausted."""
+        """Increase the exhausted capacity."""
         self.numbers = self.numbers.grown(self.compiled)
 
-    # Kernels, compiled at their first use.
+    # Kernels are compiled at their first use, because most models need only some of them.
 
     @functools.cached_property
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
@@ -256,7 +257,7 @@ class Posterior(Weights):
     def learn_rows(
         self, out: NDArray[Any], targets: Floats, weights: Floats, keys: Any = None
     ) -> None:
-        """Learn mapped samples. If samples are held, `keys` has their keys."""
+        """Learn mapped samples, whose keys are in `keys` if the posterior holds samples."""
         outputs, start, stop = outputs_of(out), 0, len(out)
         keys = np.zeros(stop, np.int64) if keys is None else keys
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
@@ -267,7 +268,7 @@ class Posterior(Weights):
                 self._make_room()
 
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
-        """Return DONE or the index of an invalid input, and the mean and variance of a prediction.
+        """Return DONE or the index of an invalid input, and a prediction's mean and variance.
 
         The variance is in units of the noise variance. Without `with_variance`, the returned
         variance is infinite.
@@ -294,7 +295,7 @@ class Posterior(Weights):
 
     @property
     def n_learned(self) -> int:
-        """Number of samples learned, including samples with weight 0."""
+        """Number of learned samples, including samples of weight 0."""
         return self.numbers.record.n_learned
 
     @property
@@ -345,7 +346,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior; its columns become columns `rows` of `n` columns."""
+    """Return a posterior's T, z and prior in `n` columns, where `rows` are the posterior's."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, wide, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
@@ -358,7 +359,7 @@ def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
 
 
 def _may_lack(posterior: Posterior) -> bool:
-    """Return whether a posterior may lack columns of its samples."""
+    """Return whether a posterior may lack columns because the limit was reached."""
     record = posterior.numbers.record
     n_kept = record.n_rows - record.has_intercept
     return record.n_rows == record.limit and n_kept < posterior.compiled.n_columns
@@ -370,11 +371,11 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
     Parameters
     ----------
     posterior
-        The posterior that is updated. The map of this posterior has the columns of both maps.
+        The posterior to update, whose map has the columns of both maps.
     other
         The other posterior, with the same prior.
     columns
-        For each column of the other posterior's map: the column in the first posterior's map.
+        Column of the first posterior's map for each column of the other posterior's map.
 
     Raises
     ------
@@ -401,12 +402,13 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             "are kept depends on the order"
         )
     ours, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Targets are stored minus a shift. Moments can only be added if the shifts are equal.
+    # Targets are stored minus a shift. The moments are converted to one shift, because only then
+    # can they be added.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
     joint = ours.triangle.T @ ours.triangle + theirs.triangle.T @ theirs.triangle
-    # If only one posterior has a column, the column's prior already counts once.
+    # The prior of a column in both posteriors counts twice, so it is subtracted once.
     joint[np.diag_indices(n)] -= np.minimum(ours.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]

@@ -11,8 +11,9 @@ Givens rotations add a sample to the rows, from the last row that the sample tou
 A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
 running inverse. `windows` removes samples.
 
-In learning and predicting, compilers must not reorder sums. Otherwise, a mean might depend on
-whether the variance is also computed. Only `solve`, which computes the weights, may use any order.
+In learning and predicting, the compiler must not reorder sums, because otherwise a mean might
+depend on whether the variance is also computed. Only `solve`, which computes the weights, may use
+any order.
 
 A column gets a row at the first sample whose value in the column is not 0. The intercept, if there
 is one, has row 0. The intercept's prior is flat, so the diagonal of row 0 begins at 0.
@@ -32,7 +33,7 @@ from ...records.record import derived, entry, sized, stored, transient
 
 
 class HeldSamplesRecord(Outputs):
-    """The held samples, which can be removed. A slot has outputs, a key, a target and a weight."""
+    """The held samples, which can be removed: outputs, key, target and weight in each slot."""
 
     # Largest number of samples.
     window: Int64 = stored(Bounds(1, LARGEST_SIZE))
@@ -48,13 +49,13 @@ class HeldSamplesRecord(Outputs):
     values: Float64s = sized("n_slots", "n_values")
     # Index of the oldest sample's slot in `order`.
     head: Int64 = derived()
-    # Rounding errors in units of the machine epsilon: the error of the residual, and the sum of
-    # squared errors of z.
+    # Estimated rounding errors in units of the machine epsilon: the error of the residual, and the
+    # sum of squared errors of z.
     residual_error: Float64 = stored(Bounds(0.0))
     target_error: Float64 = stored(Bounds(0.0))
     # Rounded shift at the last refit; 0 before the first refit.
     origin: Float64 = stored(Bounds(-LARGEST_TARGET, LARGEST_TARGET))
-    # For each row: sum of the squared errors of the row's squared diagonal, in units of the machine
+    # For each row: sum of squared rounding errors of the squared diagonal, in units of the machine
     # epsilon.
     errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
     order: Int32s
@@ -64,7 +65,7 @@ class HeldSamplesRecord(Outputs):
     weights: Float64s = sized("n_slots", bounds=Bounds(0.0, LARGEST_WEIGHT))
 
     def most_slots(self) -> int:
-        """Return the largest number of slots. A sample is stored before the oldest is removed."""
+        """Return the largest number of slots: one more than the window, for the newest sample."""
         return self.window + 1
 
     def width(self) -> int:
@@ -103,8 +104,8 @@ class PosteriorNumbersRecord(Record):
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
     # Record of the map; the map owns the record.
     feature_map: MapRecord
-    # The held samples, if there is a window. `Posterior` sets `learn`, the function that learns a
-    # mapped sample, before the first sample.
+    # The held samples, if there is a window. Before the first sample, `Posterior` sets `learn` to
+    # the function that learns a mapped sample.
     held: HeldSamplesRecord
     learn: Callable[[PosteriorNumbersRecord, Outputs, int, int, float, float], bool] = entry()
     # Capacities: rows, and columns of the map.
@@ -131,10 +132,7 @@ class PosteriorNumbersRecord(Record):
 def output(
     is_dense: int, value: float, cells: Int32s, values: Float64s, first: int, i: int
 ) -> tuple[int, float]:
-    """Return the column and the value of a mapped sample's i-th output.
-
-    `first` is the index of the sample's first output.
-    """
+    """Return the column and the value of output i of the sample whose outputs start at `first`."""
     if is_dense:
         return i, values[first + i]
     return cells[first + i], value
@@ -148,7 +146,7 @@ def output(
 def append(posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
-    Return False if there is no room for the rows. In this case, the posterior is unchanged.
+    Return whether there was room for the rows. Without room, the posterior is unchanged.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
@@ -233,7 +231,7 @@ def rotate(posterior: PosteriorNumbersRecord, last: int, y: float) -> float:
 def add_sample(
     posterior: PosteriorNumbersRecord, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
-    """Add a mapped sample, whose columns already have rows, with a weight above 0."""
+    """Add a mapped sample with a positive weight, whose columns already have rows."""
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)
@@ -255,7 +253,7 @@ def learn_sample(
     target: float,
     weight: float,
 ) -> bool:
-    """Learn a mapped sample; ignore its key. Return False if there is no room for its columns."""
+    """Learn a mapped sample, ignore its key, and return whether its columns had room."""
     if posterior.feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, outputs, sample):
@@ -337,7 +335,7 @@ def predict_sample(
         return mean, math.inf
     known = 1.0
     if posterior.n_rows < posterior.limit:
-        # A column without a row has the variance of the prior.
+        # A column without a row contributes its prior variance, because no sample has informed it.
         known += 1.0 / posterior.delta2 * rest
     return mean, variance_of(posterior, last, known)
 

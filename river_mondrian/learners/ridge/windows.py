@@ -2,12 +2,12 @@
 
 Removing a sample v with target y subtracts v v' from A = T' T (see `rotations`). Learning
 (`rotate`) replaced each row t of T by c t + s v, and the row's z by c z + s y. Here c and s are the
-cosine and the sine of a rotation. The sample and its target became c v - s t and c y - s z. The old
-rows are computed from the new rows and v. As in learning, rows are processed from the last row that
-v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 - s^2). Then t_old =
-(t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a hyperbolic
-rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A Note on
-Downdating the Cholesky Factorization. Let y_left be the remainder of y after all rotations.
+cosine and the sine of a rotation. The sample and its target became c v - s t and c y - s z. A
+removal computes the old rows from the new rows and v. As in learning, rows are processed from the
+last row that v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 -
+s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a
+hyperbolic rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A
+Note on Downdating the Cholesky Factorization. Let y_left be the remainder of y after all rotations.
 Learning added the square of y_left to the residual, and the removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about eps t_j^2 to A
@@ -49,11 +49,11 @@ from .rotations import (
     spread,
 )
 
-# Kernels of this module compute each sum in the order of the source.
+# The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Largest relative error, and the fraction of this error that one rounding adds. Predictions should
-# equal the predictions of a refit up to about 1e-8.
+# Largest relative error, and the fraction of this error that one rounding adds. With this bound,
+# predictions should equal the predictions of a refit up to about 1e-8.
 LARGEST_RELATIVE_ERROR = 1e-9
 ROUNDING = 2.0**-52 / LARGEST_RELATIVE_ERROR
 
@@ -67,7 +67,7 @@ FIRST_SLOTS = 16
 
 @helper
 def key_with(key: int, index: int, value: float) -> int:
-    """Return a key updated with an input in single precision; inputs of 0 count as missing."""
+    """Return a key updated with an input in single precision; ignore missing inputs and 0."""
     if abs(value) <= LARGEST:
         value = float(np.float32(value))
     if value == 0.0 or math.isnan(value):
@@ -126,8 +126,8 @@ def learn_anew(posterior: PosteriorNumbersRecord) -> None:
     for k in range(held.n_held):
         slot = held.slot(k)
         add_sample(posterior, held, slot, held.targets[slot], held.weights[slot])
-    # `origin` is the shift rounded to a unit about as large as residuals. So no exact target is
-    # kept after its sample has been removed.
+    # `origin` is the shift, rounded to a unit about as large as residuals. An exact value would
+    # keep the target of a removed sample.
     held.origin = 0.0
     if posterior.residual > 0.0:
         _, exponent = math.frexp(math.sqrt(posterior.residual / posterior.n_samples))
@@ -142,7 +142,7 @@ def rotate_back(
     """Remove the sample in `work` from rows `last` to 0.
 
     Return whether rows are exact enough, the remainder of the sample's target, and the largest
-    number in the calculation. If rows are not exact enough, all rows are invalid after the call.
+    number in the calculation. If they are not exact enough, all rows are invalid after the call.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
@@ -178,7 +178,7 @@ def rotate_back(
 
 @helper
 def release(posterior: PosteriorNumbersRecord, k: int) -> None:
-    """Free the slot of the k-th sample, and clear it."""
+    """Clear and free the slot of the k-th sample."""
     held, feature_map = posterior.held, posterior.feature_map
     slot, n_out = held.slot(k), feature_map.n_out
     if k == 0:
@@ -218,7 +218,8 @@ def take_out(posterior: PosteriorNumbersRecord, k: int) -> None:
     posterior.n_samples -= 1
     posterior.is_solved = 0
     if posterior.has_intercept and target == posterior.shift:
-        # The oldest remaining target becomes the shift.
+        # The oldest remaining target becomes the shift, because the removed target must not be
+        # kept.
         posterior.shift = held.targets[held.slot(0)]
         for j in range(posterior.n_rows):
             posterior.moments[j] += (target - posterior.shift) * posterior.row(j)[0]
@@ -236,9 +237,9 @@ def learn_held(
     target: float,
     weight: float,
 ) -> bool:
-    """Learn a mapped sample and hold it. If the window is full, remove the oldest sample.
+    """Learn and hold a mapped sample, and remove the oldest sample if the window is full.
 
-    Return False if there is no room for the sample. In this case, rows that contain only the prior
+    Return whether there was room for the sample. Without room, rows that contain only the prior
     may have been added.
     """
     held, feature_map = posterior.held, posterior.feature_map
@@ -299,7 +300,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first that lacks room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; return the first without room, or `stop`."""
     for i in range(start, stop):
         sample = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *sample):
@@ -351,7 +352,7 @@ class HeldSamples(Learned[HeldSamplesRecord]):
         return order[positions].astype(np.int64)
 
     def lacks_room(self, compiled: CompiledMap) -> bool:
-        """Return whether there is no slot for another sample of a map."""
+        """Return whether another mapped sample lacks a slot."""
         return self.record.n_held >= self.record.n_slots or compiled.n_out > self.record.width()
 
     def grown(self, compiled: CompiledMap, n_rows: int) -> Self:
