@@ -258,7 +258,10 @@ class MonitorTable(Learned[Monitor]):
         named: tuple[dict[Hashable, int], ...] = {}, {}, {}
         for c in order:
             kind, name, how = channels[c]
-            if kind in kinds and logs[c] >= max(0.5 * logs[tops[kind]], 0.0):
+            # Values that raise an alarm alone are listed beside larger evidence of other features.
+            # Dependence is not, because a change of one feature changes the others' dependence.
+            is_alone = how == "values" and logs[c] >= bars[kind]
+            if kind in kinds and (is_alone or logs[c] >= max(0.5 * logs[tops[kind]], 0.0)):
                 for item in new[kind] if how == "new" else [name]:
                     named[kind].setdefault(item, c)
         features, labels, _ = named
