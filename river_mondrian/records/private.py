@@ -36,8 +36,8 @@ Names of the passes. Without one of them, numba's own passes compile functions. 
 - `_final_module`: the code of a library
 - `_codegen`: the owner of LLVM's settings
 - `_tm`: LLVM's description of the processor
-- `library`: the library of the function in compilation - `targetctx`: the context in which callers
-  find a helper
+- `library`: the library of the function in compilation - `targetctx`: the context that has helpers
+  for callers
 - `codegen`: the code generator of a context
 - `enable_object_caching`: machine code can be stored on disk
 - `func_id`: the name of the function in compilation
@@ -192,7 +192,7 @@ def _lowerings() -> dict[str, Any]:
             return alloca_once(self.builder, lltype, name=name)
 
     class KernelLibrary(library):
-        """A library in which only loops of constant length are unrolled."""
+        """A library that unrolls only loops of constant length."""
 
         optimization = 3
         has_vectors = True
