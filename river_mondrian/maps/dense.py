@@ -258,7 +258,9 @@ class NystromMap(CompiledMap):
     pool
         The landmarks.
     n_inputs
-        Number of features to read. rank Largest number of columns.
+        Number of features to read.
+    rank
+        Largest number of columns.
     kernel
         "gaussian" or "laplace".
     rate

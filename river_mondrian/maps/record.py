@@ -296,7 +296,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
     n_columns
         Current number of columns.
     n_inputs
-        Number of features to read. dense Whether the outputs are values rather than cells.
+        Number of features to read.
+    dense
+        Whether the outputs are values rather than cells.
     sparse
         Whether samples are read by their entries rather than as vectors.
 
