@@ -58,7 +58,8 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     x = as_dict(x)
     names = _order(tuple(x))
     values = [x[name] for name in names]
-    # Values are converted only if some are no numbers or NaN, because this is rare and slow.
+    # Values are converted only if necessary, because usually all are numbers, and conversion is
+    # slow.
     if not NUMBERS.issuperset(map(type, values)) or any(map(operator.ne, values, values)):
         x = {name: _comparable(name, x[name]) for name in names}
         names = _order(tuple([name for name, value in x.items() if value == value]))

@@ -325,9 +325,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # This value makes the dot product of two samples' columns the kernel. In Section 5.1 of
-        # Ting et al. (2021), columns have the value 1, and Definition 2 divides the product by t,
-        # the number of partitions.
+        # With the value 1 / sqrt(n_out), the dot product of two samples' columns is the kernel. In
+        # Section 5.1 of Ting et al. (2021), columns have the value 1, and Definition 2 divides the
+        # product by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _set_record(self) -> None:
