@@ -1,4 +1,4 @@
-"""Folders of compiled code: create a folder for each key of the sources, and remove old ones."""
+"""Create a folder of compiled code for each key of the sources, and remove old folders."""
 
 import contextlib
 import os
@@ -164,7 +164,7 @@ def _bases() -> list[tuple[str, Path | None]]:
 
 
 def use(folder: Path) -> None:
-    """Create a folder and remove old ones, or set the last use of an existing folder.
+    """Create a folder and remove old folders, or set the time of last use of an existing folder.
 
     Raises
     ------

@@ -313,7 +313,7 @@ def set_entries(record: Any, *functions: Any, **others: Any) -> None:
 
 
 def _plain(typ: Any) -> Any:
-    """Return the wide type that a linked function takes for an argument of a type."""
+    """Return the wide type of a linked function's parameter, given an argument's type."""
     if isinstance(typ, types.Boolean):
         return types.boolean
     if isinstance(typ, types.Integer):

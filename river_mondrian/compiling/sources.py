@@ -39,7 +39,7 @@ class Sources:
     Parameters
     ----------
     root
-        The package's folder, or its path in an archive from which Python imports.
+        The package's folder, or its path in an archive that Python imports.
     """
 
     def __init__(self, root: Path) -> None:
@@ -56,8 +56,9 @@ class Sources:
     def key(self, known: Path) -> str:
         """Return the key of all code from these sources, in hexadecimal.
 
-        The key is a digest of the files' names and bytecode without docstrings, and of the versions
-        of Python's ABI, numba, llvmlite and NumPy's ABI. The key is empty if there are no sources.
+        The key is a digest. It covers the files' names and bytecode without docstrings, and the
+        versions of numba, llvmlite, and Python's and NumPy's ABI. The key is empty if there are no
+        sources.
 
         Parameters
         ----------

@@ -86,7 +86,7 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return the type or function with a name, such as a defaultdict's `default_factory`.
+    """Return the type or function of a name, such as a defaultdict's `default_factory`.
 
     Raises
     ------

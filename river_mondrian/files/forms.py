@@ -126,8 +126,8 @@ def check_columns(
 # Kinds of NumPy scalars that are stored: truth values, numbers, strings and times.
 SCALARS = frozenset("biufcSUmM")
 
-# The key that marks a value as not stored. It contains spaces, so no attribute or field has this
-# name.
+# The key that marks a value as not stored. The key contains spaces, so no attribute or field has
+# this name.
 CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)

@@ -287,8 +287,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         If the file is damaged, incomplete or not a stored model. If the file's format is newer than
         the formats that this version reads, or older than the first release.
     TypeError
-        If `path` is not a path, if a parameter that cannot be stored (such as a function) is not
-        passed, or if a passed parameter is in the file.
+        If `path` is not a path. If a parameter that is code (such as a function) is not passed, or
+        a passed parameter is in the file.
 
     Examples
     --------

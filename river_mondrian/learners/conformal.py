@@ -1,7 +1,7 @@
 """Changes of a stream, detected by bets against the exchangeability of its samples.
 
-The first samples are stored. They are the *reference*, and determine score functions. A *channel*
-is one score of each later sample. The channels of the inputs are:
+The first samples are stored as the *reference*, which determines score functions. A *channel* is
+one score of each later sample. The channels of the inputs are:
 
 - a value; for a category, whether the value is a level, for each level and for all other levels;
 - dependence: a value minus its mean over the `N_NEAR` stored samples that are nearest in the other
@@ -21,15 +21,16 @@ The rank of the next score, in bin b, is
 
 If samples are exchangeable, then the ranks of a channel are independent and uniform (Vovk,
 Gammerman and Shafer 2005). The channels share the number V of a sample. The relation is ranked only
-among samples whose neighbours have the same most frequent label, or a mean target in the same third
-of the means in the reference. So a change of only the inputs hardly moves these ranks.
+among samples whose neighbours have the same most frequent label. For a target, the neighbours' mean
+must be in the same third of the reference's means. So a change of only the inputs hardly moves
+these ranks.
 
 Bets. From earlier ranks, a bettor chooses a density. Its factor e is this density at p, so the mean
 of e is 1 for a uniform p. Let R <- (1 + R) e (Shiryaev and Roberts). Then R - t is a martingale.
 The *evidence* of a channel is the mean R of its bettors. The evidence reaches B within t samples
-with a probability of at most t / B (Doob). A kind of changes (inputs, labels, relation) raises an
-alarm if the evidence of one of its channels reaches A times the number of its channels times the
-number of kinds. So an alarm within t samples has a probability of at most t / A.
+with a probability of at most t / B (Doob). Let a kind of changes (inputs, labels, relation) have c
+channels. The kind raises an alarm if the evidence of a channel reaches A times c times the number
+of kinds. So an alarm within t samples has a probability of at most t / A.
 
 After an alarm, the monitor collects more evidence, and fills the next reference meanwhile.
 """
@@ -105,7 +106,7 @@ class Monitor(rec.Record):
     centres: rec.Float64s = rec.sized("n_inputs")
     rates: rec.Float64s = rec.sized("n_inputs")
     level_rates: rec.Float64s = rec.sized("n_inputs")
-    # Numbers of channels. The first channel of the values of each feature, and the number of its
+    # Numbers of channels. For each feature: the first channel of its values, and the number of its
     # levels. The features with a channel for dependence. The level of each channel.
     n_values: rec.Int64 = rec.stored(rec.Bounds(0))
     n_dependent: rec.Int64 = rec.stored(rec.Bounds(0, MOST_DEPENDENT))

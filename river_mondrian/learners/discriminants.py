@@ -37,14 +37,12 @@ from .learned import Learned, keep
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
 # outliers, for example after a change of units, the variance grows until the values are no longer
 # outliers. In this case, the variance grows by a factor of up to 2^29 while the number of values
-# doubles. If a value of a binary input occurs once in 100 values, it is not an outlier.
-#
-# Each time the number of values has doubled, the variance of the later half is compared with the
-# variance of all values. If the later half's variance is less than a fifth of the overall variance,
-# earlier values are forgotten. So outliers at the start, values before a large change of the mean,
-# and values in larger units are forgotten. For a time stamp that grows steadily, the ratio of the
-# variances is a quarter, so no value is forgotten. The moments of the later half are stored
-# separately.
+# doubles. If a value of a binary input occurs once in 100 values, it is not an outlier. Each time
+# the number of values has doubled, the later half's variance is compared with the overall variance.
+# If the later half's variance is less than a fifth of the overall variance, earlier values are
+# forgotten. So outliers at the start, values before a large change of the mean, and values in
+# larger units are forgotten. For a time stamp that grows steadily, the ratio of the variances is a
+# quarter, so no value is forgotten. The moments of the later half are stored separately.
 
 
 # An input varies if its sum of squared deviations is larger than this.
@@ -115,8 +113,8 @@ LEAST_WITHIN = 0.01
 CLASS_PRIOR = 0.5
 # Number of rows that the levels of all categorical inputs share; a power of 2.
 LEVEL_ROWS = 2048
-# Least divisor for a level's share of the samples. It is below any sample's weight, so it only
-# avoids 0 / 0.
+# Least divisor for a level's share of the samples. The divisor is below any sample's weight, and
+# only avoids 0 / 0.
 LEAST_COUNT = 1e-40
 # Pseudo-count of samples in each class, for the frequencies of levels. The pseudo-samples have the
 # level frequencies over all classes.
@@ -155,9 +153,9 @@ class LinearDiscriminantsRecord(Record):
     # `class_counts` has the total weight of the samples of each class.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Number and positions of the categorical inputs. The three arrays of levels hold the weights of
-    # both regressions and the total weight of samples. The three arrays have a row for each value
-    # of the hash and a column for each class.
+    # Number and positions of the categorical inputs. The three arrays of levels have both
+    # regressions' weights and the samples' total weight, with a row for each value of the hash and
+    # a column for each class.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
@@ -184,7 +182,7 @@ class LinearDiscriminantsRecord(Record):
     count_levels: Callable[[Record, int, float], int] = entry()
 
     def n_level_rows(self) -> int:
-        """Return the number of rows of the arrays of levels."""
+        """Return the number of rows in the arrays of levels."""
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:

@@ -4,8 +4,8 @@ Equal samples may wait at the same time, and some labels may never come. Then se
 may belong to a label. The module assumes that no delay is shorter than the shortest earlier delay,
 counted in predictions. The label belongs to the latest prediction that is old enough, or to the
 oldest prediction if none is old enough. Older predictions of the sample are dropped, because their
-labels never came. This choice is correct if each label has the same delay, even if labels are
-missing, or if no two equal samples wait at the same time.
+labels never came. The choice is correct if all labels have the same delay, even if labels are
+missing. Without equal samples that wait at the same time, it is always correct.
 
 The first label belongs to the first prediction if they have equal samples. Otherwise earlier labels
 are missing, and the first label belongs to the latest prediction of its sample.
@@ -58,7 +58,8 @@ def key_of(x: Mapping[Any, Any] | str) -> Hashable:
     x = as_dict(x)
     names = _order(tuple(x))
     values = [x[name] for name in names]
-    # Values are converted only if some are no numbers or NaN, because this is rare and slow.
+    # Values are converted only if necessary, because usually all are numbers, and conversion is
+    # slow.
     if not NUMBERS.issuperset(map(type, values)) or any(map(operator.ne, values, values)):
         x = {name: _comparable(name, x[name]) for name in names}
         names = _order(tuple([name for name, value in x.items() if value == value]))
@@ -150,7 +151,7 @@ class WaitingPredictions:
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
-        """Return a change that adds a prediction, and drops those before the last `limit`.
+        """Return a change that adds a prediction, and drops all before the latest `limit`.
 
         Successive calls for one sample count as one prediction, unless the same `call` is repeated.
         A `call` of None may be repeated.

@@ -7,12 +7,12 @@ the pass reaches the end of its window.
 
 The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
 input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
-regressions. Different levels of a category have the difference 1. If inputs are missing in either
-sample, the sum of squares of the other inputs is multiplied by the number of all inputs divided by
-the number of the others. Inputs that do not vary are ignored.
+regressions. Different levels of a category have the difference 1. If m of n inputs are missing in
+either sample, the sum of squares over the other inputs is multiplied by n / (n - m). Inputs that do
+not vary are ignored.
 
-A neighbour at distance d votes for its class with the weight 1 / (d + `SOFTENED` d_f), where d_f is
-the distance of the farthest neighbour. The weight of the neighbour's sample multiplies this vote.
+Let d_f be the distance of the farthest neighbour. A neighbour at distance d votes for its class
+with the weight 1 / (d + `SOFTENED` d_f). The weight of the neighbour's sample multiplies this vote.
 The votes are scaled to add up to the number of neighbours. Then each of the K classes also gets
 `PRIOR` / K votes. A predicted target is the mean of the neighbours' targets, weighted by their
 votes.
@@ -64,8 +64,8 @@ class NeighborsRecord(Record):
     capacity: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     next_place: Int64 = stored(Bounds(0, LARGEST_WINDOW))
-    # Number of inputs, current number of classes (0 if samples have targets), and number of classes
-    # that rows have room for (1 if samples have targets).
+    # Number of inputs, current number of classes, and capacity of rows for classes. If samples have
+    # targets, the number is 0 and the capacity 1.
     n_inputs: Int64
     n_classes: Int64
     width: Int64 = stored(Bounds(1, LARGEST_WIDTH))
@@ -170,7 +170,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
 
 @always_inline
 def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
-    """Insert a sample among the `n` nearest, after equally near ones; return the new number."""
+    """Insert a sample among the `n` nearest, after equally near samples; return the new number."""
     best, places, square = neighbors.best, neighbors.places, neighbors.squares[i]
     k = min(n, N_NEAREST - 1)
     while k > 0 and best[k - 1] > square:

@@ -97,7 +97,7 @@ def position_of(coverage: float) -> tuple[int, float]:
 
 
 def at(thresholds: Sequence[float], coverage: float) -> float:
-    """Return the threshold of a coverage, given the thresholds of coverage 0 and of each level.
+    """Return a coverage's threshold, given the thresholds of coverage 0 and of each level.
 
     Thresholds are tracked separately and may cross. So each threshold is raised to the largest
     threshold of the smaller coverages.
@@ -145,7 +145,8 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     if not math.isfinite(error):
         # The prediction is not finite, so its interval is infinite and contains any target.
         return errors
-    # The first predictions move no threshold, because they are much less accurate than later ones.
+    # The first predictions are much less accurate than later predictions, so they move no
+    # threshold.
     if predicted.n_learned >= N_NEEDED:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
@@ -161,7 +162,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
                 )
             ]
         )
-    # Errors are clipped at 20 mean sizes, so that one outlier has a bounded effect.
+    # Errors are clipped at 20 mean sizes, because an outlier must have a bounded effect.
     away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 
@@ -231,7 +232,8 @@ def judge_label(
         return tracked
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
-    # The first predictions move no threshold, because they are much less accurate than later ones.
+    # The first predictions are much less accurate than later predictions, so they move no
+    # threshold.
     if predicted.n_learned < N_NEEDED:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:

@@ -132,7 +132,7 @@ class StoredRows(Record):
     # Features and values of the entries.
     indices: Int32s
     values: Float64s
-    # Buffer for a sample as a dense vector. It is zero between calls.
+    # Buffer for a sample as a dense vector, which is zero between calls.
     vector: Float64s = transient()
     # Weighted sums of kernels (see `weighted_sums`).
     sums: Float64s = transient()
@@ -258,7 +258,9 @@ class NystromMap(CompiledMap):
     pool
         The landmarks.
     n_inputs
-        Number of features to read. rank Largest number of columns.
+        Number of features to read.
+    rank
+        Largest number of columns.
     kernel
         "gaussian" or "laplace".
     rate

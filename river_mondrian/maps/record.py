@@ -296,7 +296,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
     n_columns
         Current number of columns.
     n_inputs
-        Number of features to read. dense Whether the outputs are values rather than cells.
+        Number of features to read.
+    dense
+        Whether the outputs are values rather than cells.
     sparse
         Whether samples are read by their entries rather than as vectors.
 
@@ -323,9 +325,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # This value makes the dot product of two samples' columns the kernel. In Section 5.1 of
-        # Ting et al. (2021), columns have the value 1, and Definition 2 divides the product by t,
-        # the number of partitions.
+        # With the value 1 / sqrt(n_out), the dot product of two samples' columns is the kernel. In
+        # Section 5.1 of Ting et al. (2021), columns have the value 1, and Definition 2 divides the
+        # product by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _set_record(self) -> None:

@@ -228,7 +228,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of the memory of records, with 0 in place of everything but the state."""
+    """Return a copy of records' memory, with 0 in place of everything but the state."""
     copied = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), copied.view(kind.dtype())
     for field in state_words(kind):

@@ -255,8 +255,8 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
 def typed(function: Any) -> Callable[[F], F]:
     """Return a decorator that registers the types of calls of `function`.
 
-    The decorated function gets the types of the arguments. It returns the type or the signature of
-    the call, or None if it does not handle these types.
+    The decorated function gets the types of the arguments. The function returns the type or the
+    signature of the call, or None for types that it does not handle.
     """
 
     def register(typer: F) -> F:
@@ -305,8 +305,8 @@ _compare(operator.ne, "!=")
 def coded(function: Any, typer: Callable[..., Any]) -> Any:
     """Return a decorator that registers the code generator for calls of `function`.
 
-    `typer` gets numba's typing context and the types of the arguments. It returns the signature, or
-    None if it does not accept the arguments.
+    `typer` gets numba's typing context and the types of the arguments. `typer` returns the
+    signature, or None if it does not accept the arguments.
     """
     parameters = inspect.signature(function)
 

@@ -12,8 +12,8 @@ Names without a fallback, which are few and old:
 - `call_conv.call_function`: calls by name or address, with numba's errors
 - `call_conv.get_function_type`: the type of a function called by name or address
 - `call_conv.return_status_propagate`: an error in such a call reaches Python
-- `library.get_pointer_to_function`: the address of a called function - `fndesc.llvm_func_name`: the
-  name of a called function in its code
+- `library.get_pointer_to_function`: the address of a called function
+- `fndesc.llvm_func_name`: the name of a called function in its code
 - `runtime.nrt.rtsys`: memory that kernels allocate, before the first kernel is loaded
 
 Names of the passes. Without one of them, numba's own passes compile functions. The names in
@@ -36,8 +36,8 @@ Names of the passes. Without one of them, numba's own passes compile functions. 
 - `_final_module`: the code of a library
 - `_codegen`: the owner of LLVM's settings
 - `_tm`: LLVM's description of the processor
-- `library`: the library of the function in compilation - `targetctx`: the context in which callers
-  find a helper
+- `library`: the library of the function in compilation
+- `targetctx`: the context that has helpers for callers
 - `codegen`: the code generator of a context
 - `enable_object_caching`: machine code can be stored on disk
 - `func_id`: the name of the function in compilation
@@ -192,7 +192,7 @@ def _lowerings() -> dict[str, Any]:
             return alloca_once(self.builder, lltype, name=name)
 
     class KernelLibrary(library):
-        """A library in which only loops of constant length are unrolled."""
+        """A library that unrolls only loops of constant length."""
 
         optimization = 3
         has_vectors = True

@@ -112,7 +112,7 @@ class Bounds:
         Name of a field or method of the record that all rows share. Its value is an exclusive upper
         bound.
     when
-        The rows to which the bounds apply; None for all.
+        The rows with these bounds; None for all.
 
     """
 
@@ -138,7 +138,7 @@ class Ref:
     first
         The number of the first row.
     when
-        The rows in which the field is a reference; None for all.
+        The rows whose field is a reference; None for all.
     finds
         The rows of `to` that the field may refer to; None for all.
     ends

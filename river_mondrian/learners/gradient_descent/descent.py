@@ -22,11 +22,11 @@ from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived,
 # The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Distance in cells at which weights are prefetched, and least number of scores for prefetching.
+# Weights are prefetched this number of cells in advance, if there are at least MANY_SCORES scores.
 AHEAD = 4
 MANY_SCORES = 4
 
-# Bound on the derivatives of the loss. It keeps the weights of a diverging regression finite.
+# Bound on the derivatives of the loss, which keeps the weights of a diverging regression finite.
 LARGEST_GRADIENT = 1e12
 
 

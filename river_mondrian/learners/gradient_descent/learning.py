@@ -181,7 +181,7 @@ def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: in
 # If a map has outputs at several lifetimes, there is a learner for each lifetime. The learners are
 # mixed by a fixed share (Herbster and Warmuth 1998). Each sample multiplies a learner's share of
 # the prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction
-# of all shares is spread evenly, so that another lifetime can dominate after a drift. The loss for
+# of all shares is spread evenly, because another lifetime may be better after a drift. The loss for
 # classes is 1 for a mistake and 0 otherwise. With the log loss, overconfident learners at long
 # lifetimes would get small shares, although they make fewer mistakes.
 

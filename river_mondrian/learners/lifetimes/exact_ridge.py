@@ -10,7 +10,7 @@ rows and two columns. The paper updates a Cholesky factor. This module updates t
 rank-one step removes the cell, and bordering by two columns inserts its parts.
 
 Otherwise, the smaller matrix is K = Phi Phi^T + delta2 I, the kernels of the points (`Dual`).
-Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
+Predictions are Phi Phi^T K^-1 y, because A^-1 Phi^T = Phi^T K^-1.
 """
 
 import math
@@ -242,7 +242,7 @@ class DualRidge(Fit):
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: the share of partitions in which two points have the same cell, plus delta2 I."""
+    """Write K: two points' share of partitions with both in one cell, plus delta2 I."""
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     for i in range(n):
         cells = sweep.cells_of(i)

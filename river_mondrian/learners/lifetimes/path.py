@@ -52,7 +52,7 @@ class LifetimePath:
         Structured array of the cuts, in order of time: "partition", "cell", "feature" and
         "threshold". A point of the cell moves to a new cell if its value of "feature" is above
         "threshold". The new cell has the next unused number. At lifetime 0, each of the M
-        partitions has one cell, the whole space. These cells have the numbers 0 to M - 1.
+        partitions has one cell, the whole space, and the cells have the numbers 0 to M - 1.
     weights
         Each learner's predictions of the centred target at the terminal lifetime, one per cell. The
         prediction for a row is the mean over its M cells.
@@ -397,8 +397,8 @@ def lifetime_path(
 
     Notes
     -----
-    With C cells and n training rows, ridge regression takes O(min(C, n)^2) time per cut. It needs
-    O(min(C, n)^2) memory. The evaluation of any learner takes O(M) time per row.
+    With C cells and n training rows, ridge regression needs O(min(C, n)^2) memory, and as much time
+    per cut. The evaluation of any learner takes O(M) time per row.
 
     Examples
     --------

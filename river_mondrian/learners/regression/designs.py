@@ -235,7 +235,7 @@ BY_INTEREST = 0.7
 
 @helper
 def n_examined_of(ridges: RidgeExpertsRecord) -> int:
-    """Return the number of rows on which waves are examined."""
+    """Return the number of rows used to examine waves."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
@@ -247,7 +247,7 @@ def examined_row(ridges: RidgeExpertsRecord, j: int) -> int:
 
 @link_by_name
 def note_units(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Write the inputs of the rows on which waves are examined, in units of the inputs."""
+    """Write the inputs of the rows used to examine waves, in units of the inputs."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
         row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units

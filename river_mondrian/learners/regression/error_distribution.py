@@ -1,11 +1,11 @@
 """The distribution of a target around a predicted point: its width and its tails.
 
 The distribution is a mixture. Each component is a Student or normal distribution around the point.
-The mean absolute deviation of a component is a factor times one of two guesses of the mean size of
-the error. The first guess is the mean size of errors over a long time. The second guess is the
-first guess times the exponential of a linear function. The terms of this function are logarithms of
-three relative sizes: recent errors, the disagreement of the experts, and the error that a
-regression predicts.
+The mean absolute deviation of a component is a factor times one of two guesses of the error's size.
+The first guess is the mean size of errors over a long time. The second guess is the first guess
+times the exponential of a linear function. The terms of this function are logarithms of three
+relative sizes: recent errors, the disagreement of the experts, and the error that a regression
+predicts.
 
 A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
 densities at the targets. With the densities themselves, the weights would concentrate on one
@@ -186,7 +186,7 @@ def learn(
 
     Returns
     -------
-    The logarithm of (size of the error / mean size of errors), clipped.
+    The clipped logarithm of the error's size divided by the mean size of errors.
 
     """
     guess(errors, point, spread, size)

@@ -48,7 +48,7 @@ ABSOLUTE, SQUARED = range(2)
 # function.
 FREEDOM = 3.0
 # The width of a density is the mean size of recent errors, but at least LEAST_WIDTH times the mean
-# size of the differences between successive targets.
+# absolute difference of successive targets.
 LEAST_WIDTH = 1e-6
 # Rate of the product update, and fraction of its weights that is spread evenly.
 STEP = 0.05

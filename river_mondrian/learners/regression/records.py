@@ -38,7 +38,7 @@ SUMS = (ALL, LATEST, ALL, LATE, ALL, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
 GROUPS = (OF_INPUTS, OF_INPUTS, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_BENDS)
 
-# Number of possible bends of an input, number of waves, and largest number of inputs of a wave.
+# Number of possible bends per input, number of waves, and largest number of inputs per wave.
 N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
@@ -99,7 +99,7 @@ class Design(Record):
     unit: Float64
     # Largest absolute value of a predicted logarithm.
     most: Float64
-    # Bounds to which the targets of stored rows are clipped.
+    # Bounds on the targets of stored rows, which are clipped.
     fence: Float64
     upper_fence: Float64
     # For each input: its centre and the inverse of its unit; 0 if the input has no column.
@@ -202,8 +202,8 @@ class RidgeExpertsRecord(Record):
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at the start of the next design, and number of samples from that design to
-    # the following design.
+    # Number of samples at the start of the next design, and number of samples between the next two
+    # designs.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # For each regression: weights (in the design in use) and number of samples at the next

@@ -29,7 +29,7 @@ from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 # The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Largest number of successive doublings of the mean size of errors.
+# Largest number of successive doublings of the scale that clips errors.
 MOST_DOUBLINGS = 30
 
 
@@ -108,7 +108,7 @@ AFTER_NEW = 16
 
 
 def _kept_capacity(n_inputs: int) -> int:
-    """Return the number of rows of the whole stream to keep, a power of 2."""
+    """Return the capacity for rows of the whole stream, a power of 2."""
     fitting = KEPT_BYTES // (8 * (records.FIRST_INPUT + n_inputs))
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
 

@@ -172,8 +172,9 @@ class Posterior(Weights):
     limit
         Largest number of columns that get a row.
     window
-        Number of latest samples in the posterior. They are held, because removing a sample needs
-        its values. If None, the posterior contains all samples, and holds none.
+        Number of latest samples in the posterior. The posterior holds these samples, because
+        removing a sample needs its values. If None, the posterior contains all samples, and holds
+        none.
 
     """
 

@@ -1,4 +1,4 @@
-"""Removal of samples from the posterior of ridge regression, and windows of the latest samples.
+"""Removal of samples from a ridge regression's posterior, and windows of the latest samples.
 
 Removing a sample v with target y subtracts v v' from A = T' T (see `rotations`). Learning
 (`rotate`) replaced each row t of T by c t + s v, and the row's z by c z + s y. Here c and s are the
@@ -6,23 +6,23 @@ cosine and the sine of a rotation. The sample and its target became c v - s t an
 removal computes the old rows from the new rows and v. As in learning, rows are processed from the
 last row that v touches to the first. The sine is s = v_j / t_j, and the cosine is c = sqrt(1 -
 s^2). Then t_old = (t - s v) / c and v_left = c v - s t_old. These formulas are the mixed form of a
-hyperbolic rotation. The source is section 3 of Bojanczyk, Brent, van Dooren and de Hoog (1987), A
-Note on Downdating the Cholesky Factorization. Let y_left be the remainder of y after all rotations.
-Learning added the square of y_left to the residual, and the removal subtracts this square.
+hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating the
+Cholesky Factorization, section 3). Let y_left be the remainder of y after all rotations. Learning
+added the square of y_left to the residual, and the removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about eps t_j^2 to A
 at row j with diagonal t_j, where eps is the machine epsilon. The error of z is about eps times the
 largest of |y| and all |z_j|. The errors of different samples are independent, so their squares add
-up. Each removed sample adds an error of |y_left| times the error of z to the residual, and the
-sizes of these errors add up. If an error may reach the fraction `LARGEST_RELATIVE_ERROR` of a row's
+up. To the residual, each removed sample adds an error of |y_left| times the error of z, and the
+sizes of errors add up. If an error may reach the fraction `LARGEST_RELATIVE_ERROR` of a row's
 squared diagonal or of the residual, a refit learns all held samples again. A refit happens when a
 heavy sample or an outlier is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
-removed, the old shift minus the new shift is multiplied by the first column of T. This column
-belongs to the intercept, and the product is added to z. This update propagates errors of T to z.
-These errors are as large as if targets were measured from a fixed value (`origin`) close to the
-shift at the last refit. `rotate_back` estimates the errors in this way.
+removed, the old shift minus the new shift is multiplied by the first column of T, which belongs to
+the intercept. The product is added to z, which propagates errors of T to z. The errors have the
+size that targets relative to a fixed value (`origin`), close to the shift at the last refit, would
+cause. `rotate_back` estimates the errors in this way.
 
 Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
 that begins at `head`. The list has the slots of the held samples in order of arrival, then free
