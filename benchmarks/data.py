@@ -25,10 +25,10 @@ class Arrays(dict[str, Array]):
 
     def __init__(self, path: Path, arrays: dict[str, Array]) -> None:
         super().__init__(arrays)
-        self.path = path
+        self.path, self.names = path, sorted(arrays)
 
     def __missing__(self, name: str) -> Array:
-        raise SystemExit(f"{self.path} has no array {name}, but {', '.join(sorted(self))}")
+        raise SystemExit(f"{self.path} has no array {name}, but {', '.join(self.names)}")
 
 
 class DataFolder:
@@ -61,12 +61,16 @@ class DataFolder:
         self.check_selected(name)
         path = None if self.folder is None else self.folder / f"{name}.npz"
         if path is None or not path.exists():
-            print(f"{name}: skipped, because --data has no {name}.npz", flush=True)
+            where = "--data is not given" if path is None else f"--data has no {name}.npz"
+            print(f"{name}: skipped, because {where}", flush=True)
             raise MissingSet
         if not zipfile.is_zipfile(path):
             raise SystemExit(f"{path} is no .npz file")
         with np.load(path) as file:
             arrays = Arrays(path, {key: file[key] for key in file.files})
+        for X, y in (("X", "y"), ("X_train", "y_train"), ("X_test", "y_test")):
+            if X in arrays and len(arrays[X]) != len(arrays[y]):
+                raise SystemExit(f"{path}: {X} has {len(arrays[X])} rows, and {y} {len(arrays[y])}")
         if "X" in arrays:
             arrays["X_train"], arrays["y_train"] = arrays["X"], arrays["y"]
         return arrays

@@ -236,6 +236,20 @@ def test_two_changes_in_succession_and_two_features():
     assert 1350 < second.sample < 1400 and {*second.features} == {"c"}
 
 
+@pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_weaker_change_of_another_feature_is_listed(seed):
+    """Evidence that raises an alarm alone is listed, even if it is less than half of the largest."""
+    rng, monitor = np.random.default_rng(seed), DriftMonitor(every=10**6, kinds=["inputs"], seed=1)
+    for i in range(1300):
+        a, b, c = rng.normal(size=3).tolist()
+        a, b = (a + 6.0 * (i >= 1000), b + 1.0 * (i >= 1000))
+        monitor.learn_one({"a": a, "b": b, "c": c})
+    features = monitor.log[0].features
+    assert [*features] == ["a", "b"]
+    assert features["b"] < 0.5 * features["a"]
+
+
 def sampled(samples, spacing=1, **arguments):
     monitor = DriftMonitor(grace_period=64, spacing=spacing, seed=3, **arguments)
     for x, y in samples:
