@@ -109,7 +109,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     Notes
     -----
     K is min(2000, 2 n) / 3, for n samples. In the formulas of K and `prior_rate`, n and R are
-    updated each time the number of samples has doubled, up to 1024. V is updated with each target.
+    updated each time the number of samples has doubled, up to 1,024 samples. R is also updated when
+    trees are redrawn with new widths. V is updated with each target.
     Hyperparameters that the user sets do not change. Robust ranges do not change once a forest has
     stopped storing samples.
 

@@ -129,12 +129,13 @@ class Monitor(rec.Record):
     evidence: rec.Float64s = rec.sized("n_channels", N_BETTORS)
     runs: rec.Float64s = rec.sized("n_channels", N_BETTORS)
     starts: rec.Int64s = rec.sized("n_channels", N_BETTORS)
-    # The next sample, in its own units and in standard deviations; V; the ranks of the channels;
-    # the distances to the stored samples, and the nearest samples with a y.
+    # The next sample in its own units, and in standard deviations.
     vector: rec.Float64s = rec.transient("n_inputs")
     row: rec.Float32s = rec.transient("n_inputs")
+    # The next sample's random number V, and the ranks of its scores in the channels.
     v: rec.Float64 = rec.transient()
     ranks: rec.Float64s = rec.transient("n_channels")
+    # The distances from the next sample to the stored samples, and the nearest of them with a y.
     distances: rec.Float64s = rec.transient("n_held")
     near: rec.Int64s = rec.transient(N_VOTES)
 

@@ -627,7 +627,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def begin_change(self) -> None:
-        """Begin a change, which is undone if it is interrupted before a sample is learned.
+        """Begin a change. The next call undoes it if it is interrupted before the sample's walks.
 
         The change may replace or extend the trees' memory, but must not overwrite it.
         """

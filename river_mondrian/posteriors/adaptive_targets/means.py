@@ -104,8 +104,8 @@ class TargetFences(rec.Record):
 
     low: rec.Float64
     high: rec.Float64
-    # A discounted count of targets beyond the fences. Targets are clipped only if the count is
-    # small.
+    # A discounted count of targets beyond the fences. If the count is above `MOST_BEYOND`, the
+    # level of the targets may have changed, so targets are not clipped.
     n_beyond: rec.Float64
 
 
