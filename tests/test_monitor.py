@@ -239,7 +239,7 @@ def test_two_changes_in_succession_and_two_features():
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_weaker_change_of_another_feature_is_listed(seed):
-    """Evidence that raises an alarm alone is listed, even if it is less than half of the largest."""
+    """Evidence that raises an alarm alone is listed, even below half of the largest evidence."""
     rng, monitor = np.random.default_rng(seed), DriftMonitor(every=10**6, kinds=["inputs"], seed=1)
     for i in range(1300):
         a, b, c = rng.normal(size=3).tolist()
