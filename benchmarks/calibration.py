@@ -230,7 +230,7 @@ def _compare(
         "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
         f"{BLOCK} samples differs from the level by more than 6 points and 3 standard errors. The "
         "columns 50, 80 and 95 % have geometric means of the interval scores, relative to the "
-        "distribution."
+        "distribution. Infinite ratios are left out."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside"]
     report.table([*headers, "50 %", "80 %", "95 %"], rows)

@@ -109,8 +109,7 @@ def _equals_itself(key: Hashable) -> bool:
     try:
         return bool(key == key)
     except (TypeError, ValueError):
-        # Comparing pandas.NA with itself raises a TypeError, because the result is neither True nor
-        # False.
+        # The comparison of pandas.NA with itself is NA, whose truth value raises a TypeError.
         return False
 
 

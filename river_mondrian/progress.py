@@ -20,7 +20,7 @@ EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
 def is_terminal() -> bool:
-    """Return whether stderr is a terminal; False if stderr has been replaced by another object."""
+    """Return stderr's `isatty()`, or False if this call fails."""
     try:
         return bool(sys.stderr.isatty())
     except Exception:

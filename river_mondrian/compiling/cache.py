@@ -95,10 +95,11 @@ class CodeCache:
 
         `links` handles the other functions that the code calls by name. `links.find` returns their
         names and types for the pickle, and `links.load` compiles or loads them before the code is
-        loaded. `is_linked` means that other functions call this function by name.  Functions of
-        other packages are not cached, because changes of their sources would go unnoticed. Closures
-        are cached only over numbers and text. An object that is not a dispatcher is returned
-        unchanged, for example if `NUMBA_DISABLE_JIT` is set.
+        loaded. `is_linked` means that other functions call this function by name.
+
+        Functions of other packages are not cached, because changes of their sources would go
+        unnoticed. Closures are cached only over numbers and text. An object that is not a
+        dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is set.
         """
         compiled: Any = dispatcher
         function = getattr(compiled, "py_func", None)

@@ -255,8 +255,9 @@ class Shard:
 # numbers of blocks, so each step can be interrupted and repeated.
 #
 # - A restarted worker loads its file, and gets the later blocks. So a block is kept until every
-# worker's file includes the block. - A worker does not learn a block again, but returns the same
-# answer as before. - Answers are used in the order of blocks, when all workers have answered.
+#   worker's file includes the block.
+# - A worker does not learn a block again, but returns the same answer as before.
+# - Answers are used in the order of blocks, when all workers have answered.
 
 
 class WorkerDied(Exception):

@@ -96,7 +96,7 @@ class Alarms(Model, base.AnomalyDetector):
         `period_cos`. The period changes the defaults of `window`, `tolerance`, `grace_period` and
         `budget`. If samples are irregular, pass a pair (feature, seconds), such as `("time",
         86400)`, with a feature that is a time in seconds. Each sample must have this feature, which
-        the detectors do not get. A pair does not change the defaults.
+        the detectors do not get. A pair does not change these defaults.
 
     Notes
     -----
@@ -430,8 +430,8 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the invalid row have then been learned. If a column
-            occurs twice, nothing has been learned.
+            As for `learn_one`. If the frame has an invalid value or a column twice, nothing has
+            been learned. If a detector rejects a row, the rows before this row have been learned.
 
         """
         with self._lock:

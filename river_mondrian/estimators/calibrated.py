@@ -98,7 +98,8 @@ class Calibrated(_Wrapper):
         than with `by_class=False`.
     max_pending
         Largest number of predictions with ids that wait for their labels; beyond this number, the
-        oldest are dropped. Among predictions without ids, the latest `max_pending` are kept.
+        oldest are dropped. Of predictions without ids, about the latest `max_pending` are kept,
+        until they expire.
 
     Notes
     -----
@@ -115,10 +116,10 @@ class Calibrated(_Wrapper):
     12 (d + 1) / T from d = 25 on. The coverage may exceed the requested coverage if errors or
     probabilities have few different values.
 
-    Equal samples without ids may wait at the same time. Ages of predictions and delays of labels
-    are counted in predictions. A label belongs to the latest equal sample whose age is at least the
-    shortest delay of all earlier labels. A prediction without an id expires after 1,000 further
-    labels, or after twice the longest earlier delay if this is more.
+    Equal samples without ids may wait at the same time. A label belongs to the latest equal sample
+    whose age is at least the shortest delay of all earlier labels, both counted in predictions. A
+    prediction without an id expires after 1,000 further labels, or after twice the longest earlier
+    delay, counted in labels, if this is more.
 
     Examples
     --------
@@ -241,7 +242,7 @@ class Calibrated(_Wrapper):
         try:
             return self._waiting.to_claim(key_of(x), self._n_learned)
         except TypeError:
-            # A sample with unhashable values has no key, so there is no stored prediction.
+            # A sample that cannot be compared has no key, so there is no stored prediction.
             return None, lambda: None
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:

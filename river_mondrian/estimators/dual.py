@@ -51,7 +51,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     The algorithm of [^2] has two classes and one decision function f. Here each class has a
     decision function f, trained on the samples of the class against all other samples. The class
     with the largest f(x) is predicted. With two classes, the second function is minus the first
-    function, as in [^2]. The function of a class is 0 until the first sample of the class.
+    function, as in [^2]. The function of a third or later class is 0 until the first
+    sample of the class.
 
     Examples
     --------

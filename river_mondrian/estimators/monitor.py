@@ -261,7 +261,7 @@ class DriftMonitor(Model, base.Estimator):
         return kind, y if kind == TARGET else check_label(y)
 
     def _fill(self, x: Mapping[Any, Any], label: Any) -> MonitorTable:
-        """Write a sample to the next reference; return the table, copied if features are new."""
+        """Write a sample to the next reference; return the table, copied if names are new."""
         table = self._table
         index, labels = table.next_features, table.next_labels
         values = index.read(x, levels=True)
@@ -293,8 +293,9 @@ class DriftMonitor(Model, base.Estimator):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; the rows before the invalid row have then been learned. If a column
-            occurs twice, or there is not one y for each row, nothing has been learned.
+            As for `learn_one`. If the frame has an invalid value or a column twice, or there is not
+            one y for each row, nothing has been learned. If a row is invalid for another reason,
+            the rows before this row have been learned.
 
         """
         with self._lock:

@@ -261,7 +261,7 @@ class RidgeRegressor(TargetLearner):
             self._run_steps([replay, *(partial(setattr, self, *kv) for kv in end.items())])
 
     def _stored_in_window(self) -> NDArray[np.int64]:
-        """Return the positions of the window's samples in the pool that builds the map.
+        """Return the positions of the window's samples among the stored samples.
 
         Removed samples have weight 0.
         """

@@ -13,11 +13,11 @@ the kernel, and a subclass of `FeatureMap` that creates this `CompiledMap`.
 A learner has its own copy of a map, and takes these steps for each labelled sample:
 
 1. If `_knows(x)` is false, `_observe` changes the map for the sample: it adds new features, or
-points for the next build. `_observe` replaces arrays, or appends to arrays without changing earlier
-elements, so that an interrupted learner can restore the objects that `_changing` returns.
-`_observe` returns functions that the learner calls after the sample counts as learned. If the map
-`_grows`, these functions extend the map by the sample. If `_knows(x)` is true and the map
-   `_grows`, `_map.learn` extends the map by the sample.
+   points for the next build. `_observe` replaces arrays, or appends to arrays without changing
+   earlier elements, so that an interrupted learner can restore the objects that `_changing`
+   returns. `_observe` returns functions that the learner calls after the sample counts as learned.
+   If the map `_grows`, these functions extend the map by the sample. If `_knows(x)` is true and the
+   map `_grows`, `_map.learn` extends the map by the sample.
 2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
    weights, and replays the labelled samples in `_pool`, a few per call
    (`CompiledMap.transform_stored`). Until the replay is complete, the learner predicts with the old

@@ -136,8 +136,8 @@ class WaitingPredictions:
     def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
         """Return the entry that a label belongs to, and all entries that are not older.
 
-        The entry was followed by at least `least` predictions. Predictions between the same two
-        labels have the same age.
+        The entry is the latest that at least `least` predictions followed, or the oldest if there
+        is none. Predictions between the same two labels have the same age.
         """
         if len(entries) == 1:
             return entries[0], entries

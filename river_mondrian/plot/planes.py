@@ -42,7 +42,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     tree
         Number of the tree.
     max_depth
-        Number of levels of the tree that are shown; None shows all levels. If `max_depth` is given,
+        Number of levels of cuts that are shown; None shows all levels. If `max_depth` is given,
         each fork has the condition of its cut above it, where there is space. Samples that satisfy
         a condition go left.
     ax

@@ -23,7 +23,7 @@ MEAN_OVER = 1000.0
 # lifetime's share is divided by e. The rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
-# A share is multiplied by at least exp(-LARGEST_LOSS), because a share of 0 could not grow again.
+# A share is multiplied by at least exp(-LARGEST_LOSS), so that no product underflows to 0.
 LARGEST_LOSS = 50.0
 
 # Smaller probabilities, and smaller complements of probabilities, are raised to these bounds before

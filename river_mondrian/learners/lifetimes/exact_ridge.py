@@ -445,7 +445,7 @@ class RidgeLearner(SweepLearner):
             self.solver.split(cell)
 
     def finish_step(self) -> None:
-        """Predict all points; refine or recompute the inverse if residuals are too large."""
+        """Predict all points; reduce the residuals, or recompute the inverse, if they are large."""
         error = self.solver.find_gap() / self.scale
         if error > REBUILD:
             self._rebuild()

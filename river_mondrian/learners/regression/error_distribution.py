@@ -167,7 +167,7 @@ def learn(
     target: float,
     weight: float,
 ) -> float:
-    """Learn the target of the prediction `point`, and return the error's relative size.
+    """Learn the target of the prediction `point`, and return the logarithm of the error's size.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 @helper
 def _add_to_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Add point `p` to a leaf, and to the leaf's list of points if the tree has lists."""
+    """Add point `p` to a leaf, and to the leaf's list of points if the tree keeps points."""
     if forest.keeps_points(tree):
         sampling.put_point(forest, tree, j, p)
     else:
@@ -549,7 +549,7 @@ def end_warm_up(forest: F, next_check: int) -> None:
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Complete the walks of all trees, count the samples, and return `extend_trees`'s result."""
+    """Continue all walks, and count the samples if all end; return `extend_trees`'s result."""
     status = extend_trees(forest, 0, forest.n_with_nodes(), LANES)
     if status == DONE:
         count_walked(forest)

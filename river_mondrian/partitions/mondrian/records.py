@@ -60,7 +60,7 @@ class Point(rec.Record):
 
 
 class Node(rec.Record):
-    """An internal node, or a leaf of several points. Leaves of one point have no record."""
+    """An internal node or a leaf. If no value is missing, leaves of one point have no record."""
 
     # References to the children.
     left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))

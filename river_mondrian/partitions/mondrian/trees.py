@@ -32,7 +32,7 @@ PREDICTED_ROWS = 8192
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
-# Number of rows that each thread learns before other calls may run.
+# Number of rows per thread that are learned before other calls may run.
 LEARNED_ROWS = 1024
 
 # If memory is reserved for a tree, all trees with fewer than SOON free rows get more rows, so that

@@ -142,7 +142,7 @@ class ClassForest(AdaptiveForest):
 
     def error(self) -> float:
         """Return 0 for a correct and 1 for a wrong prediction, or -1 for the first sample."""
-        # A sample of the first class does not count, since no model could have predicted its class.
+        # The first sample does not count, since no model could have predicted its class.
         if self.n_classes == 1 and self.accepted.is_new == 1:
             return -1.0
         best = most_probable(self.experts.mixed, self.n_classes)

@@ -50,8 +50,8 @@ def _begin_walks(forest: R, p: int) -> None:
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
         tree.walk_ref, tree.walk_point = START, p
-        # Only trees with splits add point `p` now. A tree that is gathering points adds the point
-        # later.
+        # Trees that predict, split or replay add point `p` now. A tree that is gathering points
+        # adds the point later.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
         forest.learn_stops(t)
