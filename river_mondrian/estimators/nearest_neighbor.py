@@ -209,7 +209,8 @@ class NearestNeighborDetector(ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample before it expires.
 
-        Widths are recomputed without the sample. Recorded scores do not change.
+        Widths are recomputed without the sample. `score_one` still ranks samples among the same
+        earlier raw scores.
 
         Parameters
         ----------

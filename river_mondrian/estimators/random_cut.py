@@ -265,8 +265,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """Remove a stored sample from the trees before it expires.
 
         The trees are then distributed like trees that never learned the sample (see
-        `MondrianForestClassifier.forget_one`). Recorded scores do not change. But after its last
-        sample has been removed, a forest equals a forest without samples.
+        `MondrianForestClassifier.forget_one`). `score_one` still ranks samples among the same
+        earlier scores. But after its last sample has been removed, a forest equals a forest without
+        samples.
 
         Parameters
         ----------
