@@ -206,7 +206,7 @@ def _compare(
             scores = {m: np.mean([one.score for one in runs], axis=0) for m, runs in found.items()}
             cells = []
             for method, runs in found.items():
-                with np.errstate(invalid="ignore"):
+                with np.errstate(divide="ignore", invalid="ignore"):
                     ratios = np.nan_to_num(scores[method] / scores[BEFORE], nan=1.0, posinf=np.inf)
                 totals.setdefault((asked, method), []).append((runs, ratios))
                 covered = 100.0 * np.mean([one.coverage for one in runs], axis=0)
@@ -230,7 +230,7 @@ def _compare(
         "2.5 standard errors, whichever is larger. In a block outside the limits, the coverage of "
         f"{BLOCK} samples differs from the level by more than 6 points and 3 standard errors. The "
         "columns 50, 80 and 95 % have geometric means of the interval scores, relative to the "
-        "distribution. Infinite ratios are left out."
+        "distribution. Ratios that are 0 or infinite are left out."
     )
     headers = ["delay", "method", "runs within limits", "blocks outside"]
     report.table([*headers, "50 %", "80 %", "95 %"], rows)

@@ -282,8 +282,8 @@ class Alarms(Model, base.AnomalyDetector):
                 table.waiting, table.dismissed = rows
                 if table.course.n == n:
                     learn(table.course)
-                # The alarm of these missing features was prevented, so the next sample raises the
-                # alarm if the features are still missing.
+                # The alarm of these missing features was prevented, so it is due again at the next
+                # sample, if the features are still missing.
                 table.n_absent[postponed] = self.average - 1
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]

@@ -266,7 +266,7 @@ class BinningMap(RowPerFeature):
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
-        # At most half of the slots are used, because a search ends only at an empty slot.
+        # A search ends only at an empty slot. Valid tables use at most half of the slots.
         n_used = int(np.count_nonzero(columns))
         checks.check_number(self, "the number of used slots", n_used, 0, n // 2)
         checks.check_equal(self, self.record, is_dense=0, n_columns=n_used + 1)
