@@ -224,8 +224,9 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 def extend_end(forest: F, t: int) -> bool:
     """Extend a tree at the end of a walk, and return whether there was room.
 
-    The walk ends at an empty tree, a point or a leaf. If the tree has no room for `rows_needed`
-    more rows, the tree is unchanged, and the call can be repeated.
+    The walk ends at an empty tree, at a leaf of one point without a row, or at a leaf with a row.
+    If the tree has no room for `rows_needed` more rows, the tree is unchanged, and the call can be
+    repeated.
     """
     tree = forest.trees[t]
     ref, p = tree.walk_ref, tree.walk_point

@@ -55,8 +55,8 @@ FENCE = 100.0
 POINTS_PER_SAMPLE_AND_TREE = 4
 
 # Widths are checked again when the number of samples has grown by the factor CHECK_RATIO. After a
-# renewal, the factor is RENEWAL_RATIO. A ratio below 4/3 needs more points per sample and tree,
-# since a renewal can begin only when the previous renewal has redrawn all trees.
+# renewal, the factor is RENEWAL_RATIO. A RENEWAL_RATIO below 4/3 requires a larger
+# POINTS_PER_SAMPLE_AND_TREE, because a renewal begins only after the previous renewal has ended.
 CHECK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
