@@ -216,8 +216,8 @@ def save(
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
         part. Labels and names of features must be str, int, float, bool, bytes, NumPy scalars, or
-        tuples of these. A feature may be named None. A drift detector of your own raises this error, because its
-        state would be lost.
+        tuples of these. A feature may be named None. A drift detector of your own raises this
+        error, because its state would be lost.
 
     Notes
     -----
