@@ -204,7 +204,7 @@ class MonitorTable(Learned[Monitor]):
         for column, first, values in columns:
             for c, level in enumerate(values, first):
                 share = (column == level).sum() / (~np.isnan(column)).sum()
-                # The last cell of positive size contains exactly the ranks of this level.
+                # The last cell of positive size contains about the ranks of this level.
                 known["levels"][c] = level
                 edges[c, 1:] = [1.0 - np.clip(share, 0.005, 0.995), *[1.0] * (N_EDGES - 2)]
             cuts[first] = cuts[first] if values else cuts_of(column)

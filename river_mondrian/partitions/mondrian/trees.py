@@ -340,8 +340,8 @@ class MondrianTrees(TreeStore[AnyForest]):
     def build(self) -> None:
         """Sample all trees again from the stored points (see `sampling`)."""
         self.begin_change()
-        # The new trees change the links of points, so the points are copied. An interrupted call
-        # restores the old points and nodes.
+        # The new trees change the links of points, so the points are copied. After an
+        # interruption, the next call restores the old points and nodes.
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))

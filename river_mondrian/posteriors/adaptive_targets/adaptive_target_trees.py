@@ -185,7 +185,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
         """Add features (see `TreeStore.add_inputs`)."""
-        # Change a copy, since an interrupted call restores the old ridge regressions.
+        # Change a copy, since after an interruption the old regressions are restored.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
         self.ridges.begin_at_zero(self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps)))
