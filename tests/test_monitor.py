@@ -250,6 +250,21 @@ def test_a_weaker_change_of_another_feature_is_listed(seed):
     assert features["b"] < 0.5 * features["a"]
 
 
+@pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
+@pytest.mark.parametrize("every", [20, 100])
+def test_no_feature_is_listed_with_negative_evidence(every):
+    """Long after the start, the bar of an alarm is below the evidence 0 of no change."""
+    listed = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        monitor = DriftMonitor(every=every, kinds=["inputs"], grace_period=32, seed=seed)
+        for a, b in rng.normal(size=(4000, 2)).tolist():
+            monitor.learn_one({"a": a, "b": b})
+            if monitor.drift_detected:
+                listed += monitor.log[-1].features.values()
+    assert listed and min(listed) >= 0.0
+
+
 def sampled(samples, spacing=1, **arguments):
     monitor = DriftMonitor(grace_period=64, spacing=spacing, seed=3, **arguments)
     for x, y in samples:

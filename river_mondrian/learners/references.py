@@ -258,10 +258,12 @@ class MonitorTable(Learned[Monitor]):
         named: tuple[dict[Hashable, int], ...] = {}, {}, {}
         for c in order:
             kind, name, how = channels[c]
-            # Values that raise an alarm alone are listed beside larger evidence of other features.
-            # Dependence is not, because a change of one feature changes the others' dependence.
-            is_alone = how == "values" and logs[c] >= bars[kind]
-            if kind in kinds and (is_alone or logs[c] >= max(0.5 * logs[tops[kind]], 0.0)):
+            least = 0.5 * logs[tops[kind]]
+            if how == "values":
+                # Values that raise an alarm alone are listed beside larger evidence. Dependence is
+                # not, because a change of one feature changes the others' dependence.
+                least = min(least, bars[kind])
+            if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:
                     named[kind].setdefault(item, c)
         features, labels, _ = named
