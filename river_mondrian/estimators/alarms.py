@@ -294,8 +294,7 @@ class Alarms(Model, base.AnomalyDetector):
                 if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
                     steps.append(functools.partial(self._remove, one, n + 1))
             view = self._views[0]
-            is_foreign = not isinstance(final_of(view), Model)
-            n_learned = _n_learned(view) if is_foreign else None
+            n_learned = None if isinstance(final_of(view), Model) else _n_learned(view)
             try:
                 self._run_steps(steps)
             except Exception:
