@@ -151,7 +151,7 @@ class WaitingPredictions:
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
-        """Return a change that adds a prediction, and drops all before the latest `limit`.
+        """Return a change that adds a prediction, and drops samples with none in the last `limit`.
 
         Successive calls for one sample count as one prediction, unless the same `call` is repeated.
         A `call` of None may be repeated.

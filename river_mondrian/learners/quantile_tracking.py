@@ -153,7 +153,8 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
         else:
             z = math.copysign(bound, error) if error else 0.0
         eta = step(INTERVAL_STEERING, n, delay)
-        # Both ends belong to the interval, so a score equal to a threshold counts as within.
+        # Both ends belong to the interval, so an error equal to a lower threshold is not below it,
+        # and an error equal to another threshold is not above it.
         thresholds = tuple(
             [
                 h + eta * (within if (z < old if p < 0.5 else z <= old) else beyond)

@@ -91,8 +91,8 @@ class NeighborTableRecord(rec.Record):
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
-    # width of a category. `given_rates` is 1 / width if the user has set the width. Then
-    # `rates` has the same value. A rate that does not apply to a feature is 0.
+    # width of a category. `given_rates` is 1 / width if the user has set the width, and then is
+    # the rate of a numeric feature. A rate that does not apply to a feature is 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)

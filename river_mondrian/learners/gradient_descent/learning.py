@@ -355,8 +355,8 @@ def learn_one(
             return bad
     if not has_room(learner, feature_map):
         return NO_ROOM
-    # Without `before`, the current cells are used: the map has not learned the sample, so its cells
-    # have not changed.
+    # Without `before`, the current cells are used: the map has not learned the sample, or earlier
+    # cells are not needed, with one lifetime or at the first sample.
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learner.target, learner.weight, learner.rate = target, weight, rate

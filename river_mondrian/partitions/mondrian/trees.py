@@ -203,7 +203,7 @@ class MondrianTrees(TreeStore[AnyForest]):
         if forest.renewal.is_running == 0:
             self._clear_spare()
         if forest.is_full:
-            # A full forest stores no samples, so widths are not checked again.
+            # A full forest stores no more samples, so widths are not checked again.
             forest.renewal.next_check = constants.NEVER
             return
         renewed = self.current_scaling
@@ -383,7 +383,7 @@ class MondrianTrees(TreeStore[AnyForest]):
             self.check_widths()
             n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
-            # A full forest stores no samples, so the next block overwrites these points.
+            # A full forest stores no more samples, so the next block overwrites these points.
             first = self.n_points
             self._reserve_points(first + n)
             put(start, n, first)

@@ -31,7 +31,8 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 # targets. If the targets' level shifts, the fences follow at the first renewal at which at least a
 # quarter of the samples came after the shift.
 #
-# A full forest stores no samples, so it cannot renew its fences, and sets no target aside.
+# A full forest stores no more samples. So it cannot renew its fences, and sets no more targets
+# aside.
 
 
 # Distance of the fences from the robust range, as a multiple of the range's length.

@@ -30,10 +30,10 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
-# side. The likelihood is normal, and its precision and mean are stored. If a new point enters a
-# side, the side's message becomes unknown and gets a negative precision. `update_messages` updates
-# only unknown messages, so learning a sample costs one pass along the sample's path. With plain
-# means, a message is a weight and a mean.
+# side. The likelihood is normal, and its precision and mean are stored. If a point enters or
+# leaves a side, the side's message becomes unknown and gets a negative precision. `update_messages`
+# updates only unknown messages, so learning a sample costs one pass along the sample's path. With
+# plain means, a message is a weight and a mean.
 
 
 # `y_squares` is recomputed if the sum has shrunk to this fraction of the largest sum (`y_most`),
