@@ -259,9 +259,9 @@ class MonitorTable(Learned[Monitor]):
         for c in order:
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
-            if how == "values":
-                # Values that raise an alarm alone are listed beside larger evidence. Dependence is
-                # not, because a change of one feature changes the others' dependence.
+            if how != "dependence":
+                # Evidence that raises an alarm alone is listed beside larger evidence, except for
+                # dependence, because a change of one feature changes the others' dependence.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:
