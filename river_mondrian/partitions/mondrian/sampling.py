@@ -192,7 +192,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @always_inline
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Set the walk's current reference, which is a child of the parent or the root, to `ref`."""
+    """Make `ref` the root or, if the walk has a parent, this parent's child on the walk's side."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:

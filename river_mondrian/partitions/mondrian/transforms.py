@@ -229,7 +229,7 @@ class CutDirections(OfTrees):
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A later feature gets a normally distributed
     coefficient in each direction. With n directions, the mean absolute value of this coefficient is
-    1 / n, the absolute value of the coefficient of a single feature.
+    1 / n, as if the feature were the only feature.
 
     Parameters
     ----------
