@@ -366,7 +366,7 @@ class Renewal(rec.Record):
     # the spare tree, which will replace the redrawn tree.
     tree: rec.Int64
     n_spare_points: rec.Int64
-    # Number of learned samples whose share of the redraw is not done yet, and whether the spare
+    # Number of learned samples for which the redraw has not continued yet, and whether the spare
     # tree is being extended.
     n_owed: rec.Int64 = rec.transient()
     is_extending: rec.Int64 = rec.transient()

@@ -456,7 +456,7 @@ class SampledForest(Forest):
 
 @batch_kernel
 def build(forest: F, first: int, last: int, n_points: int) -> None:
-    """Sample trees `first` to `last` from the first `n_points` points (Algorithms 1, 2, 9).
+    """Sample trees `first` to `last` - 1 from the first `n_points` points (Algorithms 1, 2, 9).
 
     Each tree has room for `n_points` rows, or twice as many if points have missing values.
     """

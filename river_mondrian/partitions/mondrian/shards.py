@@ -44,7 +44,7 @@ class _Rows(NamedTuple):
 
 
 def _read(trees: TreeStore[Any], start: int, stop: int) -> _Rows:
-    """Return the data of the trees `start` to `stop`. Spare trees are the last trees."""
+    """Return the data of the trees `start` to `stop` - 1. Spare trees are the last trees."""
     forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
     slots = trees.trees.words["slot"][start:stop].tolist()
     tables = {
@@ -106,7 +106,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **transform: Any)
 
 
 def shard_of(trees: Trees, start: int, stop: int) -> Trees:
-    """Return copies of the trees `start` to `stop` as a shard.
+    """Return copies of the trees `start` to `stop` - 1 as a shard.
 
     The trees must have learned the samples that set ranges and hyperparameters (`splits_at`).
     """

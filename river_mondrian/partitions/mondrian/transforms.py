@@ -210,7 +210,7 @@ class OfTrees(rec.OwnsArrays):
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
-        """Return the data of the trees `start` to `stop` (see `shards`)."""
+        """Return the data of the trees `start` to `stop` - 1 (see `shards`)."""
         made = copy.deepcopy(self)
         setattr(made, self._BY_TREE, getattr(self, self._BY_TREE)[start:stop].copy())
         return made

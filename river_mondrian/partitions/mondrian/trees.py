@@ -407,7 +407,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _reserve_for(self, n: int) -> None:
         """Reserve memory for the rows of `n` more points, estimated from the rows per stored point.
 
-        Kernels then rarely stop for more rows, and threads do not wait for each other.
+        Kernels then rarely stop for more rows, and threads rarely wait for each other.
         """
         if self.forest.is_full:
             return

@@ -3,7 +3,7 @@
 1. When the number of samples reaches `Renewal.next_check`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_closed` then calls `check_widths`, which compares
    the trees' widths with the widths of recent samples.
-2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
+2. If a width is invalid, `begin_renewal` writes new widths to the other scaling (see `scaling`).
 3. `extension.count_walked` adds each learned sample to `Renewal.n_owed`. `learn_next` then calls
    `continue_renewal`, which redraws the trees with this scaling. `_begin_redraw` clears the spare
    tree, `_extend_spare` extends the spare tree, and `_replace_tree` swaps both trees.
