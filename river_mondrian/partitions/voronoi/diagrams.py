@@ -26,8 +26,8 @@ TREE_LEAST = 512
 # call, so that no call takes too long.
 PROJECTION = 5_000_000
 
-# Least number of rows at which a matrix product may be faster than a search for each row, and
-# largest number of elements of a product of more rows.
+# Least number of rows at which a matrix product may be faster than a search for each row. A product
+# of more rows has at most PRODUCT_SIZE elements.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
