@@ -47,7 +47,7 @@ def draw(axes, points, n_partitions):
     for name, method in (("isolation trees", "iforest"), ("Voronoi cells", "anne")):
         features = IsolationFeatures(n_partitions, 16, method, pool_size=len(points), seed=1)
         features.learn_many(points)
-        while not features.frozen:  # A call builds a part of the map.
+        while not features.frozen:  # Each call builds a part of the map.
             features.learn_one({})
         kernels[name] = features.gram(grid, centre)[:, 0]
     for axis, (name, values) in zip(axes, kernels.items(), strict=True):

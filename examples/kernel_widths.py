@@ -32,7 +32,7 @@ def sample(n, seed):
 
 
 def sweep(n):
-    """Fit all lifetimes up to 60 in one sweep, and print the choice of each criterion."""
+    """Return fits of all lifetimes up to 60, and the lifetime of largest marginal likelihood."""
     X, y = sample(n, 1)
     path = lifetime_path(
         X,
@@ -61,7 +61,7 @@ def sweep(n):
 
 
 def follow(lifetime, n):
-    """Predict and then learn each sample of a stream by exact ridge regression."""
+    """Predict and then learn each sample by exact ridge regression; return the model."""
     model = RidgeRegressor(MondrianFeatures(PARTITIONS, lifetime, seed=1), l2=0.1)
     error, inside = metrics.RMSE(), 0
     for (x,), y in zip(*sample(n, 3), strict=True):

@@ -1,4 +1,4 @@
-"""Draw every kind of picture that the package offers."""
+"""Draw models, predictions and scores with the functions of `river_mondrian.plot`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from river_mondrian import (
 
 
 def drift(n):
-    """Return n samples with a sine between the classes, and n samples with swapped labels."""
+    """Return n samples whose classes a sine separates, and n samples with swapped labels."""
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
@@ -44,7 +44,7 @@ def draw_curves(ax, samples):
 
 
 def draw_mixture(weights, reliability, samples):
-    """Draw the weights of one model, and the calibration of its probabilities."""
+    """Draw the weights of a model's experts, and the calibration of its probabilities."""
     model = AdaptiveMondrianForestClassifier(seed=1)
     history, predictions = [], []
     for x, y in samples:

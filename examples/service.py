@@ -39,7 +39,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from river_mondrian import MondrianForestClassifier, load, save
 
-# Largest numbers of bytes and of samples in a request, and the largest absolute value.
+# Largest numbers of bytes and of samples in a request, and largest absolute value of a feature.
 MOST_BYTES = 1 << 16
 MOST_SAMPLES = 500
 LARGEST = 3.4e38
@@ -90,7 +90,7 @@ class Schema:
 
 
 def parsed(content: bytes) -> Any:
-    """Parse JSON, and refuse NaN and infinities, which JSON does not have."""
+    """Return parsed JSON, and refuse NaN and infinities, which JSON does not have."""
 
     def refuse(text: str) -> None:
         raise Refused(422, f"{text} is no number of JSON")
@@ -123,7 +123,7 @@ class Learner(threading.Thread):
         else:
             self.model = MondrianForestClassifier(arguments.trees, seed=1)
         self.saved_at, self.unsaved = time.monotonic(), 0
-        # Entries that are learned but not acknowledged.
+        # Ids of the entries that are learned but not acknowledged.
         self.learned: list[str] = []
         self.error: BaseException | None = None
 
@@ -160,12 +160,12 @@ class Learner(threading.Thread):
 
     def _learn(self, entries: list[tuple[str, dict[str, str] | None]]) -> None:
         for entry, fields in entries:
-            # Entries up to the saved position are learned, and need only an acknowledgement.
+            # Entries up to the saved position have been learned, and need only an acknowledgement.
             if order(entry) > order(self.position):
                 try:
                     x, y = self.schema.sample(parsed((fields or {}).get("sample", "").encode()))
                 except Refused:
-                    # Other programs may also write to the stream.
+                    # Other programs may write invalid samples to the stream.
                     self.refused += 1
                 else:
                     self.model.learn_one(x, y)
@@ -183,7 +183,7 @@ class Learner(threading.Thread):
             self.learned, self.unsaved, self.saved_at = [], 0, time.monotonic()
 
     def append(self, samples: list[Any]) -> list[str]:
-        """Append checked samples to the stream, and return their entries."""
+        """Append checked samples to the stream, and return the ids of their entries."""
         with self.broker.pipeline(transaction=True) as pipeline:
             for one in samples:
                 pipeline.xadd(STREAM, {"sample": json.dumps(one)})
@@ -191,7 +191,7 @@ class Learner(threading.Thread):
 
 
 async def body_of(request: Request) -> Any:
-    """Read and parse a request's body, up to a limit."""
+    """Return the parsed body of a request, and refuse more than `MOST_BYTES` bytes."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -201,7 +201,7 @@ async def body_of(request: Request) -> Any:
 
 
 def make_app(schema: Schema, learner: Learner, token: str) -> FastAPI:
-    """Return the web application."""
+    """Return the web application that predicts, appends samples and reports metrics."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     counts = {"predictions": 0, "refused": 0, "appended": 0}
     expected = f"Bearer {token}".encode()

@@ -18,7 +18,7 @@ from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClass
 
 
 def stream(n):
-    """Return n samples with a sine between the classes, and n samples with swapped labels."""
+    """Return n samples whose classes a sine separates, and n samples with swapped labels."""
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
