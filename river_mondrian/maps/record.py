@@ -518,8 +518,8 @@ class RowPerFeature(CompiledMap):
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for name, row in zip(names[n:], self.rows[n:], strict=False):
-            # The seed is a hash of the name, because a feature's row must not depend on other
-            # features.
+            # The key is a hash of the seed and the name, because a feature's row must not depend on
+            # other features.
             text = f"{self.seed} {'str' if isinstance(name, str) else 'other'} {name}"
             digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
             key = int.from_bytes(digest.digest(), "little")
