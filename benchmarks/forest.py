@@ -255,7 +255,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return the accuracy, the total time and again the total time at each fraction."""
+    """Return the accuracy and the total time at each fraction, twice as in `_batch_curve`."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)

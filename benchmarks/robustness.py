@@ -31,7 +31,7 @@ def losses_of(model: Any, samples: Stream, is_real: bool) -> Array:
 
 
 def excess(loss: float, least: float, is_real: bool) -> float:
-    """Return the excess: a difference of error rates, or percent of the absolute error."""
+    """Return the excess over `least`: of the error rate, or of the absolute error in percent."""
     return 100.0 * (loss / least - 1.0) if is_real else loss - least
 
 
@@ -47,7 +47,7 @@ def scored(loss: float, is_real: bool) -> str:
 
 # Outliers.
 
-WILD = 1e6  # Interquartile ranges.
+WILD = 1e6  # Distance of an outlier from the median, in interquartile ranges.
 N_WILD = 4
 START = 500  # Number of first samples whose absolute errors are excluded.
 # Large excesses of the error rate, and of the mean absolute error in percent.

@@ -31,7 +31,7 @@ def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str
 
 @numba.njit(fastmath=True)
 def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
-    """Return the dot product of the weights and each row's t psi features, which are 0 or 1."""
+    """Return the sum of the dot products of weights and rows of t psi features, each 0 or 1."""
     total = 0.0
     for row in range(len(cells)):
         for k in range(cells.shape[1]):

@@ -204,7 +204,7 @@ def flat(value: Any) -> Iterable[float]:
 
 
 def answer(call: Callable[..., Any], *given: Any, **options: Any) -> list[float]:
-    """Return what a call returns as numbers; an error is a checksum of its class."""
+    """Return the result of a call as numbers; an error becomes a checksum of its class."""
     try:
         return list(flat(call(*given, **options)))
     except (ValueError, KeyError, ArithmeticError, NotImplementedError) as error:

@@ -50,7 +50,7 @@ PRIOR = 0.5
 TINY = 1e-30
 # Number of distances compared at once with the farthest neighbour's distance, by vector units.
 BLOCK = 32
-# First values of no new inputs.
+# Default of `first_values` and `gaps` if there are no new inputs.
 NONE: Floats = np.empty(0)
 
 

@@ -73,7 +73,7 @@ class MonitorTable(Learned[Monitor]):
     Parameters
     ----------
     bar
-        The bar A of one channel.
+        The factor A of the evidence at an alarm (see `conformal`).
     spacing, capacity, kinds
         The parameters `spacing`, `grace_period` and `kinds` of the monitor.
 
@@ -193,7 +193,7 @@ class MonitorTable(Learned[Monitor]):
     def _set_channels(
         self, rows: rec.Floats, y: rec.Floats, scores: rec.Floats, levels: list[list[float]]
     ) -> None:
-        """Set the cuts, the levels, the edges of cells and the bars of all channels."""
+        """Set the cuts, levels and edges of all channels, and the evidence at an alarm (`bars`)."""
         m, known, is_target = self.record, self.learned, self.record.y_kind == TARGET
         cuts, edges, relation_at = known["cuts"], known["edges"], m.relation_at()
         cuts[:] = np.pad(COUNT_CUTS, (0, N_CUTS - len(COUNT_CUTS)), constant_values=np.inf)
@@ -260,8 +260,9 @@ class MonitorTable(Learned[Monitor]):
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
             if how == "values":
-                # Values that raise an alarm alone are listed beside larger evidence. Dependence is
-                # not, because a change of one feature changes the others' dependence.
+                # Channels of values that raise an alarm alone are listed beside larger evidence.
+                # Channels of dependence are not, because a change of one feature changes the
+                # dependence of the others.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:

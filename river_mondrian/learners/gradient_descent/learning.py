@@ -413,7 +413,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first one without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1 while there is room; return the next sample."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):
