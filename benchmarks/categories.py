@@ -47,7 +47,7 @@ def mushrooms(n: int) -> Samples:
     samples = []
     for _ in range(n):
         kind = int(rng.integers(4))
-        # With probability .4, a feature depends on the kind, so features are correlated.
+        # With probability .4, a feature depends on `kind`, so features are correlated.
         drawn = [
             int((kind * 3 + rng.integers(2)) % k if rng.random() < 0.4 else rng.integers(k))
             for k in sizes
@@ -210,7 +210,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     for name, samples in available(lambda name: load(data, name, n), STREAMS):
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
-            # SRP is the slowest model.
+            # SRP has one seed, because it is the slowest model.
             own = seeds[:1] if model == "SRP" else seeds
             accuracy, loss, _ = np.mean([class_scores(make(k), samples) for k in own], axis=0)
             found[model] = float(accuracy), float(loss)

@@ -24,7 +24,7 @@ from .timing import call_seconds
 N_PREDICTED, N_TIMED = 200, 1000
 # Number of first calls that may be the longest because kernels are compiled or loaded.
 N_FIRST = 1000
-# Other libraries take milliseconds per sample, so they get this many samples.
+# Other libraries take milliseconds per sample, so they get only this number of samples.
 N_OF_PEERS = 400
 
 RIVERS: dict[str, Callable[[], Any]] = {

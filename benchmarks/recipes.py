@@ -164,7 +164,7 @@ def users(data: DataFolder, report: Report, quick: bool) -> None:
         row = [kind.__name__]
         for ready in (most, few):
             models = KeyedModels("user", kind(10, seed=1), n_ready=ready)
-            call_seconds(models.learn_one, samples[:most])  # makes the models
+            call_seconds(models.learn_one, samples[:most])  # Make the models.
             seconds = call_seconds(models.learn_one, samples[most:])
             row.append(f"{1e3 * np.mean(seconds):.2f}")
         rows.append(row)
@@ -188,7 +188,7 @@ def _days(has_interactions: bool, drifts: bool, seed: int) -> Iterator[tuple[Arr
 
 
 def _trainings(seed: int) -> dict[str, Callable[[Days, Any], Any]]:
-    """Return functions by name, which return the next model for all days and the last model."""
+    """Return functions by name; each returns a model, given all days and the previous model."""
     import lightgbm
     import xgboost
 

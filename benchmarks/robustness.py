@@ -50,7 +50,7 @@ def scored(loss: float, is_real: bool) -> str:
 WILD = 1e6  # Distance of an outlier from the median, in interquartile ranges.
 N_WILD = 4
 START = 500  # Number of first samples whose absolute errors are excluded.
-# Large excesses of the error rate, and of the mean absolute error in percent.
+# Thresholds of large excesses: of the error rate, and of the mean absolute error in percent.
 LARGE = {False: 0.003, True: 2.0}
 
 
@@ -169,7 +169,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int, is_real: bool) -> tuple[Stream, Stream]:
-    """Return a stream without the change, and the stream with the change; NaN are left out."""
+    """Return a stream without the change and with the change; missing values are absent."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]

@@ -121,7 +121,7 @@ def _heavy_tails(data: DataFolder) -> Stream:
 
 
 def _noise_levels(data: DataFolder) -> Stream:
-    """Return targets whose noise level rises with one feature and jumps along another."""
+    """Return targets whose noise level rises with one feature and jumps with another feature."""
     rng, X = _uniform(12, 10_000, 8)
     spread = 0.05 * 50.0 ** X[:, 4] * np.where(X[:, 5] > 0.8, 3.0, 1.0)
     return stream(X, 5.0 * _surface(X) + spread * rng.normal(size=len(X)))

@@ -297,7 +297,7 @@ def _cells(judged: list[Judged]) -> list[str]:
     return [f"{per_day:.2f}", found, *map(str, of_kind)]
 
 
-# Maps the minute of an alarm to the answer: whether the alarm belongs to an incident. None is no
+# Maps the minute of an alarm to the answer: whether the alarm belongs to an incident. None means no
 # answer.
 Answer = Callable[[int], bool | None]
 
@@ -343,7 +343,7 @@ def _judged(number: int, alarms: Alarms, is_answered: bool = False) -> Judged:
 
 
 def answers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the effect of answers to alarms: quiet metrics, incidents and Numenta's files."""
+    """Measure the effect of answers on alarms: quiet metrics, incidents and Numenta's files."""
     _answer_quiet(report, 1 if quick else N_QUIET)
     _answer_incidents(report, 2 if quick else 20)
     _answer_files(data, report, quick)

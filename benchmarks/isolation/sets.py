@@ -14,7 +14,7 @@ from ..data import Array, DataFolder, available, min_max
 # Numbers of training and test rows of the two-class sets: a subset for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
 WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
-# Labels of the second class.
+# Labels that become class 1. In other sets, only the label 1 becomes class 1.
 ONES = {"mnist": (3, 4, 6, 7, 9)}
 
 

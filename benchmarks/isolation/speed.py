@@ -71,7 +71,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         targets, ones = y[:n].astype(float), np.ones(n)
         calls: dict[str, Callable[[], Any]] = {
             "map": partial(features.cells_many, frame),
-            # The rows are mapped before, so only the model is timed.
+            # The rows are mapped in advance, so only the model is timed.
             "learn": partial(weights.learn_rows, cells, targets, ones),
             "naive": partial(_naive_products, cells, product, dense),
         }

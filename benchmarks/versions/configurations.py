@@ -188,7 +188,7 @@ BATCHES = ("predict_proba_many", "predict_many", "log_density_many", "transform_
 
 
 def flat(value: Any) -> Iterable[float]:
-    """Return an output as numbers: None is NaN, and other objects are a checksum."""
+    """Return an output as numbers: None becomes NaN, and other objects become checksums."""
     if isinstance(value, Mapping):
         yield from flat(repr(list(value)))
         yield from (number for one in value.values() for number in flat(one))

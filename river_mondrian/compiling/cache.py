@@ -158,7 +158,7 @@ class CodeCache:
         packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if it is not stored."""
+        """Return the name of a function's file for types and a target; None if it has no file."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -342,7 +342,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return an identifier of a function within the sources, or None for a closure over objects."""
+    """Return an identifier of a function within the sources, or None if it cannot be cached."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

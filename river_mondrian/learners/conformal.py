@@ -80,8 +80,8 @@ MOST_EVIDENCE = 1e300
 class Monitor(rec.Record):
     """A reference, the ranks and bets of later samples, and the next reference."""
 
-    # The factor A of the evidence at an alarm. One sample in `spacing` is used. Random state of the
-    # numbers V.
+    # The factor A of the evidence that raises an alarm. One sample in `spacing` is used. Random
+    # state of the numbers V.
     bar: rec.Float64 = rec.stored(rec.Bounds(0.0))
     spacing: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     v_state: rec.Int64
@@ -370,7 +370,7 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
 
 @always_inline
 def _bet_all(m: Monitor, kind: int, first: int, end: int) -> bool:
-    """Bet on the ranks of a kind; return whether the largest evidence reaches the bar."""
+    """Bet on the ranks of a kind; return whether the largest evidence raises an alarm."""
     evidence = 0.0
     for c in range(first, end):
         if m.ranks[c] == m.ranks[c]:

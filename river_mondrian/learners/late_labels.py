@@ -136,8 +136,8 @@ class WaitingPredictions:
     def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
         """Return the entry that a label belongs to, and all entries that are not older.
 
-        The entry is the latest that at least `least` predictions followed, or the oldest if there
-        is none. Predictions between the same two labels have the same age.
+        The entry is the latest entry that at least `least` predictions followed. Without such an
+        entry, it is the oldest. Predictions between the same two labels have the same age.
         """
         if len(entries) == 1:
             return entries[0], entries
@@ -151,10 +151,11 @@ class WaitingPredictions:
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
-        """Return a change that adds a prediction, and drops samples before the last `limit`.
+        """Return a change that adds a prediction.
 
-        Successive calls for one sample count as one prediction, unless the same `call` is repeated.
-        A `call` of None may be repeated.
+        The change drops all predictions before the last `limit` predictions. Successive calls for
+        one sample count as one prediction, unless the same `call` is repeated. A `call` of None may
+        be repeated.
         """
         number, entries = self.n, self.by_sample.get(key, ())
         calls = frozenset(() if call is None else (call,))

@@ -73,7 +73,7 @@ class MonitorTable(Learned[Monitor]):
     Parameters
     ----------
     bar
-        The factor A of the evidence at an alarm (see `conformal`).
+        The factor A of the evidence that raises an alarm (see `conformal`).
     spacing, capacity, kinds
         The parameters `spacing`, `grace_period` and `kinds` of the monitor.
 
@@ -104,7 +104,8 @@ class MonitorTable(Learned[Monitor]):
         self.vector = self.memory.arrays["vector"]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows beyond `n_filled` have arbitrary values, so zeros make equal states equal pickles.
+        # Rows beyond `n_filled` have arbitrary values. They are set to 0, because otherwise pickles
+        # of equal states could differ.
         state, n = super().__getstate__(), int(self.record.n_filled)
         rows = {name: self.learned[name].copy() for name in ("filled", "filled_y")}
         for array in rows.values():
@@ -251,8 +252,8 @@ class MonitorTable(Learned[Monitor]):
             tops.setdefault(channels[c][0], c)
         excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}
         kinds = sorted(excess, key=lambda kind: -excess[kind])
-        # The first kind is kept even if the evidence has fallen below all bars after the alarm,
-        # because a report needs a kind.
+        # The first kind is kept even if its evidence would no longer raise an alarm, because a
+        # report needs a kind.
         kinds = [kind for kind in kinds if excess[kind] >= 0.0 or kind == kinds[0]]
         new = self._new_names() if is_final else ([], [], [])
         named: tuple[dict[Hashable, int], ...] = {}, {}, {}

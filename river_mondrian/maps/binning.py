@@ -27,7 +27,7 @@ ORDERED_SUMS = True
 # The column of all cells that are not in the table.
 UNKNOWN_COLUMN = 0
 
-# Bin numbers are clipped to this size, because they must fit 64-bit integers.
+# Bin numbers are clipped to this size, because they must fit into 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.

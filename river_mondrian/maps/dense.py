@@ -22,7 +22,7 @@ ORDERED_SUMS = True
 class FourierRecord(MapRecord):
     """The frequencies of random Fourier features."""
 
-    # Frequencies: a row of n_out / 2 frequencies for each input.
+    # A row of n_out / 2 frequencies for each input.
     frequencies: Float64s
     # Factor of cosines and sines.
     factor: Float64

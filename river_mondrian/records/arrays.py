@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
-# A chunk of a table holds 2**CHUNK_BITS rows.
+# A chunk of a table holds 2**CHUNK_BITS rows, except the first chunk, which may be smaller.
 CHUNK_BITS = 7
 CHUNK_ROWS = 1 << CHUNK_BITS
 CHUNK_MASK = CHUNK_ROWS - 1

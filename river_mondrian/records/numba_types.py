@@ -255,8 +255,8 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
 def typed(function: Any) -> Callable[[F], F]:
     """Return a decorator that registers the types of calls of `function`.
 
-    The decorated function gets the types of the arguments. The function returns the type or the
-    signature of the call, or None for types that it does not handle.
+    The decorated function gets the types of the arguments. It returns the type or the signature of
+    the call, or None for types that it does not handle.
     """
 
     def register(typer: F) -> F:
