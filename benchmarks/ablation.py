@@ -207,7 +207,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 
 def _narrow(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
-    """Yield all streams of classes with few features."""
+    """Yield the streams with class labels, without those of many features."""
     return ((name, samples) for name, samples in class_streams(data, n) if name not in WIDE)
 
 
