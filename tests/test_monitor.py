@@ -238,16 +238,18 @@ def test_two_changes_in_succession_and_two_features():
 
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
 @pytest.mark.parametrize("seed", range(4))
-def test_a_weaker_change_of_another_feature_is_listed(seed):
+@pytest.mark.parametrize("how", ["values", "presence"])
+def test_a_weaker_change_of_another_feature_is_listed(seed, how):
     """Evidence that raises an alarm alone is listed, even below half of the largest evidence."""
     rng, monitor = np.random.default_rng(seed), DriftMonitor(every=10**6, kinds=["inputs"], seed=1)
     for i in range(1300):
         a, b, c = rng.normal(size=3).tolist()
-        a, b = (a + 6.0 * (i >= 1000), b + 1.0 * (i >= 1000))
-        monitor.learn_one({"a": a, "b": b, "c": c})
-    features = monitor.log[0].features
-    assert [*features] == ["a", "b"]
-    assert features["b"] < 0.5 * features["a"]
+        a, b = (a + 6.0 * (i >= 1000), b + 1.0 * (i >= 1000 and how == "values"))
+        is_missing = rng.random() < 0.4 and i >= 1000 and how == "presence"
+        monitor.learn_one({"a": a, "b": None if is_missing else b, "c": c})
+    drift = monitor.log[0]
+    assert [*drift.features] == ["a", "b"] and drift.how["b"] == how
+    assert drift.features["b"] < 0.5 * drift.features["a"]
 
 
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")

@@ -32,7 +32,7 @@ class Set(NamedTuple):
         return self.X.shape[1]
 
     def part(self, n: int, n_test: int) -> Set:
-        """Return the set with its first training rows and its first test rows."""
+        """Return the set with its first `n` training rows and its first `n_test` test rows."""
         return Set(self.name, self.X[:n], self.y[:n], self.X_test[:n_test], self.y_test[:n_test])
 
 

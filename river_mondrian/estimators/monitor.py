@@ -47,8 +47,8 @@ class Drift(NamedTuple):
         target, "labels" means its distribution.
     features
         A mapping from feature to log evidence, largest first, if the inputs changed. It has the
-        features with at least half of the largest log evidence, and those whose values would have
-        raised the alarm alone.
+        features with at least half of the largest log evidence, and those whose values or presence
+        would have raised the alarm alone.
     how
         A mapping from feature to what changed: its "values", its "dependence" on the other
         features, or its "presence". A "new" feature was not in the reference.

@@ -260,10 +260,10 @@ class MonitorTable(Learned[Monitor]):
         for c in order:
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
-            if how == "values":
-                # Channels of values that raise an alarm alone are listed beside larger evidence.
-                # Channels of dependence are not, because a change of one feature changes the
-                # dependence of the others.
+            if how != "dependence":
+                # A channel that raises an alarm alone is listed beside larger evidence. A channel
+                # of dependence is not, because a change of one feature changes the dependence of
+                # the others.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:
