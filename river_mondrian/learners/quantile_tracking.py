@@ -184,7 +184,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels, and the thresholds of never empty sets and of exact sets."""
+    """Number of labels, and the thresholds of never-empty sets and of exact sets."""
 
     n: int
     never_empty: Thresholds

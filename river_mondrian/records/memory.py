@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record and its embedded records read `memory` through views, which keep it alive."""
+    """Make a record and its embedded records read `memory` through views that keep it alive."""
     attributes = record.__dict__
     attributes["bytes"] = memory
     if len(memory) % 8 == 0:

@@ -142,7 +142,7 @@ def rotate_back(
     """Remove the sample in `work` from rows `last` to 0.
 
     Return whether rows are exact enough, the remainder of the sample's target, and the largest
-    number in the calculation. If they are not exact enough, all rows are invalid after the call.
+    number in the calculation. If rows are not exact enough, all rows are invalid after the call.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
