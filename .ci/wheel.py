@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Largest processor time from the import to the first predictions, in seconds.
+# Largest processor time from the end of the import to the first predictions, in seconds.
 MOST_SECONDS = 1.0
 ONE = "AdaptiveMondrianForestClassifier"
 SMALL = "NearestNeighborDetector"

@@ -108,7 +108,7 @@ def before_and_after(model: MondrianForestClassifier, samples: list, lines: str)
 
 
 def paused(lines: str) -> Figure:
-    """Draw a paused block of one class, and its splits after a sample of another class."""
+    """Draw a paused leaf of one class, and its splits after a sample of another class."""
     rng = np.random.default_rng(3)
     samples = [({"a": a, "b": b}, 0) for a, b in rng.random((24, 2)).tolist()]
     samples.append(({"a": 0.62, "b": 0.45}, 1))
@@ -132,12 +132,12 @@ def branching(lines: str) -> Figure:
 
 
 def shares(features: MondrianFeatures | IsolationFeatures, place: dict, grid: pd.DataFrame):
-    """Return the kernel between a place and each place of a grid."""
+    """Return the kernel of a point and each point of a grid."""
     return features.gram(pd.DataFrame([place]), grid)[0].reshape(41, 41)
 
 
 def kernels(_: str) -> Figure:
-    """Draw contours of kernels, the shares of partitions in which two places have the same cell."""
+    """Draw contours of kernels, the shares of partitions in which two points have the same cell."""
     line = np.linspace(-1.0, 1.0, 41)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
     figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.6))
@@ -161,7 +161,7 @@ def kernels(_: str) -> Figure:
 
 
 def courses(_: str) -> Figure:
-    """Draw models on a stream whose labels swap, and intervals of a series."""
+    """Draw results of models on a stream whose labels swap, and intervals of a series."""
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2))
     before = synth.Sine(classification_function=0, seed=1).take(1500)
     after = synth.Sine(classification_function=1, seed=2).take(1500)
@@ -232,7 +232,7 @@ def explained(_: str) -> Figure:
 
 
 def drawn_on(page: str, n: int) -> Callable[[str], Figure]:
-    """Return a function that runs the first n examples of a page, of which the last one draws."""
+    """Return a function that runs the first n examples of a page; the last example draws."""
 
     def draw(_: str) -> Figure:
         blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
@@ -243,7 +243,7 @@ def drawn_on(page: str, n: int) -> Callable[[str], Figure]:
 
 
 def peers(_: str) -> Figure:
-    """Draw the mean accuracy and speed of the forests on the streams that all of them finished."""
+    """Draw the mean accuracy and speed of the models on the streams that all models finished."""
     scores = figures.streams("scores")
     accuracy = scores.mean()
     speed = np.exp(np.log(figures.streams("samples/s")).mean())

@@ -24,7 +24,7 @@ OURS = ("adaptive", "exact")
 
 
 def table(page: str, section: str, heading: str = "") -> pd.DataFrame:
-    """Return the first table of a section of a page of results, or below a heading, as text."""
+    """Return the first table of a section of a results page, or below a subheading, as text."""
     _, _, text = (RESULTS / f"{page}.md").read_text().partition(f"\n## {section}\n\n")
     if heading:
         _, _, text = text.partition(f"### {heading}\n\n")
@@ -44,7 +44,7 @@ def numbers(cells: pd.Series | pd.DataFrame, place: int = 0) -> pd.DataFrame:
 
 
 def streams(heading: str, place: int = 0) -> pd.DataFrame:
-    """Return figures of the forests on the streams that all of them finished."""
+    """Return the numbers of each model, for the streams that all models finished."""
     found = table("adaptive", "Streams", heading).set_index("stream")[list(PEERS)]
     return numbers(found, place).dropna()
 
@@ -66,7 +66,7 @@ def _beside_best(found: pd.DataFrame, peers: list[str], place: int) -> pd.DataFr
 
 
 def accurate(_: str) -> Figure:
-    """Draw a bar per stream: the ratio of the best peer's score to our score."""
+    """Draw a bar per stream: the best peer's loss divided by the adaptive forest's loss."""
     figure, (left, right) = axes(7.2, 6.4, 2)
     classes = table("adaptive", "Streams", "scores")
     classes = _beside_best(classes, ["AMF", "ARF", "SRP", "HAT"], 1)

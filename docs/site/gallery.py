@@ -37,7 +37,7 @@ def is_made(made: Path, source: Path) -> bool:
 
 
 def run(example: str) -> str:
-    """Return the output of an example; run it if it or the package has changed."""
+    """Return an example's output, which is stored until the example or the package changes."""
     source = ROOT / "examples" / f"{example}.py"
     picture, printed = BUILT / f"{example}.png", BUILT / f"{example}.txt"
     if not is_made(printed, source):

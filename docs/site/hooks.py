@@ -1,4 +1,4 @@
-"""Hooks of MkDocs that add generated pages to the pages of this folder.
+"""Hooks of MkDocs that add generated pages to the pages in `docs`.
 
 They generate the reference, the gallery and the notebooks. They also add the repository's
 changelog, contributing guide, architecture and security policy.

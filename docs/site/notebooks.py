@@ -25,7 +25,7 @@ MOST_SECONDS = 600
 
 
 def run(name: str) -> Any:
-    """Return a notebook with its outputs; run it if it or the package has changed."""
+    """Return a notebook with outputs, which are stored until it or the package changes."""
     source, made = SOURCES / f"{name}.ipynb", BUILT / f"{name}.ipynb"
     if not gallery.is_made(made, source):
         BUILT.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-# A test compares these with `__all__` of the package and of its subpackages.
+# A test compares these names with `__all__` of the package and of its subpackages.
 SECTIONS = {
     "Forests": [
         "AdaptiveMondrianForestClassifier",

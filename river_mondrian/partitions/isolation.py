@@ -78,7 +78,7 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # Rows of zeros are no centres. Such rows have no direction, and would be nearest to
+            # Rows of zeros are not drawn, because they have no direction and would be nearest to
             # every sample of small length.
             owners = np.repeat(rows, np.diff(starts))[factors[indices] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
@@ -137,7 +137,7 @@ def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floa
 def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> rec.Floats:
     """Return, for each feature, the factor that scales the robust range over the pool to 1.
 
-    A feature that does not vary in the pool has the factor 0.
+    A feature that does not vary in the pool has the factor 0. Without `scale`, all factors are 1.
     """
     if not scale or points.shape[1] == 0:
         return np.ones(max(1, points.shape[1]))

@@ -7,8 +7,9 @@ the range of the other values.
 
 More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
 fences are then computed from the other values. The range covers the most common value and the other
-values within the fences. The criterion is not that both quartiles are equal. If slightly more than
-a quarter of the values are not 0, the quartiles differ, but the upper quartile may be arbitrary.
+values within the fences. A test for equal quartiles would miss some of these features. If slightly
+more than a quarter of the values are not 0, the quartiles differ, but the upper quartile may be
+arbitrary.
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -152,7 +153,7 @@ def _found(values: Floats, counts: Ints, fence: float, is_rest: bool = False) ->
 
 
 def _count(mask: NDArray[np.bool_], counts: Ints) -> Ints:
-    """Return, for each column, the number of values in a mask."""
+    """Return, for each column, the number of values that a mask selects."""
     starts = np.cumsum(counts) - counts
     # For a column without values, `reduceat` returns a value of another column, so the sum is
     # replaced by 0.

@@ -125,7 +125,7 @@ def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, threshold:
 
 @always_inline
 def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
-    """Assign the points from `start` to `stop` in a partition's order to the cell `new`."""
+    """Assign the points at `start` to `stop` - 1 in a partition's order to the cell `new`."""
     order = sweep.order_of(m)
     for k in range(start, stop):
         sweep.cells_of(order[k])[m] = new

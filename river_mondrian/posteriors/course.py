@@ -174,7 +174,7 @@ def _will_be_silent(course: CourseRecord, j: int) -> bool:
 
 @kernel
 def look(course: CourseRecord, stop: int) -> int:
-    """Write the score of the next sample, and set `is_novel` and `is_flat` (see `CourseRecord`).
+    """Write the next sample's `score`, `is_novel`, `is_silent` and `is_flat` (see `CourseRecord`).
 
     The score ignores the means after the first `stop` samples. Returns DONE, or the index of an
     input that is too large.
@@ -384,7 +384,11 @@ class Course(OwnsArrays):
         return [name for j, name in names if _will_be_silent(self.course, j)]
 
     def _latest(self, stop: int) -> NDArray[np.float64]:
-        """Return the ranges of samples up to number `stop` that no part's range includes yet."""
+        """Return the values of samples up to number `stop` that no part's range includes yet.
+
+        The result has the values and the negated values, shape (samples, 2, features). Missing
+        values, levels and times are NaN.
+        """
         rows = self.numbered(int(self.starts[-1]) + 1)[:-1]
         values = rows[rows[:, 0] <= stop, 1:]
         is_number = (values < LEAST_LEVEL) & (self.is_time == 0)

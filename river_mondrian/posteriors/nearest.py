@@ -91,8 +91,8 @@ class NeighborTableRecord(rec.Record):
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
-    # width of a category. `given_rates` is 1 / width if the user has set the width, and then is
-    # the rate of a numeric feature. A rate that does not apply to a feature is 0.
+    # width of a category. If the user has set the width of a feature, `given_rates` is 1 / width,
+    # and is used if the feature is numeric. A rate that does not apply to a feature is 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
@@ -320,9 +320,10 @@ def score_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int, out: rec.
 
 @always_inline
 def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
-    """Return whether the next sample's score is unusual and the previous score was not.
+    """Return whether the next sample is skipped: only its score is unusual, not the previous score.
 
     Successive unusual samples indicate a changed distribution, so only the first sample is skipped.
+    Without `skips`, no sample is skipped.
     """
     ranks = table.ranks
     if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:

@@ -21,7 +21,7 @@ class NaiveAlarms:
         self.silences, self.postponed = [], []
 
     def is_removed(self, number, running=math.inf):
-        """Return whether a confirmed incident has a sample; `running` ends running incidents."""
+        """Return whether a confirmed incident has a sample; running incidents end at `running`."""
         return any(
             first <= number <= (running if last is None else last)
             for i, (first, last, _) in enumerate(self.incidents)
@@ -62,7 +62,7 @@ class NaiveAlarms:
         return most if most >= self.tolerance else 0.0
 
     def size(self, name, before):
-        """Return the largest absolute value if most values equal the previous one, else 0."""
+        """Return the largest absolute value if most values equal the value before, else 0."""
         values = [x[name] for x in self.samples if name in x]
         changes = sum(a != b for a, b in itertools.pairwise(values))
         return max(map(abs, before)) if 2 * changes < len(values) else 0.0

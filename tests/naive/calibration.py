@@ -6,14 +6,14 @@ from collections import defaultdict
 B_INTERVALS, B_SETS = 20.0, 8.0
 
 
-# A prediction after fewer labels does not move a threshold.
+# Predictions before this many labels do not move a threshold.
 LEAST_LABELS = 20
 
 
 def step_size(n, first, delay):
-    """Return a step of Angelopoulos et al. (2024), which decays as 1 / sqrt(n), down to a tenth.
+    """Return a step of Angelopoulos et al. (2024), which decays as 1 / sqrt(n).
 
-    The sum of the steps within a delay is at most .75.
+    The step decays down to a tenth of `first`. The sum of the steps within a delay is at most .75.
     """
     usual = first * max(0.1, math.sqrt(20.0 / (20.0 + n)))
     return min(usual, 0.75 / (1.0 + delay))
@@ -30,7 +30,7 @@ class QuantileTracker:
         self.threshold = start
 
     def update(self, covered, n, delay):
-        """Update the threshold after `n` labels; `covered` is whether it covered the score."""
+        """Update the threshold after `n` labels, given whether the threshold covered the score."""
         eta = step_size(n, self.first, delay) / math.sqrt(self.level * (1.0 - self.level))
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
 

@@ -13,7 +13,7 @@ def path(nodes, x):
         left, right = nodes[node.left], nodes[node.right]
         is_left = x[node.dim] <= node.cut
         if math.isnan(x[node.dim]):
-            # A missing value takes the nearer child; if both are equally near, the larger child.
+            # Without a value, take the nearer child, or the larger of equally near children.
             nearness = [(math.fsum(outside(side, x)), -side.n_samples) for side in (left, right)]
             is_left = nearness[0] <= nearness[1]
         node = left if is_left else right

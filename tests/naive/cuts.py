@@ -92,9 +92,9 @@ def expected(node, x):
 def parts(node, x):
     """Return the share of each dimension in the expected logarithm of 1 + displacement.
 
-    If the sample branches off from most points, its term is divided among the dimensions. The
-    shares are proportional to the distance from the box of these points. Otherwise the term belongs
-    to the dimension of the cut that separates most points from the subtree of the sample.
+    If the sample's new leaf has the largest displacement, the term is divided among the dimensions
+    in proportion to the distances from the sibling's box. Otherwise the term belongs to the
+    dimension of the cut above the node with the largest displacement.
     """
     found = [0.0] * len(x)
     # The nodes on the path from the root, with their numbers of points.

@@ -16,7 +16,7 @@ def fourier(x, frequencies):
 
 
 def bins(x, grids):
-    """Return the cell in one partition (Algorithm 2), given (pitch, shift) of each feature.
+    """Return a sample's cell in a partition (Algorithm 2), given (pitch, shift) of each feature.
 
     Features in bin 0 are left out, so an unknown feature is in bin 0.
     """
@@ -25,7 +25,7 @@ def bins(x, grids):
 
 
 class Binning:
-    """Random binning with cells numbered in order of appearance, and a mapping per partition."""
+    """Random binning, with cells of all partitions numbered in order of appearance."""
 
     def __init__(self, grids):
         self.grids = grids

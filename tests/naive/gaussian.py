@@ -67,7 +67,7 @@ class Posterior:
         self.prior = prior
 
     def edge(self, i):
-        """Return mean and variance of a node's parent and of the node, and the covariance."""
+        """Return the mean and variance of a node's parent and of the node, and the covariance."""
         p = self.nodes[i].parent
         if p < 0:
             return self.prior, 0.0, self.mean[i], self.cov[i, i], 0.0
@@ -75,7 +75,7 @@ class Posterior:
 
 
 def mixture(posterior, x, scale, lifetime, moments):
-    """Return weight, mean and variance of each component of a sample's distribution.
+    """Return the weight, mean and variance of each component of a sample's distribution.
 
     There is a component for each edge at which the sample may branch off, and one for the leaf. The
     sample branches off after a random share r of the edge's variance. `moments(eta, span, gamma2,

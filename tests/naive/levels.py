@@ -33,7 +33,7 @@ def keys(states):
 
 
 def place(key, feature, level):
-    """Return the position of a level of the feature with index `feature` in the tree with a key."""
+    """Return the position of a feature's level in a tree, given the feature's index and the key."""
     state = (key + feature * STEP) & MASK
     bits = mix(mix(state ^ (2**52 + code(level))))
     return float(np.float32((((bits >> 12) & (2**52 - 1)) + 0.5) / 2**52))

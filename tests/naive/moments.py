@@ -29,7 +29,7 @@ def counted(targets, weights):
 
 
 def moments(targets, weights):
-    """Return weight, mean and sum of squared deviations of the targets that count."""
+    """Return the weight, mean and sum of squared deviations of the targets that count."""
     counts = counted(targets, weights)
     pairs = [(y, w) for y, w, is_in in zip(targets, weights, counts, strict=True) if is_in]
     total = math.fsum(w for _, w in pairs)

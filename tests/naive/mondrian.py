@@ -30,8 +30,8 @@ class Node:
     Attributes
     ----------
     lower, upper
-        The smallest box around the node's points, shape (D,). In a dimension without values they
-        are NaN.
+        The smallest box around the node's points, shape (D,). In a dimension without values, both
+        bounds are NaN.
     parent
         None at the root.
     time
@@ -129,7 +129,7 @@ def route(root, X):
 
 
 def draw_split(sides, start, rng, end):
-    """Draw time and dimension of the first split; return (inf, -1) if it comes after `end`."""
+    """Draw the time and dimension of the first split, or return (inf, -1) if it is after `end`."""
     rate = sum(sides)
     if rate == 0.0:
         return math.inf, -1

@@ -221,6 +221,6 @@ class Reference:
             self.channels["y", label].learn(y == label, v, sample)
         self.channels["y", "other"].learn(y not in self.labels, v, sample)
         if y in self.labels:
-            # The most frequent vote; of several, that of the nearest sample.
+            # The most frequent vote. Among equally frequent votes, the nearest sample decides.
             usual = max(votes, key=votes.count)
             self.channels["votes"].learn(votes.count(y), v, sample, usual)

@@ -27,7 +27,7 @@ def beyond(region, cut, rates):
 
 
 def cuts_of(key, side, began, block, until, nearer):
-    """Return time, distance and key of the cuts on a side before `until`, up to a distance.
+    """Return the time, distance and key of the cuts on a side before `until`, up to a distance.
 
     Distances are divided into the blocks [0, block), [block, 2 block), [2 block, 4 block), ... In
     each block, only cuts nearer to the pivot than all earlier cuts count.
@@ -59,7 +59,7 @@ def block_of(horizon, began):
 
 
 def first_cut(region, horizon, until, rates, z):
-    """Return time, distance, key and side of the first cut between pivot and point, or None."""
+    """Return the time, distance, key and side of the first cut between pivot and point, or None."""
     found = []
     for j, (value, pivot) in enumerate(zip(z, region.pivot, strict=True)):
         if value == pivot:

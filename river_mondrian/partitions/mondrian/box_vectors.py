@@ -19,7 +19,7 @@ from ...records.numba_types import address_in
 
 BLOCK = 8
 
-# Largest number of starts of `distances_to_points`.
+# Largest number of boxes for one call of `distances_to_points`.
 MOST_PARTS = 16
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)

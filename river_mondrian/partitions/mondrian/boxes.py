@@ -407,7 +407,7 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     batch, starts, distance = buffer_of_batch(), _buffer_of_refs(), _buffer_of_distance()
     starts[0] = 0
     starts[1] = gather(forest, tree, ref, batch, 0)
-    # The function needs at least BLOCK dimensions, which forests with light nodes have.
+    # `distances_to_batch` needs at least BLOCK dimensions, which forests with light nodes have.
     source = source_of(forest, tree)
     distances_to_batch(batch, starts, 1, source, x, forest.n_dims, distance)
     return distance[0]

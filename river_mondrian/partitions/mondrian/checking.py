@@ -72,7 +72,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
         n += n_batch
     if forest.window != constants.UNLIMITED and node.list_end not in (0, last + 1):
         return False
-    # A full tree counts samples without storing them, so its boxes cannot be compared.
+    # A full tree counts samples without storing them, so a box cannot be compared with its points.
     if n < node.n_samples or not node.has_box(forest):
         return True
     own = node.box(forest, tree)

@@ -377,11 +377,11 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 
 @link_by_name
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Extend the trees `first` to `last` by completing their walks.
+    """Extend the trees `first` to `last` - 1 by completing their walks.
 
-    A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
-    most `LANES`, are walked in lock-step. If a tree has no room for more rows, returns the tree's
-    index. The caller then reserves room and calls again. Otherwise returns DONE.
+    A tree learns the points `walk_point` to `walk_end` - 1, in order. `n_lanes` trees, at most
+    `LANES`, are walked in lock-step. If a tree has no room for more rows, returns the tree's index.
+    The caller then reserves room and calls again. Otherwise returns DONE.
     """
     layout = layout_of(forest)
     lanes, active = _buffer_of_lanes(), _buffer_of_active()
@@ -425,7 +425,7 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @always_inline
 def set_walks(forest: Forest, first: int, last: int) -> None:
-    """Start the walks of the points `first` to `last` in every tree that gets the points."""
+    """Start the walks of points `first` to `last` - 1 in every tree that gets the points."""
     # In a window, the point may have the number of a forgotten point. If the spare tree contained
     # the forgotten point, the spare tree gets the new point, because its points have the first
     # numbers.

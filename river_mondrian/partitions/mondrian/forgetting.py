@@ -160,7 +160,7 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Find a point's leaf in trees `first` to `last`, as `_find` does in one tree.
+    """Find a point's leaf in trees `first` to `last` - 1, as `_find` does in one tree.
 
     The trees are searched in lock-step, so that their cache misses overlap.
     """

@@ -142,14 +142,14 @@ class NodeView:
 
 
 class Shades(NamedTuple):
-    """Numbers of classes, or other values, that determine the colours of nodes.
+    """Indices of classes, or other values, that determine the colours of nodes.
 
     Attributes
     ----------
     values
         A value for each node.
     classes
-        The classes, if the values are numbers of classes; otherwise None.
+        The classes, if the values are indices of classes; otherwise None.
     name
         The name of the values.
 

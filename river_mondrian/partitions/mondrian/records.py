@@ -226,9 +226,10 @@ class LightNode(Node):
 
     In such a forest, `Forest.light_size` is positive. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
-    all trees share. Light nodes save most of the memory of boxes, since half of all nodes have at
-    most four samples. Corners are values of points, so a computed box equals a stored box bit for
-    bit (see `boxes`). In a node's row, the number of the box's row, or NONE, replaces the box.
+    all trees share. Light nodes save most of the memory of boxes: half of all nodes have at most
+    four samples, and `light_size` is at least nine. Corners are values of points, so a computed box
+    equals a stored box bit for bit (see `boxes`). In a node's row, the number of the box's row, or
+    NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> rec.Int32s:
@@ -365,7 +366,7 @@ class Renewal(rec.Record):
     # the spare tree, which will replace the redrawn tree.
     tree: rec.Int64
     n_spare_points: rec.Int64
-    # Number of learned samples whose share of the redraw is not done yet, and whether the spare
+    # Number of learned samples for which the redraw has not continued yet, and whether the spare
     # tree is being extended.
     n_owed: rec.Int64 = rec.transient()
     is_extending: rec.Int64 = rec.transient()
@@ -447,7 +448,7 @@ class Forest(rec.Record):
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
     # Number of points at the next fit of ranges, NEVER after the warm-up. When the warm-up ends,
-    # `next_fit` is the number of points until `_end_warm_up` is done.
+    # `next_fit` equals `n_points` until `_end_warm_up` has run.
     next_fit: rec.Int64 = rec.stored(rec.Bounds(1, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64

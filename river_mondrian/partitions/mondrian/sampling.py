@@ -192,7 +192,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @always_inline
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Set the walk's current reference, which is a child of the parent or the root, to `ref`."""
+    """Make `ref` the root or, if the walk has a parent, this parent's child on the walk's side."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:
@@ -456,7 +456,7 @@ class SampledForest(Forest):
 
 @batch_kernel
 def build(forest: F, first: int, last: int, n_points: int) -> None:
-    """Sample trees `first` to `last` from the first `n_points` points (Algorithms 1, 2, 9).
+    """Sample trees `first` to `last` - 1 from the first `n_points` points (Algorithms 1, 2, 9).
 
     Each tree has room for `n_points` rows, or twice as many if points have missing values.
     """

@@ -101,7 +101,7 @@ def write_column(forest: Forest, tree: Tree, t: int, point: Point) -> None:
 @batch_kernel
 @cold
 def write_all_columns(forest: F) -> None:
-    """Compute the columns of all stored points, after a forest with categories got features."""
+    """Compute all stored points' columns, after features were added to a forest with categories."""
     for p in range(forest.n_points):
         for t in range(forest.n_trees):
             write_column(forest, forest.trees[t], t, forest.points.row(p))
@@ -186,8 +186,8 @@ def _store_columns(forest: Forest, inputs: Float64s, p: int) -> None:
     if has_missing(forest, row):
         forest.has_missing = 1
     if oblique:
-        # `has_missing` checks only one set of directions. In another set, a value may be too large
-        # and thus NaN, so all sets are checked.
+        # `has_missing` checks only one set of directions. In another set, a projection may overflow
+        # to NaN, so all sets are checked.
         for d in range(forest.n_values):
             if row[d] != row[d]:
                 forest.has_missing = 1

@@ -5,9 +5,10 @@ the same in a shard as in the whole forest. The data that all trees share (point
 features, classes) depend only on the samples, so every shard has the same data. Every shard has the
 same schedule of redraws. A shard stores the number of trees in the whole forest, and the index of
 its first tree in the whole forest. The spare tree belongs to the shard whose tree it will replace.
-Two draws serve all trees. Keys for places of levels (`transforms`) are drawn with the first
-category. Coefficients of random directions are drawn with each new feature. A forest is divided
-only after the samples of these draws.
+
+Two draws are made for all trees together. Keys for places of levels (`transforms`) are drawn with
+the first category. Coefficients of random directions are drawn with each new feature. So the whole
+forest learns a sample that needs such a draw, and is divided afterwards.
 """
 
 import copy
@@ -43,7 +44,7 @@ class _Rows(NamedTuple):
 
 
 def _read(trees: TreeStore[Any], start: int, stop: int) -> _Rows:
-    """Return the data of the trees `start` to `stop`. Spare trees are the last trees."""
+    """Return the data of the trees `start` to `stop` - 1. Spare trees are the last trees."""
     forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
     slots = trees.trees.words["slot"][start:stop].tolist()
     tables = {
@@ -105,7 +106,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **transform: Any)
 
 
 def shard_of(trees: Trees, start: int, stop: int) -> Trees:
-    """Return copies of the trees `start` to `stop` as a shard.
+    """Return copies of the trees `start` to `stop` - 1 as a shard.
 
     The trees must have learned the samples that set ranges and hyperparameters (`splits_at`).
     """

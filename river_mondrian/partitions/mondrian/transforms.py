@@ -210,7 +210,7 @@ class OfTrees(rec.OwnsArrays):
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
-        """Return the data of the trees `start` to `stop` (see `shards`)."""
+        """Return the data of the trees `start` to `stop` - 1 (see `shards`)."""
         made = copy.deepcopy(self)
         setattr(made, self._BY_TREE, getattr(self, self._BY_TREE)[start:stop].copy())
         return made
@@ -229,7 +229,7 @@ class CutDirections(OfTrees):
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A later feature gets a normally distributed
     coefficient in each direction. With n directions, the mean absolute value of this coefficient is
-    1 / n, the absolute value of the coefficient of a single feature.
+    1 / n, as if the feature were the only feature.
 
     Parameters
     ----------

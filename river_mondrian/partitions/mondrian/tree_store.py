@@ -388,7 +388,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
-        """Reserve room for `n` rows in total, and for one more side row, in trees that predict."""
+        """Reserve room for `n` rows in total, and one more side row, in each tree that predicts."""
         words = self.trees.words
         slots = words["slot"].tolist()
         counts = words["side_rows.n_rows"].tolist()
@@ -627,8 +627,9 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def begin_change(self) -> None:
-        """Begin a change. The next call undoes it if it is interrupted before the sample's walks.
+        """Begin a change.
 
+        If the change is interrupted before a sample's walks begin, the next call undoes the change.
         The change may replace or extend the trees' memory, but must not overwrite it.
         """
         if not self.is_changing:

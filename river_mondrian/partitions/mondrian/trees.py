@@ -192,10 +192,10 @@ class MondrianTrees(TreeStore[AnyForest]):
     # Widths.
 
     def check_widths(self) -> None:
-        """Begin to redraw the trees if their widths differ from the measured widths.
+        """Begin to redraw the trees if a check of widths is due and finds invalid widths.
 
-        The decision depends only on inputs and numbers of samples. So the distribution of trees
-        that are not redrawn is unchanged.
+        The decision depends only on inputs and numbers of samples, so each tree keeps the
+        distribution of a tree sampled with its widths.
         """
         forest, n = self.forest, self.n_samples
         if n < forest.renewal.next_check:
@@ -234,6 +234,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
 
+        Before the first renewal, the second array has indices of samples of the warm-up.
         If samples have been forgotten, stored samples are not in order of arrival. The first array
         then has evenly spaced, distinct indices, and the second array is empty.
         """
@@ -406,7 +407,7 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _reserve_for(self, n: int) -> None:
         """Reserve memory for the rows of `n` more points, estimated from the rows per stored point.
 
-        Kernels then rarely stop for more rows, and threads do not wait for each other.
+        Kernels then rarely stop for more rows, and threads rarely wait for each other.
         """
         if self.forest.is_full:
             return

@@ -246,7 +246,8 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
 
     At a cut on a missing value, the walk follows the child with the nearer box. If both boxes are
     equally near, the children share the walk's weight in proportion to the weights of their
-    samples. If a share is below `LEAST_WEIGHT`, the other child gets all of the weight.
+    samples. If a child's weight would be below `LEAST_WEIGHT`, the other child gets all of the
+    weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.cast(walk.tree)

@@ -3,7 +3,7 @@
 1. When the number of samples reaches `Renewal.next_check`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_closed` then calls `check_widths`, which compares
    the trees' widths with the widths of recent samples.
-2. If the widths differ, `begin_renewal` writes the new widths to the other scaling (see `scaling`).
+2. If a width is invalid, `begin_renewal` writes new widths to the other scaling (see `scaling`).
 3. `extension.count_walked` adds each learned sample to `Renewal.n_owed`. `learn_next` then calls
    `continue_renewal`, which redraws the trees with this scaling. `_begin_redraw` clears the spare
    tree, `_extend_spare` extends the spare tree, and `_replace_tree` swaps both trees.
@@ -241,10 +241,10 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 N_CHECKED = 256
 N_MEASURED = 1024
 
-# A width is invalid if the measured width differs by a factor above FACTOR, and the interquartile
-# range by a factor above FACTOR_OF_SPREAD. The width alone is not enough: with long tails, a few
-# values determine the width. The interquartile range alone is not enough: over few integer values,
-# this range may double by chance.
+# A width is invalid if the measured width differs by a factor above FACTOR. If the interquartile
+# ranges can be compared, they must also differ by a factor above FACTOR_OF_SPREAD. The width alone
+# is not enough: with long tails, a few values determine the width. The interquartile range alone is
+# not enough: over few integer values, this range may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # NEAR_FENCE replaces FENCE for features whose interquartile range has shrunk, so that earlier
@@ -277,7 +277,8 @@ def measure(rows: Floats, rows_then: Floats, n: int, given: Floats, factors: Flo
     rows
         Recent samples, shape (samples, inputs).
     rows_then
-        Samples before the last renewal, of the same shape. Rows of NaN if there are fewer samples.
+        Samples before the last renewal or of the warm-up, of the same shape. Rows of NaN if there
+        are fewer samples.
     n
         Number of rows of `rows` that are samples.
     given

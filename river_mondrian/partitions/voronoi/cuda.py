@@ -35,8 +35,8 @@ BOUND_BYTES = 12
 # Blocks for each multiprocessor, which runs two blocks at a time. With several waves of blocks, a
 # multiprocessor is idle for less time in the last wave.
 BLOCKS = 4
-# Least number of splits of the points. With more splits, less is searched if the nearest point of a
-# row is uncertain, because only splits with several candidates are searched.
+# Least number of splits of the points. With more splits, fewer points are searched if the nearest
+# point of a row is uncertain, because only splits with several candidates are searched.
 SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the largest number of rows in a
 # block.

@@ -22,12 +22,12 @@ from .tree import PointTree, search
 # Least number of points for which a tree may be faster than a scan.
 TREE_LEAST = 512
 
-# Least number of multiplications (about 3 ms) above which `advance` projects points in a second
+# Number of multiplications (about 3 ms) above which `advance` projects points in a second
 # call, so that no call takes too long.
 PROJECTION = 5_000_000
 
-# Least number of rows at which a matrix product may be faster than a search for each row, and
-# largest size of a product.
+# Least number of rows at which a matrix product may be faster than a search for each row. A product
+# of more rows has at most PRODUCT_SIZE elements.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
@@ -122,7 +122,7 @@ class VoronoiMap(PointPartitions):
     def _index(self, points: scipy.sparse.csr_matrix) -> None:
         """Store the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
-        # Copy the fields that both classes of records have to the new record.
+        # The new record gets the fields that both classes of records have.
         old = self.memory.words
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
@@ -203,7 +203,7 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Write the cells of rows to `out`. A matrix product excludes points.
+        """Write the cells of rows to `out`. A matrix product gives approximate distances.
 
         Returns DONE, or the index of a bad input.
         """

@@ -193,7 +193,7 @@ class Voronoi(MapRecord):
     members: rec.Int32s
     # Number of centres of a diagram, one for each cell.
     n_cells: rec.Int64
-    # Number of points that are a centre of at least one diagram.
+    # Number of points that are centres of at least one diagram.
     n_points: rec.Int64
     # Buffers: distance of each point; nearest and second nearest distance in each diagram.
     distances: rec.Float64s = rec.transient()
@@ -237,7 +237,7 @@ class PointTreeRecord(rec.Record):
     width: rec.Int64
     # Each node's box: the low sides of all coordinates, then the high sides.
     boxes: rec.Float32s
-    # Coordinates of each leaf's points, shape (leaves, coordinates, LEAF).
+    # Coordinates of each leaf's points, shape (leaves, coordinates, LEAF_SIZE).
     coordinates: rec.Float32s
     # Number of the first leaf's node, and the start of each leaf's points.
     first_leaf: rec.Int64

@@ -67,7 +67,7 @@ def project_rows(
 
 @helper
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
-    """Compare a leaf's points, and return the largest of the diagrams' nearest distances."""
+    """Compare a leaf's points with the sample; return the largest of the nearest distances."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
     size = LEAF_SIZE * n_coordinates

@@ -202,8 +202,8 @@ class ClassForest(AdaptiveForest):
         """Sum weights by candidate, class and side over a subset of a leaf's points.
 
         Returns the number of classes, and the ratio of the leaf's number of points to the size of
-        the subset. Each candidate has a row of `ClassSides` for each class. Classes are numbered
-        within the leaf, since most leaves have few classes.
+        the subset. Each candidate has a `ClassSides` for each class. Classes are numbered within
+        the leaf, since most leaves have few classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)

@@ -432,7 +432,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return the number of sums for the posteriors of the trees that have the same role."""
+        """Return the number of the posteriors' sums for the trees of one role."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

@@ -5,7 +5,7 @@ most nodes have seen few classes. So a node stores only its seen classes (`SeenC
 row of statistics has the first `N_FIRST` classes. Each further row has `N_MORE` classes, from the
 word `MORE_WORD` on. The rows of a node form a binary tree, in which every row links to at most two
 other rows. In the i-th row of the search for a class, bit i of the class's number selects the link.
-When a node first sees a class, the class enters the first row of this search with room. So a search
+When a node first sees a class, the search stores the class in the first row with room. So a search
 takes at most as many steps as the largest class number has bits. Rows are freed only together with
 the tree.
 """

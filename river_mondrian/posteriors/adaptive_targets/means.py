@@ -15,7 +15,7 @@ from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# Index of the regression with the residuals that trees learn.
+# Index of the regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
 
 # Indices of the targets that trees learn: the sample's target, the residual of regression

@@ -116,8 +116,8 @@ def branching(
 
 
 # Terms of Equation 4 at a node or a point. `weight` is the weight of the node's distribution, and
-# `at_node` the weight of the node's tables after branching off there. Each function adds the terms
-# and returns the weight of the parent's distribution.
+# `at_node` the weight of the node's tables after branching off there. The functions that add the
+# terms return the weight of the parent's distribution.
 
 
 @always_inline

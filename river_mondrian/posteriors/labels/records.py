@@ -115,7 +115,7 @@ class CountRow(rec.Record):
     """The number of samples of each class at a leaf, as int32."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the number of the next free row, which replaces a free row's first count."""
+        """Return the word with the number of the next free row, in place of the first count."""
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:

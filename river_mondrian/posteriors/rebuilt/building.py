@@ -85,8 +85,8 @@ def _split(forest: R, t: int, budget: int) -> int:
 def _replay(forest: R, t: int, budget: int) -> int:
     """Replay samples, at the cost `REPLAY_COST` per point, and return the remaining budget.
 
-    The number of samples of a call must not depend on the capacity of tables. So after a stop for
-    lack of rows, the remaining budget is at least 1, and the call is repeated.
+    The number of samples that a call replays must not depend on the capacity of tables. So after a
+    stop for lack of rows, the remaining budget is at least 1, and the call is repeated.
     """
     tree, build, n = forest.trees[t], forest.build, forest.n_samples
     start, stop = build.cursor, min(n, build.cursor + budget // REPLAY_COST + 1)

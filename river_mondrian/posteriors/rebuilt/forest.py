@@ -132,7 +132,7 @@ class Pending(rec.Record):
 
 
 class Build(rec.Record):
-    """The tree that is being built, and the costs of a build."""
+    """The state of a build: the next sample, the budgets, and the rows that are needed."""
 
     EMBEDDED = True
 

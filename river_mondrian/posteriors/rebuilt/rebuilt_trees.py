@@ -45,7 +45,8 @@ GAIN_SHARE = 0.7
 # batch only between kernel calls.
 ROWS_PREDICTED = 64
 
-# Widths are compared with the last fit only if at least this many earlier samples are still stored.
+# Interquartile ranges are compared with the ranges before the last fit only if at least this many
+# samples from before this fit are still stored.
 LEAST_TELLING = 64
 
 
@@ -456,7 +457,8 @@ class RebuiltTrees(MondrianTrees[R]):
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
         n = (int(self.forest.renewal.began_at) or tree_store.WARM_UP) - first
-        # If too few samples of the last fit are still stored, widths are not compared.
+        # If too few samples from before the last fit are still stored, interquartile ranges are not
+        # compared.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else widths.mostly_recent(n, n_rows)
         points = widths.mostly_recent(held, n_rows)
         capacity = self.schedule.capacity

@@ -116,7 +116,8 @@ class Schedule(NamedTuple):
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
         first = max(0, n - capacity)
-        # Least first sample of the window. New samples would replace earlier samples of the window.
+        # Least first sample of the window. If the window began earlier, new samples could replace
+        # samples of the window.
         first_kept = max(0, n - self.max_samples - BUILD_EVERY)
         for name, value, least, most in (
             ("capacity", capacity, forest.window_capacity, forest.window_capacity),

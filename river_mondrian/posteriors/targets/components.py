@@ -73,7 +73,7 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components of a mixture. `n` counts all components, even components above `capacity`."""
+    """The components of a mixture. `n` counts all components, even those beyond `capacity`."""
 
     n: Int64
     capacity: Int64

@@ -105,8 +105,8 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 def put_fences(forest: T, low: float, high: float) -> None:
     """Set new fences, and set aside the targets beyond the fences.
 
-    If the same targets as before are beyond the fences, only the fences change, and the moments if
-    samples were forgotten. Afterwards the caller must update messages.
+    If the same targets as before are beyond the fences, no tree changes. The moments are then
+    recomputed only if samples were forgotten. Afterwards the caller must update messages.
     """
     forest.low_fence = low
     forest.high_fence = high

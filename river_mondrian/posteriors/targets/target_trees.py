@@ -19,7 +19,8 @@ from .target_reader import TargetReader
 LAST_CHANGE = 1024
 
 # Factors of gamma2 and of the noise variance in the formulas of Lakshminarayanan, Roy and Teh
-# (2016), chosen by errors and log likelihoods on the streams of `benchmarks regressor`.
+# (2016). Errors and log likelihoods on the streams of `benchmarks regressor` determined the
+# factors.
 GAMMA2_FACTOR = 2.5
 NOISE_FACTOR = 3.0
 
