@@ -8,7 +8,7 @@ from pathlib import Path
 from .data import DataFolder, MissingSet
 from .report import Report, Suite
 
-# Modules with the parts of a suite. The last name is the name of the suite.
+# Modules with the parts of a suite. The last part of a module's path is the name of the suite.
 MODULES = "ablation adaptive adaptive_regressor anomaly anomaly.alarms batches calibration capymoa "
 MODULES += "categories distributed drift forest forgetting importances isolation kernel limits "
 MODULES += "processors recipes regressor robustness stit sweep text versions"

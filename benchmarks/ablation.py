@@ -199,7 +199,7 @@ def _compare(
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Map each part of the experts' names to the experts without it; "" maps to all experts."""
+    """Map each part of the experts' names to the other experts, and "" to all experts."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]
@@ -207,7 +207,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 
 def _narrow(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
-    """Yield all streams of classes with few features."""
+    """Yield the streams with class labels, without those of many features."""
     return ((name, samples) for name, samples in class_streams(data, n) if name not in WIDE)
 
 

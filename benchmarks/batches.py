@@ -26,7 +26,7 @@ FORESTS: dict[str, tuple[Callable[[int], Any], bool]] = {
         False,
     ),
 }
-# Number of samples that are learned before the timed samples, which end the warm-up.
+# Number of samples that are learned before the timed samples, to end the warm-up.
 WARM_UP = 500
 
 

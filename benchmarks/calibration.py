@@ -143,7 +143,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, A
 
 
 class Judged(NamedTuple):
-    """Coverage and interval score at each level, whether all hold, and blocks that do not."""
+    """Coverage and score at each level, whether all coverages hold, and counts of blocks."""
 
     coverage: Array
     score: Array

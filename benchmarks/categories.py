@@ -28,7 +28,7 @@ A9A = dict(zip(A9A_NAMES.split(), A9A_STARTS, strict=True)) | {"": 123}
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
-    """Return samples in which levels replace one-hot columns; columns without a 1 are left out."""
+    """Return samples in which levels replace one-hot columns; features without a 1 are left out."""
     bounds = list(starts.values())
     parts = list(zip(starts, bounds, bounds[1:], strict=False))
     hot = [{name: np.flatnonzero(row[a:b]) for name, a, b in parts} for row in X[:n]]
@@ -47,7 +47,7 @@ def mushrooms(n: int) -> Samples:
     samples = []
     for _ in range(n):
         kind = int(rng.integers(4))
-        # Other features depend on the class to some degree.
+        # With probability .4, a feature depends on `kind`, so features are correlated.
         drawn = [
             int((kind * 3 + rng.integers(2)) % k if rng.random() < 0.4 else rng.integers(k))
             for k in sizes
@@ -210,7 +210,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     for name, samples in available(lambda name: load(data, name, n), STREAMS):
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
-            # SRP is the slowest model.
+            # SRP has one seed, because it is the slowest model.
             own = seeds[:1] if model == "SRP" else seeds
             accuracy, loss, _ = np.mean([class_scores(make(k), samples) for k in own], axis=0)
             found[model] = float(accuracy), float(loss)

@@ -22,7 +22,7 @@ Labels = NDArray[Any]
 
 # Length of a block that is shuffled.
 BLOCK = 20_000
-# Samples before a drift, and samples within which a drift is to be detected.
+# Number of samples before a drift, and largest delay at which a drift counts as detected.
 BEFORE, WITHIN = 4000, 2000
 # Longest delay of a hit, and width of a gradual drift, in the public protocol.
 MAX_DELAY = 2500
@@ -130,7 +130,7 @@ def _varying(X: Rows) -> list[int]:
 
 
 def _run(X: Rows, y: Labels, seed: int) -> tuple[int | None, Any, Any]:
-    """Return the delay of the first alarm after a drift, and its first and final versions."""
+    """Return the delay, the first and the final version of the first alarm after a drift."""
     monitor, delay, first = DriftMonitor(seed=seed), None, None
     for i, (x, label) in enumerate(stream(X, y)):
         monitor.learn_one(x, label)
@@ -306,7 +306,7 @@ def elec2(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _episode(kind: str, width: int, X: Rows, y: Labels, every: int, seed: int) -> tuple[int, int]:
-    """Return the onset of a drift of the public protocol, and the numbers of hits and others."""
+    """Return the numbers of hits and of other alarms in an episode of the public protocol."""
     rng, n = np.random.default_rng(seed), len(y)
     p = rng.permutation(n)
     X, y = X[p], y[p]
@@ -328,7 +328,7 @@ def _episode(kind: str, width: int, X: Rows, y: Labels, every: int, seed: int) -
         kept = ~(is_new & (X[:, j] > median))
     kept &= np.arange(n) > n // 4
     places = np.flatnonzero(kept)
-    # The alarm's place in the stream; samples before a quarter of the stream are not used.
+    # The places of alarms in the stream, whose first quarter is not used.
     alarms = places[np.array(_alarms(DriftMonitor(every, seed=seed), X[kept], y[kept]), int) - 1]
     hits = int(((alarms >= onset) & (alarms <= onset + MAX_DELAY)).sum())
     return hits, len(alarms) - hits

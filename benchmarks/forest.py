@@ -25,7 +25,7 @@ from .report import Report, progress
 from .scores import class_scores
 
 OURS, AMF = "MondrianForest", "AMF"
-WARM_UP = 256  # In the warm-up, the forest is rebuilt when the number of samples doubles.
+WARM_UP = 256  # The forest is rebuilt each time the number of samples doubles, up to this number.
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 # By name: data set, columns, whether only the rows of the paper's split are used, and the paper's
@@ -255,7 +255,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return the accuracy, the total time and again the total time at each fraction."""
+    """Return the accuracy at each fraction and twice the total time, as `_batch_curve` does."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)

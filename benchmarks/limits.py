@@ -24,7 +24,7 @@ from .timing import call_seconds
 N_PREDICTED, N_TIMED = 200, 1000
 # Number of first calls that may be the longest because kernels are compiled or loaded.
 N_FIRST = 1000
-# Other libraries take milliseconds per sample, so they get this many samples.
+# Other libraries take milliseconds per sample, so they get only this number of samples.
 N_OF_PEERS = 400
 
 RIVERS: dict[str, Callable[[], Any]] = {
@@ -38,7 +38,7 @@ def _us(spent: Array) -> str:
 
 
 def _width_row(what: str, name: str, model: Any, samples: Stream) -> list[Any]:
-    """Train a model on all samples except the last ones; return its costs."""
+    """Train a model on all samples except the last `N_PREDICTED`; return its costs."""
     learned, fresh = samples[:-N_PREDICTED], samples[-N_PREDICTED:]
     spent = call_seconds(model.learn_one, list(learned))
     model.predict_one(fresh[0][0])  # The first call compiles kernels.
@@ -186,7 +186,7 @@ def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int]:
 
 
 def _starts(name: str, folder: Path) -> tuple[int, list[float]]:
-    """Return the number of functions that first calls compile, and the three times."""
+    """Return the number of compiled functions, and the times: compiled, cached and in a wheel."""
     # A wheel has code for other processors, but code for this processor loads equally fast.
     wheel = folder / "wheel"
     shutil.copytree(PACKAGE, wheel / PACKAGE.name, ignore=shutil.ignore_patterns("compiled"))

@@ -21,7 +21,7 @@ from .timing import call_seconds
 
 CHECK = 4.0  # Cost of a check, in the unit of amounts.
 HORIZONS = (1, 6, 24)
-DAYS, ROWS = 30, 500  # Of a stream of `retraining`.
+DAYS, ROWS = 30, 500  # Number of days in a stream of `retraining`, and of rows in a day.
 
 Days = list[tuple[Array, Array]]  # Features and labels of each day.
 
@@ -37,7 +37,7 @@ def _payments(n: int, seed: int) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _cost(weight: float, n: int, seed: int) -> float:
-    """Return the costs of checks and of unchecked frauds."""
+    """Return the total cost of checks and of unchecked frauds."""
     model, total = rm.AdaptiveMondrianForestClassifier(seed=seed), 0.0
     for x, fraud in _payments(n, seed):
         is_checked = model.predict_proba_one(x).get(True, 0.0) * x["amount"] > CHECK
@@ -164,7 +164,7 @@ def users(data: DataFolder, report: Report, quick: bool) -> None:
         row = [kind.__name__]
         for ready in (most, few):
             models = KeyedModels("user", kind(10, seed=1), n_ready=ready)
-            call_seconds(models.learn_one, samples[:most])  # makes the models
+            call_seconds(models.learn_one, samples[:most])  # Make the models.
             seconds = call_seconds(models.learn_one, samples[most:])
             row.append(f"{1e3 * np.mean(seconds):.2f}")
         rows.append(row)
@@ -188,7 +188,7 @@ def _days(has_interactions: bool, drifts: bool, seed: int) -> Iterator[tuple[Arr
 
 
 def _trainings(seed: int) -> dict[str, Callable[[Days, Any], Any]]:
-    """Return functions by name from all days so far and the previous model to the next model."""
+    """Return functions by name; each returns a model, given all days and the previous model."""
     import lightgbm
     import xgboost
 

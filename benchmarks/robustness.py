@@ -31,7 +31,7 @@ def losses_of(model: Any, samples: Stream, is_real: bool) -> Array:
 
 
 def excess(loss: float, least: float, is_real: bool) -> float:
-    """Return the excess: a difference of error rates, or percent of the absolute error."""
+    """Return the excess over `least`: of the error rate, or of the absolute error in percent."""
     return 100.0 * (loss / least - 1.0) if is_real else loss - least
 
 
@@ -47,10 +47,10 @@ def scored(loss: float, is_real: bool) -> str:
 
 # Outliers.
 
-WILD = 1e6  # Interquartile ranges.
+WILD = 1e6  # Distance of an outlier from the median, in interquartile ranges.
 N_WILD = 4
 START = 500  # Number of first samples whose absolute errors are excluded.
-# Large excesses of the error rate, and of the mean absolute error in percent.
+# Thresholds of large excesses: of the error rate, and of the mean absolute error in percent.
 LARGE = {False: 0.003, True: 2.0}
 
 
@@ -169,7 +169,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int, is_real: bool) -> tuple[Stream, Stream]:
-    """Return a stream without the change, and the stream with the change; NaN are left out."""
+    """Return a stream without the change and with the change; missing values are absent."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]

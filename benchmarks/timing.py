@@ -98,7 +98,7 @@ Run = Callable[[int, dict[str, Any]], Iterator[str]]
 
 
 def in_turns(peers: Mapping[str, Run], seeds: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
-    """Run peers with their numbers of seeds in turns.
+    """Run each peer with its number of seeds, in turns.
 
     Returns the results of each seed by peer. The result "seconds" is the processor time.
     """

@@ -19,7 +19,7 @@ CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "Image
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
 
-# Functions that return data sets. A stream takes the first samples of each, one after another.
+# Functions that return data sets. A stream has the first samples of one data set after another.
 MADE: dict[str, Callable[[], list[Any]]] = {
     "Agrawal": lambda: [synth.Agrawal(classification_function=0, seed=1)],
     "LED": lambda: [synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)],

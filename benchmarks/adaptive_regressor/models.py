@@ -63,7 +63,7 @@ class RecursiveLeastSquares:
             self.gram, self.moments = np.zeros((len(row), len(row))), np.zeros(len(row))
         self.gram = self.forgetting * self.gram + np.outer(row, row)
         self.moments = self.forgetting * self.moments + y * row
-        # Rank-one updates of the inverse lose digits, so the inverse is computed again.
+        # Rank-one updates of an inverse lose digits, so the equations are solved at each sample.
         self.weights = np.linalg.solve(self.gram + 1e-3 * np.eye(len(row)), self.moments)
 
 

@@ -109,7 +109,7 @@ def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
 
 
 def _surface(X: Array) -> Array:
-    """Return a smooth function of the first four columns; its standard deviation is about 1."""
+    """Return a function of the first four columns, with a jump; its standard deviation is .7."""
     wave = np.sin(2.0 * math.pi * X[:, 0]) * (0.5 + X[:, 1])
     return wave + 2.0 * (X[:, 2] - 0.5) ** 2 + 1.5 * X[:, 3] * (X[:, 0] > 0.3)
 
@@ -121,14 +121,14 @@ def _heavy_tails(data: DataFolder) -> Stream:
 
 
 def _noise_levels(data: DataFolder) -> Stream:
-    """Return targets whose noise level rises with one feature and jumps along another."""
+    """Return targets whose noise level rises with one feature and jumps with another feature."""
     rng, X = _uniform(12, 10_000, 8)
     spread = 0.05 * 50.0 ** X[:, 4] * np.where(X[:, 5] > 0.8, 3.0, 1.0)
     return stream(X, 5.0 * _surface(X) + spread * rng.normal(size=len(X)))
 
 
 def _abrupt(data: DataFolder) -> Stream:
-    """Return a linear stream whose coefficients and level are drawn again every 3,000 samples."""
+    """Return a stream whose function of the features is drawn again every 3,000 samples."""
     rng, X = _uniform(13, 12_000, 8)
     y = np.empty(len(X))
     for start in range(0, len(X), 3000):
@@ -147,7 +147,7 @@ def _recurring(data: DataFolder) -> Stream:
 
 
 def _needles(data: DataFolder) -> Stream:
-    """Return 100 features, three of them relevant: one by its sign, and two by a product."""
+    """Return 100 features, three of them relevant, by a sign, a product and a linear term."""
     rng = np.random.default_rng(15)
     X = rng.normal(size=(8000, 100))
     y = 3.0 * np.sign(X[:, 17]) + 2.0 * X[:, 42] * X[:, 77] + 1.5 * X[:, 42]
@@ -155,7 +155,7 @@ def _needles(data: DataFolder) -> Stream:
 
 
 def _counts(data: DataFolder) -> Stream:
-    """Return counts from 0 to a few hundred; the logarithm of their mean is a smooth function."""
+    """Return counts from 0 to a few hundred, whose mean is a function of the features."""
     rng, X = _uniform(16, 10_000, 8)
     return stream(X, rng.poisson(np.exp(1.5 * _surface(X) + X[:, 4])).astype(float))
 

@@ -80,7 +80,7 @@ def rows_of(times: Array, values: Array) -> Stream:
 class Files(NamedTuple):
     """The files of the Numenta benchmark: names, rows, times, values, windows, and detections.
 
-    `halves` has the numbers of the files in the first half, the second half and all.
+    `halves` has the numbers of the files in each half, and of all files.
     """
 
     names: list[str]
@@ -297,7 +297,7 @@ def _cells(judged: list[Judged]) -> list[str]:
     return [f"{per_day:.2f}", found, *map(str, of_kind)]
 
 
-# Maps the minute of an alarm to the answer: whether the alarm belongs to an incident. None is no
+# Maps the minute of an alarm to the answer: whether the alarm belongs to an incident. None means no
 # answer.
 Answer = Callable[[int], bool | None]
 
@@ -328,7 +328,7 @@ def _give(alarms: Alarms, answer: bool | None) -> None:
 
 
 def _judged(number: int, alarms: Alarms, is_answered: bool = False) -> Judged:
-    """Compare the alarms on a series with its incidents; answer each alarm as it comes or none."""
+    """Compare alarms on a series with its incidents; answer each alarm if `is_answered`."""
     made = metric(number)
 
     def is_near(minute: int) -> bool:
@@ -343,7 +343,7 @@ def _judged(number: int, alarms: Alarms, is_answered: bool = False) -> Judged:
 
 
 def answers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure what answers to alarms change: on quiet metrics, incidents and Numenta's files."""
+    """Measure the effect of answers on alarms: quiet metrics, incidents and Numenta's files."""
     _answer_quiet(report, 1 if quick else N_QUIET)
     _answer_incidents(report, 2 if quick else 20)
     _answer_files(data, report, quick)

@@ -37,7 +37,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def _us(calls: list[Callable[[Any], Any]], samples: Stream) -> float:
-    """Return the processor time of calls for each sample in microseconds."""
+    """Return the processor time of the calls per sample, in microseconds."""
     started = time.process_time()
     for x, _ in samples:
         for call in calls:

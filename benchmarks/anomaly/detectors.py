@@ -75,7 +75,7 @@ class WindowedForest:
         self.seed = seed
 
     def scores(self, X: Array) -> Array:
-        """Return the score of each row by the latest earlier fit; 0 before the first fit."""
+        """Return each row's score from the latest fit before the row; 0 before the first fit."""
         scores = np.zeros(len(X))
         for start in range(FITTED_EVERY, len(X), FITTED_EVERY):
             part = slice(start, start + FITTED_EVERY)

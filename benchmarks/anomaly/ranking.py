@@ -12,7 +12,7 @@ from ..report import Report, progress
 from .detectors import FITTED_EVERY, OURS, PEERS, WindowedForest, rrcf
 from .streams import STREAMS, UNSEEN, Labelled
 
-# Scores of the first samples are excluded, because HalfSpaceTrees do not compute them.
+# Scores of the first samples are excluded, because HalfSpaceTrees return 0 for these samples.
 WARM_UP = 250
 ONLINE = ("HalfSpaceTrees, 10", "HalfSpaceTrees, 100", "LODA", "OneClassSVM")
 

@@ -27,7 +27,7 @@ ALL_CLASSES = {"covtype": 4096, "letter": 1024, "satimage": 256, "dna": 64, "mni
 
 
 def _draw(report: Report, curves: dict[tuple[str, str], tuple[Any, ...]], what: str) -> None:
-    """Draw accuracies and seconds of each model against the first curve, a column for each set."""
+    """Draw the accuracy and the time of each model against `what`, with a column for each set."""
     if not curves:
         return
     sets = list(dict.fromkeys(name for name, _ in curves))

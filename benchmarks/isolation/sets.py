@@ -14,7 +14,7 @@ from ..data import Array, DataFolder, available, min_max
 # Numbers of training and test rows of the two-class sets: a subset for most parts, and all rows.
 ROWS = {"a9a": (32561, 16281), "covtype": (50_000, 20_000), "mnist": (20_000, 10_000)}
 WHOLE = {"a9a": (32561, 16281), "covtype": (464_810, 116_202), "mnist": (60_000, 10_000)}
-# Labels of the second class.
+# Labels that become class 1. In other sets, only the label 1 becomes class 1.
 ONES = {"mnist": (3, 4, 6, 7, 9)}
 
 
@@ -32,7 +32,7 @@ class Set(NamedTuple):
         return self.X.shape[1]
 
     def part(self, n: int, n_test: int) -> Set:
-        """Return the set with its first training rows and its first test rows."""
+        """Return the set with its first `n` training rows and its first `n_test` test rows."""
         return Set(self.name, self.X[:n], self.y[:n], self.X_test[:n_test], self.y_test[:n_test])
 
 

@@ -31,7 +31,7 @@ def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str
 
 @numba.njit(fastmath=True)
 def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
-    """Return the dot product of the weights and each row's t psi features, which are 0 or 1."""
+    """Return the sum of the dot products of weights and rows of t psi features, each 0 or 1."""
     total = 0.0
     for row in range(len(cells)):
         for k in range(cells.shape[1]):
@@ -71,7 +71,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         targets, ones = y[:n].astype(float), np.ones(n)
         calls: dict[str, Callable[[], Any]] = {
             "map": partial(features.cells_many, frame),
-            # The rows are mapped before, so only the model is timed.
+            # The rows are mapped in advance, so only the model is timed.
             "learn": partial(weights.learn_rows, cells, targets, ones),
             "naive": partial(_naive_products, cells, product, dense),
         }

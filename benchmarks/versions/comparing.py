@@ -14,7 +14,7 @@ from ..report import Report, progress
 from . import snapshots
 from .configurations import CONFIGURATIONS, FUNCTIONS, TIMED
 
-# Number of samples of a configuration; with fewer, some kernels are not called.
+# Number of samples of a configuration; with fewer samples, some kernels are not called.
 SAMPLES, QUICK_SAMPLES = 1500, 300
 # Relative difference above which predictions count as different.
 TOLERANCE = 1e-6

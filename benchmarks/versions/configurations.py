@@ -188,7 +188,7 @@ BATCHES = ("predict_proba_many", "predict_many", "log_density_many", "transform_
 
 
 def flat(value: Any) -> Iterable[float]:
-    """Return an output as numbers: None is NaN, and other objects are a checksum."""
+    """Return an output as numbers: None becomes NaN, and other objects become checksums."""
     if isinstance(value, Mapping):
         yield from flat(repr(list(value)))
         yield from (number for one in value.values() for number in flat(one))
@@ -204,7 +204,7 @@ def flat(value: Any) -> Iterable[float]:
 
 
 def answer(call: Callable[..., Any], *given: Any, **options: Any) -> list[float]:
-    """Return what a call returns as numbers; an error is a checksum of its class."""
+    """Return the result of a call as numbers; an error becomes a checksum of its class."""
     try:
         return list(flat(call(*given, **options)))
     except (ValueError, KeyError, ArithmeticError, NotImplementedError) as error:

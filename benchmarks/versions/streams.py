@@ -52,7 +52,7 @@ def unit(n: int, d: int, k: int = 3) -> Stream:
 
 @source
 def targets(n: int, d: int, scale: float = 1.0) -> Stream:
-    """Return targets that are a smooth function of the first features with heavy-tailed noise."""
+    """Return targets: a smooth function of the first and last feature, plus heavy-tailed noise."""
     rng = np.random.default_rng(1)
     X = rng.random((n, d))
     y = np.sin(6.0 * X[:, 0]) + 2.0 * X[:, -1] ** 2 + 0.1 * rng.standard_t(3, size=n)
@@ -100,7 +100,7 @@ def holes(n: int, of_length: Source, share: float = 0.3) -> Stream:
 
 @source
 def late(n: int, of_length: Source) -> Stream:
-    """Return samples in which each feature and each class appears later than the previous one."""
+    """Return samples in which features and classes appear one after another."""
     samples = of_length(n)
     d = len(samples[0][0])
     k = 1 + max(int(y) for _, y in samples)
@@ -115,7 +115,7 @@ def late(n: int, of_length: Source) -> Stream:
 
 @source
 def swapped(n: int, of_length: Source) -> Stream:
-    """Return samples whose labels are permuted in the middle."""
+    """Return samples whose labels are permuted from the middle on."""
     samples = of_length(n)
     k = 1 + max(y for _, y in samples)
     return [(x, (y + (2 * i >= n)) % k) for i, (x, y) in enumerate(samples)]

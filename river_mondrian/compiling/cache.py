@@ -98,8 +98,9 @@ class CodeCache:
         loaded. `is_linked` means that other functions call this function by name.
 
         Functions of other packages are not cached, because changes of their sources would go
-        unnoticed. Closures are cached only over numbers and text. An object that is not a
-        dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is set.
+        unnoticed. A closure is cached only if its free variables are numbers, strings or None. An
+        object that is not a dispatcher is returned unchanged, for example if `NUMBA_DISABLE_JIT` is
+        set.
         """
         compiled: Any = dispatcher
         function = getattr(compiled, "py_func", None)
@@ -157,7 +158,7 @@ class CodeCache:
         packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target, or None without a file."""
+        """Return the name of a function's file for types and a target; None if it has no file."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -199,8 +200,7 @@ class FunctionCache:
     def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_linked: bool) -> None:
         self._package, self._links, self._is_linked = package, links, is_linked
         self._function: FunctionType = dispatcher.py_func
-        # The options are part of the key, because a function may have two dispatchers, one with
-        # exact sums.
+        # The options are part of the key, because options such as `fastmath` change the code.
         self._options = private.options_of(dispatcher)
 
     @property
@@ -342,7 +342,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return a description that identifies a function within the sources, or None without one."""
+    """Return an identifier of a function within the sources, or None if it cannot be cached."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

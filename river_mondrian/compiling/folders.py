@@ -75,7 +75,7 @@ def read(path: Path) -> bytes:
     Raises
     ------
     PermissionError
-        If the file belongs to another user, because this user could have written malicious code.
+        If the file belongs to another user, who could have written malicious code.
     OSError
         If the file cannot be read.
     """

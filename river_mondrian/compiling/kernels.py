@@ -9,10 +9,10 @@
 - `always_inline`: a small helper that LLVM always inlines.
 - `inline_in_source`: a helper whose lines become part of its caller before type inference.
 
-Two further decorators stand below these. `cold` marks a function that runs rarely. `ordered_sums`
-keeps the order of sums, like `ORDERED_SUMS = True` for all functions of a module. A kernel with
-ordered sums calls only helpers with ordered sums, because the sums of other helpers may be
-reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as
+Two further decorators are written below these decorators. `cold` marks a function that runs rarely.
+`ordered_sums` keeps the order of sums, like `ORDERED_SUMS = True` for all functions of a module. A
+kernel with ordered sums calls only helpers with ordered sums, because the sums of other helpers may
+be reordered even within the kernel. With `NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as
 Python.
 """
 

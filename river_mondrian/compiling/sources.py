@@ -156,7 +156,7 @@ def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
         try:
             status = os.stat(path)
         except OSError:
-            # The values do not matter, because reading the file fails as well, and there is no key.
+            # The values do not matter: reading the file fails as well, so there is no key.
             seen.append((path, 0, 0, 0, 0))
             continue
         changed = status.st_mtime_ns, status.st_ctime_ns

@@ -192,7 +192,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
     for g in range(forest.n_shares):
         log_value = before
         if totals[g] > 0.0:
-            # The logarithm of exp(own) + exp(before).
+            # The logarithm of exp(log_level) + exp(before).
             log_level = math.log(totals[g]) - log_trees - d * log_side(lifetime * forest.shares[g])
             high = max(log_level, before)
             log_value = high + math.log1p(math.exp(min(log_level, before) - high))

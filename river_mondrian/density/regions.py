@@ -70,7 +70,7 @@ class StoredSample(rec.Record):
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the row of the next queued or unused sample.
 
-        A region uses the sample that is its pivot. The queue uses all samples in the queue.
+        A region uses the sample that is its pivot. The queue uses each of its samples.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -195,7 +195,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @helper
 def take_sample(partition: P, x: rec.Float64s) -> int:
-    """Return the row of a new stored sample, queued if `queues` is set; there must be room."""
+    """Store a sample, in the queue if `queues` is set; return its row. There must be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -323,7 +323,7 @@ def find_cut(
     block = first_block(horizon, began)
     cut.exists = 0
     best = until
-    # With an origin, pivot and point may differ only by rounding errors, which are not cut.
+    # With an origin, no cut may separate a pivot and a point that differ only by rounding errors.
     slack = _PRECISION if partition.origin else 0.0
     # The dimension in which the pivot and the point differ most is searched first. The cut in this
     # dimension is probably early, so fewer later cuts are drawn.

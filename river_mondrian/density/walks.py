@@ -1,4 +1,4 @@
-"""Descents to a sample's region, which add, remove or count the sample, or compute its cell.
+"""Descents to a sample's region, which update or return counts of samples, or compute a cell.
 
 `walk` changes or reads the counts on the path. `reveal` computes the cell from the cuts on all
 sides of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
@@ -92,8 +92,8 @@ def pass_regions(
 ) -> tuple[int, int, int, int]:
     """Visit a region's child regions that were cut off before the current cut.
 
-    Write the counts of the sample's cells, and the time of the cut that separates the last other
-    samples. `count` is the region's number of samples, and `child` is its first child region.
+    Write the counts of the sample's cells, and the time of the cut that leaves no other samples in
+    the cell. `count` is the region's number of samples, and `child` is its first child region.
     Return the index of the next unwritten share, the number of remaining samples, the last visited
     region, and the next region. Both regions may be `NONE`.
     """
@@ -112,7 +112,7 @@ def pass_regions(
 
 @link_by_name
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
-    """Descend to a sample's region in a tree; count, add or remove the sample.
+    """Descend to a sample's region in a tree; add or remove the sample if `change` is not `ASK`.
 
     Before any change, write the count of the sample's cell at each share of the lifetime to
     `partition.counts`.
@@ -222,8 +222,8 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
         if row == NONE:
             n += 1
         else:
-            # The stored key and time are used, because they differ from the cut's key and time in a
-            # damaged file.
+            # The stored key and time are used, because in a damaged file they may differ from the
+            # cut's key and time.
             region = partition.regions.row(row)
             key, began = region.key, region.time
         regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)

@@ -69,7 +69,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 
 
 def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool = False) -> None:
-    """Raise an error unless a stored object is a map that reads no more features than `features`.
+    """Raise an error unless a stored object is a map, with at most as many inputs as `features`.
 
     If `may_grow` is False, an unfinished map is an error, too.
     """
@@ -128,7 +128,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column contains a value that is not a number.
+            If the map does not accept the type of a value.
         ValueError
             If a value is infinite or too large, or a column occurs twice. In this case, nothing is
             learned.
@@ -264,7 +264,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a value is not a number.
+            If the map does not accept the type of a value.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -324,7 +324,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Raises
         ------
         TypeError
-            If a column contains a value that is not a number.
+            If the map does not accept the type of a value.
         ValueError
             If a value is infinite or too large, or a column occurs twice.
 

@@ -292,7 +292,7 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Landmarks are drawn from this number of samples at the start of the stream, at least
+        Number of samples at the start of the stream from which landmarks are drawn, at least
         `n_landmarks`. Use more samples if the start of a stream differs from later samples. None
         means `n_landmarks`.
     seed

@@ -106,7 +106,7 @@ class ByFeature(FeatureMap):
         """Return a new map without features."""
 
     def _know(self) -> RowPerFeature:
-        """Return the map, created if there is none, after adding the reader's new features."""
+        """Create the map if there is none, add the reader's new features, and return the map."""
         if self._map is None:
             self._map = self._make(arguments.draw_seed(self.seed))
             self._map._finish()
@@ -201,7 +201,7 @@ class Pooled(FeatureMap):
         return set()
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Store a sample while the map is being built.
+        """Store a sample and continue the build of the map; do nothing if the map is final.
 
         Parameters
         ----------
@@ -235,8 +235,8 @@ class Pooled(FeatureMap):
         while start < len(columns) and self._pool is not None:
             stop = start + 1
             if self._next is None:
-                # The next build begins at a fixed number of rows, so only the rows before it are
-                # learned at once.
+                # The next build begins at a known number of samples, so the rows up to this number
+                # are learned at once.
                 n = len(self._pool)
                 until = max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
                 stop = min(len(columns), start + until)

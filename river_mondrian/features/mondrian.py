@@ -102,7 +102,8 @@ class MondrianFeatures(kinds.CellFeatures):
     `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
     partitions have the same distribution as partitions drawn from all samples at once. Each sample
     has one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
-    `"mondrian_{partition}_{cell}"`; the columns of earlier samples do not change.
+    `"mondrian_{partition}_{cell}"`. The columns of a learned sample without missing values do not
+    change.
 
     Features are not rescaled, so the lifetime depends on the units of the features.
 
@@ -131,9 +132,9 @@ class MondrianFeatures(kinds.CellFeatures):
     passes through the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
     median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
     for each lifetime and mix the predictions. The mixture has exponential weights, computed from
-    the errors on samples before each sample is learned. The learners' attribute `lifetimes`
-    contains these weights; predictions ignore weights below .001. The transformer alone has no
-    loss, so it cannot choose a lifetime.
+    each sample's errors before the sample is learned. The learners' attribute `lifetimes` contains
+    these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
+    cannot choose a lifetime.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
     feature, the path takes the child that is nearer in the other features. If both children are
@@ -142,18 +143,19 @@ class MondrianFeatures(kinds.CellFeatures):
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
-    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1). A direction with a larger norm
-    thus has a larger weight in the distance. Random directions are uniformly distributed in the
-    space of the first sample's d features. The norm of a direction is d kappa_d / (2 kappa_(d-1)
-    n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
-    tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A feature that appears
-    later gets normally distributed coefficients with the mean absolute value 1 / n. A missing value
-    counts as the mean of the learned values. In samples before a feature's first value, the feature
-    counts as this first value. A direction is missing if all its features are missing.
+    all partitions. The kernel's limit for many partitions is exp(-lifetime |U (x - y)|_1). A
+    direction with a larger norm thus has a larger weight in the distance. Random directions are
+    uniformly distributed in the space of the first sample's d features. The norm of a direction is
+    d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in d dimensions.
+    With this norm, the limit tends to exp(-lifetime |x - y|_2) as the number n of directions grows.
+    A feature that appears later gets normally distributed coefficients with the mean absolute value
+    1 / n. A missing value counts as the mean of the learned values. In samples before a feature's
+    first value, the feature counts as this first value. A direction is missing if all its features
+    are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
-    these numbers. At lifetime l, two levels stay together with probability 2 (l - 1 + exp(-l)) /
-    l^2.
+    these numbers. At lifetime l, two levels are in the same cell with probability
+    2 (l - 1 + exp(-l)) / l^2.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, the kernel is (rate /
     (rate + h))^shape for a gamma distribution. For a uniform distribution on [a, b], the kernel is

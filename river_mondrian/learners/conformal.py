@@ -3,7 +3,7 @@
 The first samples are stored as the *reference*, which determines score functions. A *channel* is
 one score of each later sample. The channels of the inputs are:
 
-- a value; for a category, whether the value is a level, for each level and for all other levels;
+- a value; for a category, an indicator of each level, and an indicator of all other levels;
 - dependence: a value minus its mean over the `N_NEAR` stored samples that are nearest in the other
   features; for a category, the number of these samples with another level;
 - presence: whether the feature has a value;
@@ -53,8 +53,8 @@ UNKNOWN_Y, LABEL, TARGET = 0, 1, 2
 
 # Number of samples whose evidence is collected after an alarm.
 N_COLLECTED = 200
-# Bounds on the features of a reference, the features with a channel for dependence, and the levels
-# or labels with a channel.
+# Largest numbers of features in a reference, of features with a channel for dependence, and of
+# levels or labels with a channel.
 MOST_WATCHED, MOST_DEPENDENT, MOST_LEVELS = 1024, 64, 64
 # Number of neighbours that predict a feature, and that predict y.
 N_NEAR, N_VOTES = 3, 7
@@ -80,7 +80,8 @@ MOST_EVIDENCE = 1e300
 class Monitor(rec.Record):
     """A reference, the ranks and bets of later samples, and the next reference."""
 
-    # The bar A of one channel. One sample in `spacing` is used. Random state of the numbers V.
+    # The factor A of the evidence that raises an alarm. One sample in `spacing` is used. Random
+    # state of the numbers V.
     bar: rec.Float64 = rec.stored(rec.Bounds(0.0))
     spacing: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     v_state: rec.Int64
@@ -121,8 +122,9 @@ class Monitor(rec.Record):
     cuts: rec.Float64s = rec.sized("n_rows", N_CUTS)
     counts: rec.Int32s = rec.sized("n_rows", N_BINS)
     thirds: rec.Float64s = rec.sized(2)
-    # The bar of each kind. Edges of the cells and memories of each channel. For each bettor: R, the
-    # CUSUM of its bets, and the number of the sample at which this sum began.
+    # The evidence at which each kind raises an alarm. Edges of the cells and memories of each
+    # channel. For each bettor: R, the CUSUM of its bets, and the number of the sample at which this
+    # sum began.
     bars: rec.Float64s = rec.sized(len(CHANGES))
     edges: rec.Float64s = rec.sized("n_channels", N_EDGES)
     memories: rec.Float64s = rec.sized("n_channels", N_RANK_MEMORIES, N_NUMBERS)
@@ -368,7 +370,7 @@ def bet(m: Monitor, c: int, is_low: bool) -> float:
 
 @always_inline
 def _bet_all(m: Monitor, kind: int, first: int, end: int) -> bool:
-    """Bet on the ranks of a kind; return whether the largest evidence reaches the bar."""
+    """Bet on the ranks of a kind; return whether the largest evidence raises an alarm."""
     evidence = 0.0
     for c in range(first, end):
         if m.ranks[c] == m.ranks[c]:
@@ -397,7 +399,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
         _rank_all(m, y, n_new)
         y_at, relation_at = m.y_at(), m.relation_at()
         is_alarm = _bet_all(m, 0, 0, y_at)
-        # `|` evaluates both sides, because every kind must bet on its ranks.
+        # `|=` is used instead of `or`, because every kind must bet on its ranks.
         is_alarm |= _bet_all(m, 1, y_at, relation_at)
         is_alarm |= _bet_all(m, 2, relation_at, m.n_channels())
         if m.phase == WATCHING and is_alarm:

@@ -218,14 +218,15 @@ class LinearDiscriminantsRecord(Record):
             if share > 0.0:
                 of_both = counts[start + label]
                 of_class = self.class_counts[columns * label + column]
-                # The prior makes the rate of a class without samples the level's share among all
-                # classes.
+                # Because of the prior, the rate of a class without samples is the level's share
+                # among all classes.
                 rate = (of_both + LEVEL_PRIOR * share) / (of_class + LEVEL_PRIOR)
                 evidence += math.log(rate / share)
         return evidence
 
 
-# The functions below are compiled only for models with categorical inputs, to save compile time.
+# The next four functions are compiled only for models with categorical inputs, to save compile
+# time.
 
 
 @link_by_name
@@ -415,7 +416,7 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # The classes forget their values of this input with it, because otherwise their means
+            # The classes also forget their values of this input, because otherwise their means
             # would lag behind. The variance within classes restarts at the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
@@ -450,7 +451,7 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for classes and inputs, and keep the state of the current ones.
+        """Reserve memory for classes and inputs, and keep the learned state.
 
         Parameters
         ----------

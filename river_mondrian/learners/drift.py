@@ -30,7 +30,8 @@ NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
 
-# Numbers of samples kept after a drift: if the detector has no attribute `width`, and at least.
+# Number of samples kept after a drift if the detector has no attribute `width`, and smallest number
+# of kept samples.
 AFTER_DRIFT = 200
 FEWEST_KEPT = 50
 

@@ -27,14 +27,14 @@ from ..values import level_of, number_of
 # A prediction without an id expires after this number of labels, or after twice the longest
 # observed delay if this is more.
 LEAST_EXPIRY = 1000
-# Labels do not find their predictions if this number of labels had none, while as many ids and
-# samples wait.
+# Labels count as unmatched if this number of successive labels had no prediction, while at least as
+# many ids and samples wait.
 MANY_UNCLAIMED = 100
 
-# Types of numbers that Python compares.
+# Types of numbers that are compared without conversion.
 NUMBERS = frozenset({float, int, bool})
 
-# Numbers of predictions, and predictions.
+# Pairs of a prediction's number and the prediction.
 Entries = tuple[tuple[int, Any], ...]
 _NUMBER = operator.itemgetter(0)
 Change = Callable[[], None]
@@ -117,7 +117,7 @@ class WaitingPredictions:
     longest
         Largest number of labels between a prediction and its label.
     n_at_claim
-        Number of labels after the last label with a stored prediction.
+        Number of labels up to the last label that had a stored prediction.
 
     """
 
@@ -136,8 +136,8 @@ class WaitingPredictions:
     def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
         """Return the entry that a label belongs to, and all entries that are not older.
 
-        The entry is the latest that at least `least` predictions followed, or the oldest if there
-        is none. Predictions between the same two labels have the same age.
+        The entry is the latest entry that at least `least` predictions followed. Without such an
+        entry, it is the oldest. Predictions between the same two labels have the same age.
         """
         if len(entries) == 1:
             return entries[0], entries
@@ -151,10 +151,11 @@ class WaitingPredictions:
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
-        """Return a change that adds a prediction, and drops samples with none in the last `limit`.
+        """Return a change that adds a prediction.
 
-        Successive calls for one sample count as one prediction, unless the same `call` is repeated.
-        A `call` of None may be repeated.
+        The change drops all predictions before the last `limit` predictions. Successive calls for
+        one sample count as one prediction, unless the same `call` is repeated. A `call` of None may
+        be repeated.
         """
         number, entries = self.n, self.by_sample.get(key, ())
         calls = frozenset(() if call is None else (call,))

@@ -50,7 +50,7 @@ PRIOR = 0.5
 TINY = 1e-30
 # Number of distances compared at once with the farthest neighbour's distance, by vector units.
 BLOCK = 32
-# First values of no new inputs.
+# Default of `first_values` and `gaps` if there are no new inputs.
 NONE: Floats = np.empty(0)
 
 
@@ -65,7 +65,7 @@ class NeighborsRecord(Record):
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     next_place: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     # Number of inputs, current number of classes, and capacity of rows for classes. If samples have
-    # targets, the number is 0 and the capacity 1.
+    # targets, the number of classes is 0 and the capacity is 1.
     n_inputs: Int64
     n_classes: Int64
     width: Int64 = stored(Bounds(1, LARGEST_WIDTH))
@@ -170,7 +170,7 @@ def _measure(neighbors: NeighborsRecord, n_used: int, first: int, n: int) -> Non
 
 @always_inline
 def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
-    """Insert a sample among the `n` nearest, after equally near samples; return the new number."""
+    """Insert a sample among the `n` nearest, after equally near samples; return the new `n`."""
     best, places, square = neighbors.best, neighbors.places, neighbors.squares[i]
     k = min(n, N_NEAREST - 1)
     while k > 0 and best[k - 1] > square:
@@ -182,7 +182,7 @@ def _insert(neighbors: NeighborsRecord, i: int, n: int) -> int:
 
 @always_inline
 def _select(neighbors: NeighborsRecord, first: int, last: int, n: int) -> int:
-    """Update the `n` nearest with a range of samples, the last first; return the new number."""
+    """Update the `n` nearest with a range of samples, the last first; return the new `n`."""
     squares, best, end = neighbors.squares, neighbors.best, last
     while end > first:
         start = max(end - BLOCK, first)
@@ -329,7 +329,7 @@ class Neighbors(Learned[NeighborsRecord]):
         """Return the bytes that `fitting` adds to have room for `n` samples."""
         n_inputs, size = int(self.record.n_inputs), np.dtype(np.float32).itemsize
         new = max(min(self._most(n_inputs), n) - int(self.record.capacity), 0)
-        # Beside the inputs, a sample takes five words: two for the target, and one each for the
+        # Besides the inputs, a sample takes five words: two for the target, and one each for the
         # weight, the squared distance and the number of missing values.
         return new * size * (n_inputs + 5)
 

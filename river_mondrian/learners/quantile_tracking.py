@@ -27,8 +27,8 @@ QUANTILES = (
     0.5,
     *((1.0 + level) / 2.0 for level in COVERAGES),
 )
-# A prediction moves thresholds only if the model had learned this number of labels. The number also
-# sets how fast steps shrink (`step`).
+# A prediction moves thresholds only if the model had learned at least this number of labels. The
+# number also sets how fast steps shrink (`step`).
 N_NEEDED = 20
 
 
@@ -184,7 +184,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels, and the thresholds of never empty sets and of exact sets."""
+    """Number of labels, and the thresholds of never-empty sets and of exact sets."""
 
     n: int
     never_empty: Thresholds
@@ -226,7 +226,7 @@ def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) ->
 def judge_label(
     tracked: Mapping[Hashable, Odds], predicted: Classes, y: Hashable, by_class: bool, delay: int
 ) -> Mapping[Hashable, Odds]:
-    """Return the thresholds updated with a label, by class, or by None for all classes."""
+    """Return the thresholds by class, or by None for all classes, updated with a label."""
     probabilities = predicted.probabilities
     # A label that the model did not know is in no set, so it moves no threshold.
     if y not in probabilities:

@@ -73,7 +73,7 @@ class MonitorTable(Learned[Monitor]):
     Parameters
     ----------
     bar
-        The bar A of one channel.
+        The factor A of the evidence that raises an alarm (see `conformal`).
     spacing, capacity, kinds
         The parameters `spacing`, `grace_period` and `kinds` of the monitor.
 
@@ -104,7 +104,8 @@ class MonitorTable(Learned[Monitor]):
         self.vector = self.memory.arrays["vector"]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows beyond `n_filled` have arbitrary values, so zeros make equal states equal pickles.
+        # Rows beyond `n_filled` have arbitrary values. They are set to 0, because otherwise pickles
+        # of equal states could differ.
         state, n = super().__getstate__(), int(self.record.n_filled)
         rows = {name: self.learned[name].copy() for name in ("filled", "filled_y")}
         for array in rows.values():
@@ -193,7 +194,7 @@ class MonitorTable(Learned[Monitor]):
     def _set_channels(
         self, rows: rec.Floats, y: rec.Floats, scores: rec.Floats, levels: list[list[float]]
     ) -> None:
-        """Set the cuts, the levels, the edges of cells and the bars of all channels."""
+        """Set the cuts, levels and edges of all channels, and the evidence at an alarm (`bars`)."""
         m, known, is_target = self.record, self.learned, self.record.y_kind == TARGET
         cuts, edges, relation_at = known["cuts"], known["edges"], m.relation_at()
         cuts[:] = np.pad(COUNT_CUTS, (0, N_CUTS - len(COUNT_CUTS)), constant_values=np.inf)
@@ -251,8 +252,8 @@ class MonitorTable(Learned[Monitor]):
             tops.setdefault(channels[c][0], c)
         excess = {kind: logs[c] - bars[kind] for kind, c in tops.items()}
         kinds = sorted(excess, key=lambda kind: -excess[kind])
-        # The first kind is kept even if the evidence has fallen below all bars after the alarm,
-        # because a report needs a kind.
+        # The first kind is kept even if its evidence would no longer raise an alarm, because a
+        # report needs a kind.
         kinds = [kind for kind in kinds if excess[kind] >= 0.0 or kind == kinds[0]]
         new = self._new_names() if is_final else ([], [], [])
         named: tuple[dict[Hashable, int], ...] = {}, {}, {}
@@ -260,8 +261,9 @@ class MonitorTable(Learned[Monitor]):
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
             if how != "dependence":
-                # Evidence that raises an alarm alone is listed beside larger evidence, except for
-                # dependence, because a change of one feature changes the others' dependence.
+                # A channel that raises an alarm alone is listed beside larger evidence. A channel
+                # of dependence is not, because a change of one feature changes the dependence of
+                # the others.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:

@@ -168,7 +168,7 @@ class CellSupports(SupportVectors[CellSample]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory of the support vectors and of the feature map, in bytes."""
         return super().nbytes + self.features._raw_memory_usage
 
 
@@ -268,7 +268,7 @@ class SparseSupports(SupportVectors[Values]):
         self._refer()
 
     def _size(self, sample: Values) -> float:
-        # `fsum` is exact, because the order of the keys must not affect the result.
+        # The sum of `fsum` is exact, so it does not depend on the order of the keys.
         if self.kind == LAPLACE_KERNEL:
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())
@@ -291,5 +291,5 @@ class SparseSupports(SupportVectors[Values]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory of the support vectors, in bytes."""
         return super().nbytes + sum(map(sys.getsizeof, (self.index_of, *self.index_of)))

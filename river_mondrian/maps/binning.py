@@ -1,9 +1,9 @@
 """Random binning: the cell of a sample in a random grid, and the table of known cells.
 
-A cell is a bin in each feature. The value 0 is always in bin 0. So the features with values outside
-bin 0 determine the cell, and a new feature does not change the cells of earlier samples. Two
-independent 64-bit sums over these features form the code that identifies the cell. The table uses
-open addressing.
+A cell combines one bin of each feature. The value 0 is always in bin 0. So the features with values
+outside bin 0 determine the cell, and a new feature does not change the cells of earlier samples.
+Two independent 64-bit sums over these features form the code that identifies the cell. The table
+uses open addressing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ORDERED_SUMS = True
 # The column of all cells that are not in the table.
 UNKNOWN_COLUMN = 0
 
-# Bin numbers are clipped to this size, because they must fit 64-bit integers.
+# Bin numbers are clipped to this size, because they must fit into 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.
@@ -242,7 +242,7 @@ class BinningMap(RowPerFeature):
     KIND = BinningRecord
     _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
-    # The larger table during the growth of the table. A call can be interrupted here.
+    # The larger table while cells are copied to it, because this call may be interrupted.
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:

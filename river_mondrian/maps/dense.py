@@ -22,7 +22,7 @@ ORDERED_SUMS = True
 class FourierRecord(MapRecord):
     """The frequencies of random Fourier features."""
 
-    # Frequencies: a row of n_out / 2 frequencies for each input.
+    # A row of n_out / 2 frequencies for each input.
     frequencies: Float64s
     # Factor of cosines and sines.
     factor: Float64
@@ -201,7 +201,7 @@ def weighted_sums(
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
-    """Write out_k = sum_i coefficients_ik share_i, with row i's share of equal cells share_i."""
+    """Write out_k = sum_i coefficients_ik share_i; share_i is the share of equal cells in row i."""
     n_rows, n_partitions, n_columns = sizes
     for k in range(n_columns):
         out[k] = 0.0

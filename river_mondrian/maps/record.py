@@ -199,7 +199,7 @@ Indices = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-# Bound on the outputs, columns and inputs of stored maps, far above the size of real maps.
+# Bound on the numbers of outputs, columns and inputs of stored maps, far above those of real maps.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
@@ -442,7 +442,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Return the outputs of rows with at least `n_inputs` values, and `map_rows`'s result."""
+        """Return the outputs of rows of `n_inputs` or more values, and `map_rows`'s result."""
         values = np.ascontiguousarray(values)
         n, width = values.shape
         out = np.empty((n, self.n_out), dtype=self.dtype)
@@ -518,8 +518,8 @@ class RowPerFeature(CompiledMap):
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for name, row in zip(names[n:], self.rows[n:], strict=False):
-            # The seed is a hash of the name, because a feature's row must not depend on other
-            # features.
+            # The key is a hash of the seed and the name, because a feature's row must not depend on
+            # other features.
             text = f"{self.seed} {'str' if isinstance(name, str) else 'other'} {name}"
             digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
             key = int.from_bytes(digest.digest(), "little")

@@ -1,4 +1,4 @@
-"""Named, typed memory for kernels, which then need no addresses and bytes.
+"""Named, typed memory for kernels, so that kernels need no addresses or bytes.
 
 A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
 write the fields by name. `numba_types` and `numba_fields` compile these accesses. If numba's

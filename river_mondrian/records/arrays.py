@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
-# A chunk of a table holds 2**CHUNK_BITS rows.
+# A chunk of a table holds 2**CHUNK_BITS rows, except the first chunk, which may be smaller.
 CHUNK_BITS = 7
 CHUNK_ROWS = 1 << CHUNK_BITS
 CHUNK_MASK = CHUNK_ROWS - 1
@@ -44,7 +44,7 @@ def address_of(array: NDArray[Any]) -> int:
     if array.size == 0:
         return 0
     if array.flags.writeable:
-        # Not `array.ctypes.data`, which takes three times as long.
+        # `array.ctypes.data` is not used, because it takes three times as long.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data
 

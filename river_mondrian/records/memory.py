@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record and its embedded records read `memory` through views, which keep it alive."""
+    """Make a record and its embedded records read `memory` through views that keep it alive."""
     attributes = record.__dict__
     attributes["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -62,7 +62,7 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 class OwnsArrays:
-    """Base class of objects that own arrays and memory; their attributes are state and size.
+    """Base class of objects that own arrays: attributes are pickled, and counted in `nbytes`.
 
     After unpickling, the object owns its arrays (see `owned`).
     """
@@ -193,7 +193,7 @@ class Memory(Generic[R]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory of the records and their arrays, in bytes."""
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def copied(self) -> Self:

@@ -142,26 +142,26 @@ def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def length_in(builder: Any, value: Any) -> Any:
-    """Return the length in an array's LLVM value, which has one only if accesses are checked."""
+    """Return the length in an array's LLVM value; `CHECKS` must be set."""
     return builder.extract_value(value, 1)
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Generate a check of `is_wrong`, which raises an IndexError, if `CHECKS` is set."""
+    """Generate code that raises an IndexError if `is_wrong`; do nothing unless `CHECKS` is set."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
 
 
 def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
-    """Generate a check of an index, which raises an IndexError, if `CHECKS` is set."""
+    """Generate a `check` that an index is within an array."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
         check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
-    """Generate a check that an address is not 0, if `CHECKS` is set."""
+    """Generate a `check` that an address is not 0."""
     if CHECKS:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
@@ -255,8 +255,8 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
 def typed(function: Any) -> Callable[[F], F]:
     """Return a decorator that registers the types of calls of `function`.
 
-    The decorated function gets the types of the arguments. The function returns the type or the
-    signature of the call, or None for types that it does not handle.
+    The decorated function gets the types of the arguments. It returns the type or the signature of
+    the call, or None for types that it does not handle.
     """
 
     def register(typer: F) -> F:
@@ -466,7 +466,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(start: Record | Span, n_words: int) -> None:
-    """Prefetch at most 128 4-byte words (`n_words`); an invalid address raises no error."""
+    """Prefetch `n_words` words of 4 bytes, at most 128; an invalid address raises no error."""
 
 
 @compiles(
@@ -502,7 +502,7 @@ def lowest_bit(word: int) -> int:
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
     number = builder.zext(is_true, BITS)
-    # An empty instruction hides the value from the optimizer, because it might create a branch.
+    # An empty instruction hides the value from the optimizer, which might create a branch.
     return builder.asm(ir.FunctionType(BITS, [BITS]), "", "=r,0", [number], False)
 
 

@@ -20,7 +20,7 @@ Names of the passes. Without one of them, numba's own passes compile functions. 
 `PASSES_BEFORE_LOWERING` and `LAST_PASS` belong here, too.
 
 - `core.typed_passes.NativeLowering`: the pass that generates code
-- `core.lowering.Lower`: own generation of code
+- `core.lowering.Lower`: the base class of the package's code generator
 - `incref`, `decref`: records and arrays have no reference counts
 - `lower`, `typemap`, `data_model_manager`, `contains_nrt_meminfo`: types with reference counts
   raise an error
@@ -28,7 +28,7 @@ Names of the passes. Without one of them, numba's own passes compile functions. 
 - `core.compiler_machinery.PassManager`: the list of passes
 - `_runPass`: passes without timers, events and checks between passes
 - `_analysis`: results of passes that other passes read
-- `core.codegen.JITCodeLibrary`: own optimization of a function's code
+- `core.codegen.JITCodeLibrary`: the base class of libraries with the package's optimization
 - `_optimize_functions`: helpers get a short first optimization
 - `_optimize_final_module`: LLVM unrolls only loops of constant length
 - `_finalize_final_module`: helpers have no machine code
@@ -103,8 +103,7 @@ PASSES_BEFORE_LOWERING = (
 )
 LAST_PASS = "core.compiler.NoPythonBackend"
 
-# Degree of optimization of helpers and of functions that run rarely, which are not vectorized.
-# Numba's degree is 3.
+# Degree of optimization of helpers and of functions that run rarely. Numba's degree is 3.
 _LOW_OPTIMIZATION = 1
 _NO_ADDRESS = 0
 

@@ -124,7 +124,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ref:
-    """The target of a stored reference: a row without any other reference.
+    """The target of a stored reference. Each row is the target of at most one reference.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class Ref:
     finds
         The rows of `to` that the field may refer to; None for all.
     ends
-        Whether following references ends at the target row.
+        Whether the references of the target row are not followed.
     chain
         Name of the field's chain: the fields whose references are followed together. Fields of
         different chains may refer to the same row.

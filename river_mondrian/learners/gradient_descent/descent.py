@@ -147,7 +147,7 @@ def derivative(learner: DescentWeightsRecord, score: float, target: float) -> fl
         weight = learner.positive_weight if target > 0.5 else learner.negative_weight
         product = sign * score
         if product > 0.0:
-            # A separate expression, because the expression below overflows for a large product.
+            # This expression is separate, because the next expression overflows for large products.
             small = math.exp(-product)
             return -sign * weight * small / (1.0 + small)
         return -sign * weight / (1.0 + math.exp(product))

@@ -294,8 +294,8 @@ def learn(
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
-    `before` is empty, or holds the cells that samples had before the map learned them. Then the
-    losses of predictions from these cells compare lifetimes.
+    `before` holds the cells that samples had before the map learned them. The losses of predictions
+    from these cells compare lifetimes. If `before` is empty, the shares do not change.
     """
     n_out, value = feature_map.n_out, feature_map.value
     if feature_map.is_dense:
@@ -355,8 +355,8 @@ def learn_one(
             return bad
     if not has_room(learner, feature_map):
         return NO_ROOM
-    # Without `before`, the current cells are used: the map has not learned the sample, or earlier
-    # cells are not needed, with one lifetime or at the first sample.
+    # If `before` is empty, the current cells are used, because the map has not learned the sample,
+    # or earlier cells are not needed: with one lifetime, or at the first sample.
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learner.target, learner.weight, learner.rate = target, weight, rate
@@ -368,7 +368,7 @@ def learn_one(
 def score_mapped(
     learner: DescentWeightsRecord, feature_map: MapRecord, outputs: Outputs, i: int
 ) -> int:
-    """Write the scores of the i-th mapped sample, and return DONE, or only return NO_ROOM."""
+    """Write the scores of the i-th mapped sample; return DONE, or NO_ROOM without writing."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -413,7 +413,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1 while there is room; return the next sample."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

@@ -99,8 +99,8 @@ class Rule:
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # With n classes the initial log loss is log(n). So the rate grows with n, because scores
-        # have to become larger than with two classes.
+        # With n classes, the initial log loss is log(n), and scores have to become larger than with
+        # two classes. So the rate grows with n.
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX

@@ -242,7 +242,7 @@ class DualRidge(Fit):
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: two points' share of partitions with both in one cell, plus delta2 I."""
+    """Write K: the share of partitions in which two points share a cell, plus delta2 I."""
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     for i in range(n):
         cells = sweep.cells_of(i)

@@ -98,7 +98,7 @@ class ErrorDistributionRecord(Record):
 
 @helper
 def log_ratio(a: float, b: float) -> float:
-    """Return the logarithm of a / b within bounds, or 0 unless both are positive."""
+    """Return the logarithm of a / b within bounds, or 0 if `a` or `b` is not positive."""
     if not (a > 0.0 and b > 0.0):
         return 0.0
     return min(max(math.log(a / b), SMALLEST), LARGEST)

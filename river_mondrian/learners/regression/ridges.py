@@ -62,8 +62,8 @@ def bounded_target(ridges: RidgeExpertsRecord, k: int, target: float) -> float:
     else:
         error = limit if error > 0.0 else -limit
         ridges.n_large[k] += 1
-        # The n-th successive outlier multiplies the scale by 2^(n - 1), because several outliers
-        # are a change.
+        # The n-th successive outlier multiplies the scale by 2^(n - 1), because successive outliers
+        # indicate a change.
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
     rate = 1.0 / min(1.0 + ridges.n_samples, records.N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)

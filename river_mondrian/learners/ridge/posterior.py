@@ -347,7 +347,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior in `n` columns, where `rows` are the posterior's."""
+    """Return a posterior's T, z and prior in `n` columns; `rows` has the column of each row."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, wide, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)

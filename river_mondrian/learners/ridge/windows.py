@@ -20,9 +20,9 @@ heavy sample or an outlier is removed, and otherwise once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
 removed, the old shift minus the new shift is multiplied by the first column of T, which belongs to
-the intercept. The product is added to z, which propagates errors of T to z. The errors have the
-size that targets relative to a fixed value (`origin`), close to the shift at the last refit, would
-cause. `rotate_back` estimates the errors in this way.
+the intercept. The product is added to z, which propagates errors of T to z. The errors are as large
+as if a fixed value (`origin`), close to the shift at the last refit, were subtracted from targets.
+`rotate_back` estimates the errors in this way.
 
 Held samples are stored in slots, as outputs of the map. `order` is a circular list of all slots
 that begins at `head`. The list has the slots of the held samples in order of arrival, then free
@@ -142,7 +142,7 @@ def rotate_back(
     """Remove the sample in `work` from rows `last` to 0.
 
     Return whether rows are exact enough, the remainder of the sample's target, and the largest
-    number in the calculation. If they are not exact enough, all rows are invalid after the call.
+    number in the calculation. If rows are not exact enough, all rows are invalid after the call.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
@@ -300,7 +300,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; return the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1 while there is room; return the next sample."""
     for i in range(start, stop):
         sample = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *sample):
