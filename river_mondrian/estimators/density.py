@@ -41,7 +41,7 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
 
 
 def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | None]:
-    """Check the origin and directions, and return the values at the origin.
+    """Check the origin and directions, and return the features and their values at the origin.
 
     Returns
     -------
@@ -430,7 +430,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn the rows before a new feature, or one row with it; return the number of rows."""
+        """Learn the rows before the next new feature, or one row with a new feature.
+
+        Return the number of learned rows.
+        """
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

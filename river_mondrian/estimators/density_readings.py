@@ -115,8 +115,8 @@ class DensityReadings(Model):
         deviation are running estimates over about the latest 512 samples.
 
         With lifetime "auto", r is the maximum over all lifetimes at which a sample's cells contain
-        1/256 to 1/4 of all samples on average. So single rare samples get high scores, and also
-        groups of similar samples far from the others.
+        1/256 to 1/4 of all samples on average. So single rare samples, and groups of similar
+        samples far from the others, get high scores.
 
         With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
         With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean

@@ -1,4 +1,4 @@
-"""Incidents, the samples that belong to an alarm, and the effects of answers to alarms."""
+"""Incidents (the samples that belong to alarms), and the effects of answers to alarms."""
 
 from __future__ import annotations
 

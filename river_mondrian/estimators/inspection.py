@@ -80,7 +80,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
-        """Describe how one tree predicts a sample.
+        """Return a text that describes how one tree predicts a sample.
 
         Parameters
         ----------

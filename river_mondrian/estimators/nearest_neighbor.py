@@ -33,7 +33,7 @@ class NearestNeighborDetector(ScoringDetector):
     Parameters
     ----------
     n_neighbors
-        Average number of nearest samples on which a raw score depends.
+        Number of nearest samples on which a raw score mainly depends.
     window
         Number of the latest samples, on average, from which the stored samples are drawn. With
         None, the first `max_samples` samples are stored and never replaced.
@@ -76,7 +76,9 @@ class NearestNeighborDetector(ScoringDetector):
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
     (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
-    samples are not ranked: their scores are 0, and later ranks ignore them.
+    samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
+    later ranks ignore them. While at most 2 * `n_neighbors` samples are stored, the probability in
+    the raw score is min(1/2, 2 / n) for n stored samples.
 
     A stored sample takes 4 bytes for each feature.
 
@@ -387,6 +389,7 @@ class NearestNeighborDetector(ScoringDetector):
     def recent_scores(self) -> list[float]:
         """Raw scores of the latest samples, at most 4,096, oldest first.
 
-        Each score was computed before its sample was learned. The first 32 samples have no score.
+        Each score was computed before its sample was learned. The first 32 samples (fewer if
+        `max_samples` or `window` is smaller) have no score.
         """
         return self._known().scores.latest.tolist()

@@ -67,9 +67,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
-        Smallest number of samples of a node that is split. A smaller node is paused. Once the node
-        is large enough, its cuts are sampled from its stored samples. The tree is thus exactly the
-        full tree without the splits of smaller nodes.
+        Smallest number of samples that a node needs to be split. A smaller node is paused. Once the
+        node is large enough, its cuts are sampled from its stored samples. The tree is thus exactly
+        the full tree without the splits of smaller nodes.
     window
         Number of the latest samples that the trees store. When another sample is learned, the
         oldest sample is removed from every tree. Given the widths, the forest is then distributed
