@@ -129,8 +129,8 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# Longer arrays use vectorized exponentials, and a product with the reciprocal in place of each
-# division. Other arrays use `math.exp` and exact division.
+# Arrays longer than this use vectorized exponentials, and a product with the reciprocal in place of
+# each division. Other arrays use `math.exp` and exact division.
 FEW = 128
 
 
@@ -164,8 +164,8 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
-    # The largest log weight is subtracted to avoid overflow, because exp(-largest) cancels in the
-    # division by the sum.
+    # The largest log weight is subtracted to avoid overflow. The result is the same, because
+    # exp(-largest) cancels in the division by the sum.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)

@@ -183,7 +183,7 @@ def _eager(frame: Any) -> str:
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
-    """Raise an error if a number is not finite in single precision; codes of levels are larger."""
+    """Raise an error if a number, but no code of a level, is not finite in single precision."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():

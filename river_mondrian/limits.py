@@ -37,8 +37,8 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is at least 0. The kernel's docstring defines its meaning: a class, the index of an
-# invalid input, or the number of a tree that needs memory.
+# An answer is at least 0. The kernel's docstring defines the meaning of the answer: a class, the
+# index of an invalid input, or the number of a tree that needs memory.
 
 
 # The call is complete.

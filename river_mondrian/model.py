@@ -217,8 +217,7 @@ class Model(ClonesWhole):
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None when they are no longer needed, so a stored None is valid.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
-    # Arguments of the model that `warmup` creates, with few trees, but such that all kernels are
-    # called.
+    # Arguments of the model that `warmup` creates. The model has few trees, but calls all kernels.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
     # Whether this model is a copy made for a pickle, so that it need not be copied again.
@@ -312,8 +311,8 @@ class Model(ClonesWhole):
         }
 
     def __repr__(self) -> str:
-        # River's `__repr__` is not used, because it fails if a subclass names `*args` and
-        # `**kwargs` otherwise, as in `*a, **k`.
+        # River's `__repr__` is not used, because it fails if a subclass gives `*args` and
+        # `**kwargs` other names, as in `*a, **k`.
         shown = ""
         for name, value in self._arguments().items():
             text = f'"{value}"' if isinstance(value, str) else repr(value)

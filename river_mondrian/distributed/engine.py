@@ -136,7 +136,7 @@ def learn_dataset(
     target
         Name of the column with labels or targets, for models that learn labels or targets.
     weight
-        Name of the column with weights, for models that learn weights.
+        Name of the column with weights, for models that accept weights.
     n_workers
         Number of workers, used only if the model can be merged.
     batch_size

@@ -167,7 +167,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of models by state: "ready" or "packed"."""
+        """Number of models in memory by state: "ready" or "packed"."""
         return self._store.counts
 
     @property
@@ -353,7 +353,7 @@ class _KeyedWorker:
         return len(samples), None
 
     def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Call a method of the model of each sample's key; return the results."""
+        """Call a method of each sample's model; return the results."""
         return [self._models._ask(name, x) for x in samples]
 
     def flush(self) -> int:
@@ -437,7 +437,7 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Call a method of the model of each sample's key; return the results.
+        """Call a method of each sample's model; return the results.
 
         Parameters
         ----------
@@ -459,7 +459,7 @@ class SpreadKeyedModels:
         return results
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of all workers; return the results. Repeat calls to dead workers."""
+        """Call a method of all workers; return the results. Repeat calls to workers that died."""
         pairs = zip(self.workers, arguments, strict=True)
         asks = [partial(getattr(worker, method).remote, *values) for worker, values in pairs]
         calls = [ask() for ask in asks]
