@@ -124,7 +124,7 @@ def check_level(name: Hashable, value: Any) -> float:
     Raises
     ------
     TypeError
-        If the value has a type that levels do not have (see `level_of`).
+        If the type of the value is not allowed for levels (see `level_of`).
 
     """
     try:

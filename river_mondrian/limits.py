@@ -18,8 +18,8 @@ MANY_FEATURES = 256
 # Codes of levels are from this number to twice this number.
 LEAST_LEVEL = 2.0**200
 
-# Largest target and weight of a sample. With these bounds, sums of squared targets times weights
-# stay finite.
+# Largest target and weight of a sample. With these bounds, weighted sums of squared targets stay
+# finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 

@@ -66,7 +66,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     folder
         Folder for models that exceed `max_bytes`. Models that are already in the folder are used,
         so a stream can be continued after `flush`. Stored models must have the prototype's classes,
-        and keep their parameters. The default is None, no folder.
+        but keep their own parameters. The default is None, no folder.
     trusted
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
         Loading a pickle executes code from the file. If False, the default, models are saved by
@@ -119,7 +119,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(model, self.n_ready, self.max_bytes, folder, self.trusted)
-        # Predicts for keys without a model, so that predictions create no models.
+        # This model predicts for keys without a model, so that predictions create no models.
         self._blank = model.clone()
         # Whether predictions change a model, because a `Calibrated` model stores its predictions.
         self._stores = isinstance(calibrated.final_of(model), calibrated.Calibrated)

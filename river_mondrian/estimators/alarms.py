@@ -54,18 +54,18 @@ class Alarms(Model, base.AnomalyDetector):
     ----------
     detector
         A detector whose scores are within [0, 1], such as the detectors of this package, or a
-        pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
-        the notes explain how the scores are combined. The detectors are copied, and only the copies
-        learn. None means two `NearestNeighborDetector`s, one for single samples and one with
-        `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
+        pipeline that ends in a detector. With a list of detectors, each detector scores every
+        sample; the notes explain how the scores are combined. The detectors are copied, and only
+        the copies learn. None means two `NearestNeighborDetector`s, one for single samples and one
+        with `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
     threshold
         A score at or above the threshold raises an alarm.
     average
         Number of the latest samples whose surprises are averaged. Choose at most the length of the
         shortest incident.
     window
-        Number of the latest averages among which an average is ranked. None means 8,192, or 14
-        periods.
+        Number of the latest averages among which an average is ranked. None means 8,192 or, with a
+        `period`, 14 periods.
     rest
         Number of samples without alarms after an alarm, except alarms for novel values and missing
         features.
@@ -76,11 +76,11 @@ class Alarms(Model, base.AnomalyDetector):
         period.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
-        season is a good choice. None means 100, or one period.
+        season is a good choice. None means 100 or, with a `period`, one period.
     budget
         A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
-        For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit, or one
-        alarm per period.
+        For example, (1, 1440) allows one alarm in any 1,440 samples. None means no limit or, with a
+        `period`, one alarm per period.
     direction
         A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
         an alarm only if its deviation has this sign. Other features raise alarms in both
@@ -93,7 +93,7 @@ class Alarms(Model, base.AnomalyDetector):
         novel. The first sample must have a value of each of these features; later values may be
         missing.
     period
-        Length of a season in samples, such as 1440 for values per minute with a daily season. The
+        Length of a season in samples, such as 1440 for one value per minute and a daily season. The
         detectors then get two more features, the sine and cosine of the time: `period_sin` and
         `period_cos`. The period changes the defaults of `window`, `tolerance`, `grace_period` and
         `budget`. If samples are irregular, pass a pair (feature, seconds), such as `("time",
@@ -128,7 +128,7 @@ class Alarms(Model, base.AnomalyDetector):
     count the incident's own means. If 1 - p does not reach `threshold`, the incident ends `average`
     samples after the alarm.
 
-    With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
+    With `direction` or `at_least`, an alarm is raised only if at least one feature passes both. Let
     d be the number of features with a share of the score, except times, and let S be the sum of
     their shares. Only features with a share of at least S / d count. A feature without an expected
     value passes. This rule applies to novel values, too.

@@ -43,8 +43,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     n_estimators
         Number of trees.
     lifetime
-        Time at which splitting stops. A box is cut at a rate equal to the sum of its sides. Sides
-        are in units of the scaled features, or of the raw features with `scale=False`. With the
+        Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
+        in units of the scaled features, or of the raw features with `scale=False`. With the
         default, infinity, nodes are split until the samples of each leaf have the same class or the
         same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate

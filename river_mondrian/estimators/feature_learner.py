@@ -25,9 +25,9 @@ from ..progress import Progress, pieces
 # Number of stored samples that a call replays for a new map. The bound limits the time of a call.
 REPLAY = 32
 
-# Rows that are mapped at once. The bound limits the memory for outputs.
+# Number of rows that are mapped at once. The bound limits the memory for outputs.
 MAPPED_ROWS = 4096
-# Rows that are learned at once, if the map learns each block of rows before the weights do.
+# Number of rows that are learned at once, if the map learns each block before the weights do.
 GROWING_MAPPED_ROWS = 256
 
 

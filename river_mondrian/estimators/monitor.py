@@ -91,8 +91,8 @@ class DriftMonitor(Model, base.Estimator):
     after each alarm.
 
     Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
-    sample in `spacing`. Then only the used samples must be exchangeable. Trends, and seasons that
-    are longer than `spacing`, are changes, and are reported.
+    sample in `spacing`. Then only the used samples must be exchangeable. The monitor also reports
+    trends, and seasons that are longer than `spacing`, because they are changes.
 
     Parameters
     ----------

@@ -349,7 +349,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _are_near(self, names: list[Hashable], rows: Any, others: Any) -> bool:
-        """Return whether samples are near to others (see `NeighborTable.are_near`)."""
+        """Return whether samples are near other samples (see `NeighborTable.are_near`)."""
         table = self._known()
         rows, others = (
             table.features.arrange(names, x, len(table.features)) for x in (rows, others)

@@ -320,8 +320,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     contain the word, and otherwise almost no memory. New words are learned at any time, so memory
     grows with the vocabulary.
 
-    Probabilities need the log loss, or another loss of River that defines probabilities. Hinge
-    losses do not.
+    Probabilities need the log loss, or another loss of River that defines probabilities. A hinge
+    loss defines no probabilities.
 
     Examples
     --------
