@@ -77,8 +77,8 @@ class NearestNeighborDetector(ScoringDetector):
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
     (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
     samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
-    later ranks ignore them. While at most 2 * `n_neighbors` samples are stored, the probability in
-    the raw score is min(1/2, 2 / n) for n stored samples.
+    later ranks ignore them. For n stored samples, the probability that a stored sample is in the
+    subset is raised to 2 / n if 1 / `n_neighbors` is smaller, but is at most 1/2.
 
     A stored sample takes 4 bytes for each feature.
 

@@ -59,8 +59,9 @@ class RidgeRegressor(TargetLearner):
     -----
     With C columns, learning a sample and the next prediction take O(C^2) time each. Further
     predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
-    distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
-    grows. A column counts towards C once its value has differed from 0 in a sample.
+    distribution. Memory is 4 C^2 bytes, 16 MB at the default limit. While C grows, room for a
+    quarter more columns takes about 60 % more memory. A column counts towards C once its value has
+    differed from 0 in a sample.
 
     The noise variance of a sample is divided by the sample's weight.
 
