@@ -148,7 +148,7 @@ def learn_dataset(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the target is missing, or is given for a model without targets, or if a row cannot be
         learned (see `learn_many`). Then a model that can be merged has learned nothing, and any
         other model has learned the batches before the row's batch.

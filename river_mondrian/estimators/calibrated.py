@@ -439,7 +439,7 @@ class Calibrated(_Wrapper):
 
         Returns
         -------
-        The classes; empty before the first label.
+        The classes; empty if the model does not know any class yet.
 
         Raises
         ------

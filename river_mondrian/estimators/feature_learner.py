@@ -245,7 +245,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
-        """Learn stored samples from `start` to `stop` again, unless they were replayed already."""
+        """Learn stored samples from `start` to `stop` again, unless they have been replayed."""
         start += weights.n_learned - n_before
         if start < stop:
             targets = self._kernel_target(np.array(self._targets[start:stop]))

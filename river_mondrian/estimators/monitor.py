@@ -98,7 +98,7 @@ class DriftMonitor(Model, base.Estimator):
     ----------
     every
         Bound on false alarms (see above). The average number of samples between false alarms is at
-        least about half of this number.
+        least about `every` / 2.
     spacing
         The monitor uses one sample in `spacing`. A reference then takes `grace_period` * `spacing`
         samples, and the collection of evidence takes 200 * `spacing` samples. The best spacing of a
@@ -351,7 +351,7 @@ class ConformalDrift(Model, base.DriftDetector):
     ----------
     every
         Bound on false alarms (see above). The average number of values between false alarms is at
-        least about half of this number.
+        least about `every` / 2.
     seed
         Random seed for reproducibility.
 

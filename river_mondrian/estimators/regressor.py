@@ -319,7 +319,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and `with_dist` is true.
+            If a value is infinite or too large for single precision, or if `posterior` is "mean"
+            and `with_dist` is true.
 
         """
         with self._lock:
