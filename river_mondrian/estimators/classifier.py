@@ -32,9 +32,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
-    missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
-    the side whose box is nearer in the other features. If both boxes are equally near, the sample
-    goes to the side with more samples. A prediction follows both sides, weighted by the sides'
+    missing, and is ignored in distances. At a cut on a missing feature, a sample goes to the side
+    whose box is nearer in the other features. If both boxes are equally near, a learned sample goes
+    to the side with more samples. A prediction then follows both sides, weighted by the sides'
     shares of the samples. Branches with a total weight below 2 % are ignored. Features and classes
     may appear at any time.
 
