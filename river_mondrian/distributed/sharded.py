@@ -77,7 +77,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     forest for each sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
-    when the block has been accepted.
+    when all blocks have been accepted.
 
     A deep copy or a pickle contains the whole model. Threads may share an object, whose calls then
     run one after another.
@@ -223,7 +223,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     # Learning.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn a block of samples, in order.
+        """Learn samples in order, in blocks of at most 8,192 rows.
 
         Parameters
         ----------
