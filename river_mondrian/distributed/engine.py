@@ -176,7 +176,7 @@ def learn_dataset(
     if not is_mergeable(model):
         return _learn(model, dataset, target, weight, batch_size)
     ray = ray_module()
-    # Workers reserve no processors, because otherwise they might leave none to Ray's tasks that
+    # Workers reserve no processors, because otherwise they might leave none for Ray's tasks that
     # read the data.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())

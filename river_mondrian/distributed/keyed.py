@@ -80,7 +80,8 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     Notes
     -----
     `save` does not accept this class: `flush` saves the models to the folder. A pickle contains all
-    models that are in memory. Threads may share an object, whose calls then run one after another.
+    models that are in memory. Several threads may use one object: their calls run one after
+    another.
 
     Examples
     --------

@@ -79,8 +79,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     when all blocks have been accepted.
 
-    A deep copy or a pickle contains the whole model. Threads may share an object, whose calls then
-    run one after another.
+    A deep copy or a pickle contains the whole model. Several threads may use one object: their
+    calls run one after another.
 
     Examples
     --------
