@@ -184,7 +184,7 @@ class DriftMonitor(Model, base.Estimator):
         table, n = self._table, self._table.record.n_samples
         stored = table.record.spacing, table.record.capacity, {*table.kinds}
         if stored != (self.spacing, self.grace_period, {*self.kinds}):
-            refuse(self, "_table", stored, "but the parameters are others")
+            refuse(self, "_table", stored, "but the parameters differ")
         try:
             is_sound = all(0 < Drift(*drift).sample <= n for drift in self._log)
         except TypeError:
