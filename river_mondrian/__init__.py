@@ -83,7 +83,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, imported at first use: importing all takes twice as long as one."""
+    """Return a public name, imported at first use because importing all names takes long."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

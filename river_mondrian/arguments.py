@@ -17,7 +17,7 @@ from .values import Typed
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# No model draws both lifetimes and the samples of a tree, so these draws share a spawn key.
+# No model draws both lifetimes and the samples that are stored, so these draws share a spawn key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Longest `repr` of an argument that a message shows.
@@ -102,7 +102,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return 0 if any absent feature counts as 0, otherwise NaN."""
+    """Check `missing`; return 0 if an absent feature may count as 0, otherwise NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():
@@ -167,7 +167,7 @@ RULES: dict[str, Callable[[str, Any], object]] = {
 
 
 def check_arguments(model: object) -> None:
-    """Check each argument of a model that has a rule in `RULES`."""
+    """Check each argument of a model for which `RULES` has a check."""
     for name, value in vars(model).items():
         if name in RULES:
             RULES[name](name, value)
@@ -341,8 +341,9 @@ def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
 
     If two samples differ in `n_levels` categories, the result is the mean of exp(-lifetime h)
     level_kernel(lifetime)^n_levels. If `n_levels` is 0, the mean has a closed form for a fixed
-    lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Other means are
-    integrated numerically. The theorem and the corollary are in the paper of O'Reilly and Tran.
+    lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Otherwise, the
+    mean is a numerical integral. The theorem and the corollary are in the paper of O'Reilly and
+    Tran.
     """
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels

@@ -86,7 +86,7 @@ def logarithm(x: float) -> float:
 # Number of terms of the exponential series. The next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# Smallest exponent. Below it, exp(x) divided by a sum of many exponentials might be subnormal.
+# Smallest exponent. For smaller x, exp(x) divided by a sum of many exponentials might be subnormal.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
@@ -129,8 +129,8 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# Longer arrays use vectorized exponentials, and a product with the reciprocal in place of each
-# division. Other arrays use `math.exp` and exact division.
+# Arrays longer than this use vectorized exponentials, and a product with the reciprocal in place of
+# each division. Other arrays use `math.exp` and exact division.
 FEW = 128
 
 
@@ -164,8 +164,8 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
-    # The largest log weight is subtracted to avoid overflow, because exp(-largest) cancels in the
-    # division by the sum.
+    # The largest log weight is subtracted to avoid overflow. The result is the same, because
+    # exp(-largest) cancels in the division by the sum.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)

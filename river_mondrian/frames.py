@@ -183,7 +183,7 @@ def _eager(frame: Any) -> str:
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
-    """Raise an error if a number is not finite in single precision; codes of levels are larger."""
+    """Raise an error if a number is not finite in single precision; accept codes of levels."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
@@ -448,7 +448,7 @@ def _are_objects(values: Any) -> bool:
     """Return whether a typed column of polars or pyarrow could not store the values unchanged."""
     if isinstance(values, np.ndarray):
         return False
-    # NumPy's times stay as they are, because their items could be integers or less precise.
+    # NumPy's times are not converted, because `item` may return integers or less precise times.
     items = [
         value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
         for value in values

@@ -124,7 +124,7 @@ def check_level(name: Hashable, value: Any) -> float:
     Raises
     ------
     TypeError
-        If the value has a type that levels do not have (see `level_of`).
+        If the type of the value is not allowed for levels (see `level_of`).
 
     """
     try:
@@ -260,7 +260,7 @@ class FeatureIndex:
 
     A feature becomes known with its first value that is not missing. The feature is a category if
     this value is a level. New features of one sample are ordered by name. A `FeatureIndex` does not
-    change, because threads may share it: `with_more` returns another one.
+    change, because threads may share it: `with_more` returns a new index.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ class FeatureIndex:
                 vector[index] = value
 
     def check_input(self, bad: int, vector: Floats) -> None:
-        """Raise an error for the input `bad`, which is too large, unless `bad` is negative."""
+        """Raise an error for the input at index `bad`, which is too large, unless `bad` < 0."""
         if bad >= 0:
             raise too_large(self.names[bad], float(vector[bad]))
 

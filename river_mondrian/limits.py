@@ -18,8 +18,8 @@ MANY_FEATURES = 256
 # Codes of levels are from this number to twice this number.
 LEAST_LEVEL = 2.0**200
 
-# Largest target and weight of a sample. With these bounds, sums of squared targets times weights
-# stay finite.
+# Largest target and weight of a sample. With these bounds, weighted sums of squared targets stay
+# finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
@@ -37,8 +37,8 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is at least 0. The kernel's docstring defines its meaning: a class, the index of an
-# invalid input, or the number of a tree that needs memory.
+# An answer is at least 0. The kernel's docstring defines the meaning of the answer: a class, the
+# index of an invalid input, or the number of a tree that needs memory.
 
 
 # The call is complete.

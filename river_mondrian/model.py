@@ -25,9 +25,9 @@ from .records import Memory
 
 # The next call undoes or completes an interrupted call. A change begins with a `Snapshot`. The
 # preparation of the change overwrites no data in use: it assigns new objects to attributes, or
-# writes to arrays after the elements in use. So if the preparation is interrupted, the next call
-# can restore the snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are
-# assigned, the next call completes an interrupted change.
+# writes to unused elements at the end of arrays. So if the preparation is interrupted, the next
+# call can restore the snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps
+# are assigned, the next call completes an interrupted change.
 
 
 # Name of the attribute with the snapshot or the steps of an interrupted call.
@@ -173,7 +173,7 @@ class ClonesWhole:
             vars(fresh)["lifetime"] = lifetime
         if not include_attributes:
             return fresh
-        # All attributes are copied at once, because attributes refer to the same objects.
+        # All attributes are copied at once, because several attributes may refer to one object.
         copied = copy.deepcopy(self)
         for name in new_params or {}:
             setattr(copied, name, getattr(fresh, name))
@@ -217,8 +217,7 @@ class Model(ClonesWhole):
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None when they are no longer needed, so a stored None is valid.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
-    # Arguments of the model that `warmup` creates, with few trees, but such that all kernels are
-    # called.
+    # Arguments of the model that `warmup` creates. The model has few trees, but calls all kernels.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
     # Whether this model is a copy made for a pickle, so that it need not be copied again.
@@ -312,8 +311,8 @@ class Model(ClonesWhole):
         }
 
     def __repr__(self) -> str:
-        # River's `__repr__` is not used, because it fails if a subclass names `*args` and
-        # `**kwargs` otherwise, as in `*a, **k`.
+        # River's `__repr__` is not used, because it fails if a subclass gives `*args` and
+        # `**kwargs` other names, as in `*a, **k`.
         shown = ""
         for name, value in self._arguments().items():
             text = f'"{value}"' if isinstance(value, str) else repr(value)
@@ -380,7 +379,7 @@ class Model(ClonesWhole):
         self._check_attributes()
 
     def _check_attributes(self) -> None:
-        """Compare a stored model's attributes with a new model with the same arguments.
+        """Compare a stored model's attributes with those of a new model with the same arguments.
 
         Raises
         ------

@@ -442,7 +442,7 @@ class PredictiveDistribution:
 def _inverse_tail(freedoms: Floats, tail: float) -> Floats:
     """Return the quantile at a probability of at most 0.5, for each number of degrees of freedom.
 
-    In extreme tails, SciPy's function is infinite, so the first term of a series is used instead.
+    In extreme tails, SciPy's function returns infinity, so the first term of a series is used.
     With w = v / (v + z^2), the tail is a series in w, whose first term is w^(v/2) / (v B(v/2,
     1/2)).
     """

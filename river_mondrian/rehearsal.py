@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# Number of samples in the warm-up of forests, which redraw their trees. Later, forests check the
-# widths of features.
+# Number of samples in the warm-up of forests. Forests redraw their trees in the warm-up, and check
+# the widths of features later.
 N_CHANGES = 256
 # Number of samples after which the feature maps that `warmup` creates are final.
 N_SAMPLES = 2 * N_CHANGES + 8

@@ -161,7 +161,7 @@ class SampleReader:
         buffer, n = self._entries, len(x)
         indices, values = buffer.indices[:n], buffer.values[:n]
         unknown = indices < 0
-        # Unknown words are checked, too, because their values count towards the length of the text.
+        # Unknown words are checked, too, because their values count towards the norm of the text.
         bad = np.abs(values) > LARGEST
         if bad.any():
             raise too_large(*list(x.items())[int(bad.argmax())])

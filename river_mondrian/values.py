@@ -185,7 +185,7 @@ _cached_level = functools.lru_cache(MOST_CACHED, typed=True)(_level)
 
 
 def _encoded(value: Any) -> bytes:
-    """Return a level as bytes that do not depend on platform and process."""
+    """Return a level as bytes that do not depend on the platform or the process."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     pandas = sys.modules.get("pandas")
@@ -243,7 +243,7 @@ def _attoseconds(span: datetime.timedelta) -> int:
 
 
 def _number(value: Any) -> str:
-    """Return a number as the text of a fraction of integers; raise TypeError for other values."""
+    """Return a number as text, a fraction of two integers; raise TypeError for other values."""
     if isinstance(value, decimal.Decimal) and value and abs(value.adjusted()) > _LARGEST_EXPONENT:
         raise TypeError(f"the exponent of {value!r} is too large")
     try:

@@ -136,7 +136,7 @@ def learn_dataset(
     target
         Name of the column with labels or targets, for models that learn labels or targets.
     weight
-        Name of the column with weights, for models that learn weights.
+        Name of the column with weights, for models that accept weights.
     n_workers
         Number of workers, used only if the model can be merged.
     batch_size
@@ -148,7 +148,7 @@ def learn_dataset(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the target is missing, or is given for a model without targets, or if a row cannot be
         learned (see `learn_many`). Then a model that can be merged has learned nothing, and any
         other model has learned the batches before the row's batch.
@@ -176,7 +176,7 @@ def learn_dataset(
     if not is_mergeable(model):
         return _learn(model, dataset, target, weight, batch_size)
     ray = ray_module()
-    # Workers reserve no processors, because otherwise they might leave none to Ray's tasks that
+    # Workers reserve no processors, because otherwise they might leave none for Ray's tasks that
     # read the data.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())

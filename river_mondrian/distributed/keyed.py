@@ -66,7 +66,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     folder
         Folder for models that exceed `max_bytes`. Models that are already in the folder are used,
         so a stream can be continued after `flush`. Stored models must have the prototype's classes,
-        and keep their parameters. The default is None, no folder.
+        but keep their own parameters. The default is None, no folder.
     trusted
         Whether only you can write to the folder. If True, models are pickled, as pipelines require.
         Loading a pickle executes code from the file. If False, the default, models are saved by
@@ -80,7 +80,8 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     Notes
     -----
     `save` does not accept this class: `flush` saves the models to the folder. A pickle contains all
-    models that are in memory. Threads may share an object, whose calls then run one after another.
+    models that are in memory. Several threads may use one object: their calls run one after
+    another.
 
     Examples
     --------
@@ -119,7 +120,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(model, self.n_ready, self.max_bytes, folder, self.trusted)
-        # Predicts for keys without a model, so that predictions create no models.
+        # This model predicts for keys without a model, so that predictions create no models.
         self._blank = model.clone()
         # Whether predictions change a model, because a `Calibrated` model stores its predictions.
         self._stores = isinstance(calibrated.final_of(model), calibrated.Calibrated)
@@ -167,7 +168,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of models by state: "ready" or "packed"."""
+        """Number of models in memory by state: "ready" or "packed"."""
         return self._store.counts
 
     @property
@@ -353,7 +354,7 @@ class _KeyedWorker:
         return len(samples), None
 
     def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Call a method of the model of each sample's key; return the results."""
+        """Call a method of each sample's model; return the results."""
         return [self._models._ask(name, x) for x in samples]
 
     def flush(self) -> int:
@@ -437,7 +438,7 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Call a method of the model of each sample's key; return the results.
+        """Call a method of each sample's model; return the results.
 
         Parameters
         ----------
@@ -459,7 +460,7 @@ class SpreadKeyedModels:
         return results
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of all workers; return the results. Repeat calls to dead workers."""
+        """Call a method of all workers; return the results. Repeat calls to workers that died."""
         pairs = zip(self.workers, arguments, strict=True)
         asks = [partial(getattr(worker, method).remote, *values) for worker, values in pairs]
         calls = [ask() for ask in asks]

@@ -106,7 +106,7 @@ class ModelStore:
     # Reading and adding models.
 
     def get(self, key: Hashable) -> Any:
-        """Return the model of a key, unpacked or loaded if necessary; None if there is none."""
+        """Return a key's model, unpacked or loaded if necessary; None if the key has no model."""
         ready = self._ready.get(key)
         if ready is not None:
             self._ready.move_to_end(key)

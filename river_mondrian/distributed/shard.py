@@ -192,7 +192,7 @@ class Shard:
         self._told = {n: densities for n, densities in self._told.items() if n > heard}
         if number > self._position:
             if number != self._position + 1 or not self._is_whole:
-                raise RuntimeError(f"block {number} comes after block {self._position}")
+                raise RuntimeError(f"block {number} cannot be learned after block {self._position}")
             self._is_whole = False
             self._told[number] = self._learn(block)
             self._position, self._is_whole = number, True
@@ -261,7 +261,7 @@ class Shard:
 
 
 class WorkerDied(Exception):
-    """A worker's process has ended, or failed to learn a block."""
+    """Error for a worker whose process has ended, or whose call has failed."""
 
 
 class _Member:
@@ -333,7 +333,7 @@ class Crew:
         self._take_in(self._accepted[0])
 
     def _send(self, member: _Member) -> None:
-        """Send a worker all accepted blocks that the worker has not been sent."""
+        """Send a worker all accepted blocks that have not been sent to this worker."""
         while member.sent < self._accepted[0]:
             number, taken_in = member.sent + 1, self._taken_in[0]
             arguments = "learn", number, taken_in, self._blocks[number]

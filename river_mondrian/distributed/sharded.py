@@ -69,18 +69,18 @@ class ShardedForest(ClonesWhole, base.Estimator):
     -----
     First, the calling process learns 256 samples with the whole model, to choose ranges and
     hyperparameters. For a regressor with a Gaussian posterior, the calling process learns 1,024
-    samples. After that, a tree depends only on the samples and on the tree's random numbers.
-    This includes trees that are redrawn in turn (`rescale`), because each worker computes the turns
-    from the number of samples. The calling process estimates the tails of a regressor's noise from
-    the densities that workers report. The calling process fetches the whole forest to learn the
-    first sample with a category. With random `directions`, it also fetches the forest for each
-    sample with a new feature.
+    samples. After that, a tree depends only on the samples and on the tree's random numbers. This
+    also holds while trees are redrawn one after the other (`rescale`), because each worker computes
+    from the number of samples which tree is redrawn. The calling process estimates the tails of a
+    regressor's noise from the densities that workers report. The calling process fetches the whole
+    forest to learn the first sample with a category. With random `directions`, it also fetches the
+    forest for each sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
-    when the block has been accepted.
+    when all blocks have been accepted.
 
-    A deep copy or a pickle contains the whole model. Threads may share an object, whose calls then
-    run one after another.
+    A deep copy or a pickle contains the whole model. Several threads may use one object: their
+    calls run one after another.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     # Learning.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn a block of samples, in order.
+        """Learn samples in order, in blocks of at most 8,192 rows.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 
     def describe_shards(self) -> list[dict[str, Any]]:
-        """Describe the shards.
+        """Return the size, the process and the hyperparameters of each shard.
 
         Returns
         -------
@@ -368,7 +368,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
 
 class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
-    """`ShardedForest` whose model is a classifier."""
+    """A `ShardedForest` whose model is a classifier."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -444,7 +444,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
 
 class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
-    """`ShardedForest` whose model is a regressor."""
+    """A `ShardedForest` whose model is a regressor."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -494,7 +494,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             return PredictiveDistribution(np.concatenate(weights), centres, scales, None, n)
 
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
-        """Predict the targets of a frame's rows, or a frame of their means and variances.
+        """Predict the targets of a frame's rows, or their means and variances.
 
         Parameters
         ----------

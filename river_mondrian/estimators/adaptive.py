@@ -19,7 +19,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     This class is the default choice for classification: a Mondrian forest[^1] without parameters to
     tune. Unlike the exact `MondrianForestClassifier`, the forest uses labels to choose splits,
-    removes old samples, and mixes several models. The algorithm:
+    removes old samples, and mixes several models. The algorithm works as follows:
 
     - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Cuts on features
       with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
@@ -30,8 +30,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       hierarchy of normalized stable processes, averaged over insertion points. The other two use
       context-tree weighting[^2]: one prefers shallow nodes, and the other mixes the three counts.
     - A third of the trees learn only the latest 1,000 to 2,000 samples. The other trees are called
-      trees of all samples. Posteriors are averaged once over the trees of all samples, and once
-      over all trees.
+      trees of all samples. Each posterior is averaged over the trees of all samples, and
+      separately over all trees.
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
@@ -40,8 +40,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
     - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
-      samples after the increase. The step sizes of the regressions are reset, and neighbours from
-      before the increase are dropped.
+      samples after the increase. The step sizes of the regressions are reset, naive Bayes forgets
+      all samples, and neighbours from before the increase are dropped.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling and may be categories, and
@@ -51,7 +51,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     levels may share a row.
 
     `feature_importances` covers the trees of all samples, not the other experts. `explain_one`
-    estimates Shapley values[^4] of the pool's prediction, with all experts.
+    estimates Shapley values[^4] of the pool's prediction, which depends on all experts.
 
     Parameters
     ----------
@@ -208,8 +208,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             A label: any hashable object except None and NaN.
         w
             Weight of the sample, from 0 to 1e30. The notes of the class explain how a sample of
-            weight 2 differs from two samples. A sample of weight 0 is not learned; a weight below
-            1e-30 counts as 0.
+            weight 2 differs from two samples. A sample of weight 0 is not learned; a positive
+            weight below 1e-30 counts as 1e-30.
 
         Raises
         ------

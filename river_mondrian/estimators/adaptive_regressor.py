@@ -22,7 +22,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
 
     This class is the default choice for regression with intervals: a Mondrian forest[^1] without
     parameters to tune. Unlike the exact `MondrianForestRegressor`, the forest uses targets to
-    choose splits, removes old samples, and mixes several models. The algorithm:
+    choose splits, removes old samples, and mixes several models. The algorithm works as follows:
 
     - To split a node, `n_candidates` cuts are drawn. The number of cuts on a feature is
       proportional to the length of the box's side along the feature, and to the feature's gain in
@@ -198,8 +198,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         y
             The target, a number from -1e120 to 1e120.
         w
-            Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; a weight
-            below 1e-30 counts as 0.
+            Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; a positive
+            weight below 1e-30 counts as 1e-30.
         remembered
             The state of an earlier prediction of the sample, which `Calibrated` stores if targets
             are late. None if the target is not late.

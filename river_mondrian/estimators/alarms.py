@@ -26,7 +26,8 @@ from .nearest_neighbor import NearestNeighborDetector
 
 # Smallest window and grace period, in samples.
 LEAST_RANKED = 100
-# Number of the latest alarms that are kept. A budget of more alarms needs more, to count them.
+# Number of the latest alarms that are kept. If `budget` allows more alarms, more are kept, because
+# the budget counts them.
 KEPT_ALARMS = 100
 # Features that `period` adds to a sample.
 PERIODIC = ("period_sin", "period_cos")
@@ -53,20 +54,21 @@ class Alarms(Model, base.AnomalyDetector):
     ----------
     detector
         A detector whose scores are within [0, 1], such as the detectors of this package, or a
-        pipeline that ends in a detector. In a list of detectors, each detector scores every sample;
-        the notes explain how the scores are combined. The detectors are copied, and only the copies
-        learn. None means two `NearestNeighborDetector`s, one for single samples and one with
-        `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
+        pipeline that ends in a detector. With a list of detectors, each detector scores every
+        sample; the notes explain how the scores are combined. The detectors are copied, and only
+        the copies learn. None means two `NearestNeighborDetector`s, one for single samples and one
+        with `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
     threshold
         A score at or above the threshold raises an alarm.
     average
-        Number of the latest samples whose surprises are averaged, at most the length of the
+        Number of the latest samples whose surprises are averaged. Choose at most the length of the
         shortest incident.
     window
-        Number of the latest averages among which an average is ranked. None means 8,192, or 14
-        periods.
+        Number of the latest averages among which an average is ranked. None means 8,192 or, with a
+        `period`, 14 periods.
     rest
-        Number of samples without alarms after an alarm, except for novel values.
+        Number of samples without alarms after an alarm, except alarms for novel values and missing
+        features.
     tolerance
         A value is novel if its distance from the range of all earlier values is at least this share
         of the range. If most values of a feature equal the previous value, the share refers to the
@@ -74,24 +76,24 @@ class Alarms(Model, base.AnomalyDetector):
         period.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
-        season is a good choice. None means 100, or one period.
+        season is a good choice. None means 100 or, with a `period`, one period.
     budget
         A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
-        For example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit, or one
-        alarm per period.
+        For example, (1, 1440) allows one alarm in any 1,440 samples. None means no limit or, with a
+        `period`, one alarm per period.
     direction
         A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
         an alarm only if its deviation has this sign. Other features raise alarms in both
         directions.
     at_least
         A mapping from feature to number, such as `{"load": 10.0}`. The feature then raises an alarm
-        only if its deviation is at least as large, in the feature's unit.
+        only if its absolute deviation is at least this number, in the feature's unit.
     calendar
         A list of features that are times, such as the hour. Values of these features are never
         novel. The first sample must have a value of each of these features; later values may be
         missing.
     period
-        Length of a season in samples, such as 1440 for values per minute with a daily season. The
+        Length of a season in samples, such as 1440 for one value per minute and a daily season. The
         detectors then get two more features, the sine and cosine of the time: `period_sin` and
         `period_cos`. The period changes the defaults of `window`, `tolerance`, `grace_period` and
         `budget`. If samples are irregular, pass a pair (feature, seconds), such as `("time",
@@ -106,9 +108,9 @@ class Alarms(Model, base.AnomalyDetector):
     to a constant factor. Successive samples are dependent, so ranks replace the distribution of
     this statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
-    The N latest means belong to the latest `window` samples. A detector's first scores are
-    irregular. So a mean of the second `window` samples replaces a mean of the first `window`
-    samples only if the new mean is higher.
+    The N latest means belong to the latest `window` samples. While a detector stores its first
+    samples, its scores are first high, then low. So a mean of the second `window` samples replaces
+    a mean of the first `window` samples only if the new mean is higher.
 
     A sample with a novel value has the score 1. Let e be the sample's largest distance from an
     earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
@@ -121,21 +123,22 @@ class Alarms(Model, base.AnomalyDetector):
     the grace period or the budget prevents the alarm, the alarm is raised later, unless the feature
     has a value again.
 
-    An incident lasts from `began` of its alarm, or from the end of the previous incident, to the
-    last sample before 1 - p falls below `threshold`. Here, N and k do not count the incident's own
-    means. If 1 - p does not reach `threshold`, the incident ends `average` samples after the alarm.
+    An incident begins at `began` of its alarm, or after the end of the previous incident, whichever
+    is later. Its last sample is the last before 1 - p falls below `threshold`. Here, N and k do not
+    count the incident's own means. If 1 - p does not reach `threshold`, the incident ends `average`
+    samples after the alarm.
 
-    With `direction` or `at_least`, an alarm is only raised if at least one feature passes both. Let
+    With `direction` or `at_least`, an alarm is raised only if at least one feature passes both. Let
     d be the number of features with a share of the score, except times, and let S be the sum of
     their shares. Only features with a share of at least S / d count. A feature without an expected
     value passes. This rule applies to novel values, too.
 
     The score is 0 during the grace period, if no feature passes, while another alarm would exceed
-    the budget, and if the samples since `began` are near to dismissed samples. Only samples whose
-    surprise is at least the mean surprise since `began` are compared. If a value is novel, only the
-    sample itself is compared. The score is also 0 for `rest` samples after an alarm, during a
-    confirmed incident, and while all features are constant up to the tolerance. These three rules
-    do not apply if a value is novel or a feature has become missing.
+    the budget, and if the samples since `began` are near dismissed samples (see `dismiss`). Only
+    samples whose surprise is at least the mean surprise since `began` are compared. If a value is
+    novel, only the sample itself is compared. The score is also 0 for `rest` samples after an
+    alarm, during a confirmed incident, and while all features are constant up to the tolerance.
+    These three rules do not apply if a value is novel or a feature has become missing.
 
     `score_one` does not change the model. All samples are learned, including samples of incidents.
 
@@ -329,14 +332,14 @@ class Alarms(Model, base.AnomalyDetector):
     def dismiss(self, alarm: Alarm) -> None:
         """Report that the incident of an alarm was normal.
 
-        A later alarm is not raised if its samples are near to the dismissed samples: as near as
-        usual samples are to the stored samples. Samples whose surprise is below the mean surprise
-        since `began` are not compared. If the incident has not ended, its later samples are
-        dismissed, too, up to the next alarm with a novel value. This alarm needs its own answer.
-        The latest 512 dismissed samples are kept.
+        A later alarm is not raised if its samples are as near to the dismissed samples as most
+        learned samples were to the stored samples. Samples whose surprise is below the mean
+        surprise since `began` are not compared. If the incident has not ended, its later samples
+        are dismissed, too, up to the next alarm with a novel value. This alarm needs its own
+        answer. The latest 512 dismissed samples are kept.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
-        unit: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
+        units: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
         has no effect. The latest 512 samples of incidents without an answer are kept, too.
 
         Parameters
@@ -357,7 +360,7 @@ class Alarms(Model, base.AnomalyDetector):
 
         The incident's averages are removed from the ranking, its values from the ranges of the
         features, and its samples from the `NearestNeighborDetector`s. If the incident has not
-        ended, its other samples are removed when they have been learned. Other detectors keep the
+        ended, its later samples are removed after they are learned. Other detectors keep the
         samples of the incident. A `RandomCutForest` finds stored samples only by their values,
         which other samples may share.
 
@@ -408,7 +411,7 @@ class Alarms(Model, base.AnomalyDetector):
             own = final_of(view)
             if isinstance(own, NearestNeighborDetector):
                 # The detector may have learned samples before it was passed to `Alarms`, so its
-                # numbers differ.
+                # sample numbers differ.
                 more = own.n_samples - n - 1
                 own._forget(first + more, last + more + own.shingle - 1)
 
@@ -491,7 +494,7 @@ class Alarms(Model, base.AnomalyDetector):
         return detectors
 
     def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
-        """Return whether a new alarm's most surprising samples are near to dismissed samples."""
+        """Return whether a new alarm's most surprising samples are near dismissed samples."""
         detectors = self._neighbor_detectors()
         if not detectors or not len(table.dismissed):
             return False
@@ -664,7 +667,7 @@ def _copied(alarm: Alarm) -> Alarm:
 
 
 def _views_of(detector: Any, window: int) -> list[Any]:
-    """Return copies of the detectors; None means the default detectors with a window."""
+    """Return copies of the detectors; None means default detectors with the given window."""
     if detector is None:
         views = [NearestNeighborDetector(window=window, seed=1)]
         return [*views, NearestNeighborDetector(window=window, shingle=8, seed=2)]

@@ -304,7 +304,7 @@ class Calibrated(_Wrapper):
             A sample.
         id
             An id of the sample, to find this prediction when the label comes: a string, an integer,
-            or a tuple of strings and integers. A new prediction with the same id replaces the
+            or a tuple of strings and integers. A later prediction with the same id replaces this
             prediction.
         **kwargs
             Other arguments of the model's `predict_one`.
@@ -362,7 +362,7 @@ class Calibrated(_Wrapper):
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
         id
-            Ids of the rows: a list, or the name of a column of `X`, which is then no feature.
+            Ids of the rows: a list, or the name of a column of `X`, which is then not a feature.
         **kwargs
             Other arguments of the model's `predict_one`.
 
@@ -400,7 +400,7 @@ class Calibrated(_Wrapper):
         Returns
         -------
         The lower and the upper end; both belong to the interval. Both ends are infinite before the
-        first label, and if no finite interval has the coverage.
+        first label. Later, an end is infinite if no finite end reaches the coverage.
 
         Raises
         ------
@@ -439,7 +439,7 @@ class Calibrated(_Wrapper):
 
         Returns
         -------
-        The classes; empty before the first label.
+        The classes; empty if the model does not know any class yet.
 
         Raises
         ------
@@ -457,7 +457,7 @@ class Calibrated(_Wrapper):
 
 
 class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
-    """A calibrated regressor: `Calibrated` whose model is a regressor."""
+    """A `Calibrated` whose model is a regressor."""
 
     _UNTRACKED: ClassVar[Errors] = NO_ERRORS
 
@@ -510,7 +510,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 
 
 class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
-    """A calibrated classifier: `Calibrated` whose model is a classifier."""
+    """A `Calibrated` whose model is a classifier."""
 
     _UNTRACKED: ClassVar[Mapping[Hashable, Odds]] = {}
 
@@ -591,4 +591,4 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 if TYPE_CHECKING:
 
     class _CalibratedPipeline(CalibratedRegressor, CalibratedClassifier):  # type: ignore[misc]
-        """Type of `Calibrated` whose model is a pipeline, with the methods of both classes."""
+        """Type of a `Calibrated` whose model is a pipeline, with the methods of both classes."""

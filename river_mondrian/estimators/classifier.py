@@ -32,9 +32,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
-    missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
-    the side whose box is nearer in the other features. If both boxes are equally near, the sample
-    goes to the side with more samples. A prediction follows both sides, weighted by the sides'
+    missing, and is ignored in distances. At a cut on a missing feature, a sample goes to the side
+    whose box is nearer in the other features. If both boxes are equally near, a learned sample goes
+    to the side with more samples. A prediction then follows both sides, weighted by the sides'
     shares of the samples. Branches with a total weight below 2 % are ignored. Features and classes
     may appear at any time.
 
@@ -43,8 +43,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     n_estimators
         Number of trees.
     lifetime
-        Time at which splitting stops. A box is cut at a rate equal to the sum of its sides. Sides
-        are in units of the scaled features, or of the raw features with `scale=False`. With the
+        Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
+        in units of the scaled features, or of the raw features with `scale=False`. With the
         default, infinity, nodes are split until the samples of each leaf have the same class or the
         same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate
@@ -113,7 +113,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
     parent. Given the widths, a sample of integer weight k has the same effect on the forest's
-    distribution as k equal samples. Widths do not depend on weights, but on the number of samples.
+    distribution as k equal samples. Widths ignore weights: each sample counts once.
     From the first weight other than 1 on, each node needs 16 more bytes per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a

@@ -41,7 +41,7 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
 
 
 def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | None]:
-    """Check the origin and directions, and return the values at the origin.
+    """Check the origin and directions, and return the features and their values at the origin.
 
     Returns
     -------
@@ -75,11 +75,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
     Each tree is a Mondrian process on the whole space: a random partition into cells. Without
-    `directions`, cells are boxes. A box is cut at a rate equal to the sum of its sides, until the
-    time reaches the lifetime. A tree's density at a point is the share of samples in the point's
-    cell, divided by the cell's volume (Equation 13 of [^1]). The forest's density is the mean over
-    the trees. The density integrates to 1. As the number of trees grows, the density tends to
-    `exact_density`.
+    `directions`, cells are boxes. A box is cut at a rate equal to the sum of its side lengths,
+    until the time reaches the lifetime. A tree's density at a point is the share of samples in the
+    point's cell, divided by the cell's volume (Equation 13 of [^1]). The forest's density is the
+    mean over the trees. The density integrates to 1. As the number of trees grows, the density
+    tends to `exact_density`.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32 bytes
     with any number of features. Volumes of cells are computed when they are needed. Predictions do
@@ -96,7 +96,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         mixture over the lifetimes 64, 32, 16, ... The weight of a lifetime depends on the densities
         of the learned samples at this lifetime. A number above 0 is the lifetime for features in
         their own units. A frozen `scipy.stats` distribution is sampled once for each tree. A
-        function of the number of samples returns the lifetime, and must not decrease. None means
+        function maps the number of samples to the lifetime, which must not decrease. None means
         n^(1 / (d + 2)) for n samples of d features, which makes the estimator consistent (Corollary
         5.2 of [^1]). With `directions` or an `origin`, "auto" is the same as None.
     method
@@ -111,8 +111,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of the latest samples in the trees; older samples are removed. None keeps all
         samples. `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
-        Largest number of regions in all trees together. If another sample could exceed this limit,
-        the oldest samples are removed first. At most `max_nodes` / `n_estimators` samples are
+        Largest number of regions in all trees together. If another sample could need more, the
+        oldest samples are removed first. At most `max_nodes` / `n_estimators` samples are
         stored. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
@@ -430,7 +430,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn the rows before a new feature, or one row with it; return the number of rows."""
+        """Learn the rows before the next new feature, or one row with a new feature.
+
+        Return the number of learned rows.
+        """
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

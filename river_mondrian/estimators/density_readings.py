@@ -112,11 +112,12 @@ class DensityReadings(Model):
         surprise of a sample is computed before the sample is learned. The score is (1 + r / (1 +
         |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4 at one
         mean deviation above the median, and .95 at nine mean deviations. The median and the mean
-        deviation are running estimates over about the latest 512 samples.
+        deviation are running estimates over about the latest 512 samples. With one lifetime and a
+        method that needs volumes, only every eighth sample updates these estimates.
 
         With lifetime "auto", r is the maximum over all lifetimes at which a sample's cells contain
-        1/256 to 1/4 of all samples on average. So single rare samples get high scores, and also
-        groups of similar samples far from the others.
+        1/256 to 1/4 of all samples on average. So single rare samples, and groups of similar
+        samples far from the others, get high scores.
 
         With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
         With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean

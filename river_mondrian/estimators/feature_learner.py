@@ -25,9 +25,9 @@ from ..progress import Progress, pieces
 # Number of stored samples that a call replays for a new map. The bound limits the time of a call.
 REPLAY = 32
 
-# Rows that are mapped at once. The bound limits the memory for outputs.
+# Number of rows that are mapped at once. The bound limits the memory for outputs.
 MAPPED_ROWS = 4096
-# Rows that are learned at once, if the map learns each block of rows before the weights do.
+# Number of rows that are learned at once, if the map learns each block before the weights do.
 GROWING_MAPPED_ROWS = 256
 
 
@@ -245,7 +245,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
-        """Learn stored samples from `start` to `stop` again, unless they were replayed already."""
+        """Learn stored samples from `start` to `stop` again, unless they have been replayed."""
         start += weights.n_learned - n_before
         if start < stop:
             targets = self._kernel_target(np.array(self._targets[start:stop]))

@@ -213,7 +213,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Raise an error for the input `bad`, which is too large, unless `bad` is negative."""
+        """Raise an error for the input at index `bad`, which is too large, unless `bad` < 0."""
         self._features.check_input(bad, trees.vector)
 
     def _write(self, x: Mapping[Any, Any], trees: Any) -> None:

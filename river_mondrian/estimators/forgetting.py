@@ -41,7 +41,7 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Remove a stored sample that equals the written sample; return whether there is one.
+        """Remove a stored sample that equals the written sample; return whether it was stored.
 
         `put(p)` writes the sample's weight, and its label or target, to the stored row p.
         """

@@ -1,4 +1,4 @@
-"""Incidents, the samples that belong to an alarm, and the effects of answers to alarms."""
+"""Incidents (the samples that belong to alarms), and the effects of answers to alarms."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def followed(
 def answered(
     incidents: Incidents, table: Course, place: int, answer: str
 ) -> tuple[Incidents, Floats, Floats]:
-    """Return the state after an answer to the alarm at a place. The inputs do not change.
+    """Return the state after an answer to the alarm at index `place`. The inputs do not change.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def answered(
 
     """
     incident, later = incidents[place], incidents[place + 1 :]
-    # The next alarm with its own answer ends the samples to which this answer applies.
+    # This answer applies to the samples before the next alarm with its own answer.
     ends = [one.alarm.sample - 1 for one in later if one.is_separate]
     last = min([incident.last(int(table.course.n)), *ends])
     incidents = (*incidents[:place], incident._replace(answer=answer), *later)

@@ -80,7 +80,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
-        """Describe how one tree predicts a sample.
+        """Return a text that describes how one tree predicts a sample.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class InspectableForest(Model, abc.ABC):
         Raises
         ------
         TypeError
-            If a level is missing, or has a type that levels do not have.
+            If a level is missing, or its type is not allowed for levels.
         ValueError
             If the feature is not a category.
 

@@ -35,8 +35,9 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class Prepared:
     """Data for calls on one sample, valid while features and labels stay the same.
 
-    The data are read-only, so any number of threads may use the data. Kernels do not run with data
-    of an earlier version of the trees, for example from before a feature was added.
+    Any number of threads may use the data, because only calls that hold the model's lock write to
+    `vector` or replace `predict`. Kernels do not run with data of an earlier version of the trees,
+    for example from before a feature was added.
 
     Parameters
     ----------

@@ -207,11 +207,11 @@ def check_shards(model: Any, n_shards: int) -> None:
         names = "MondrianForestClassifier and MondrianForestRegressor"
         raise TypeError(f"only {names} have trees that learn independently, got {told(model)}")
     if model.max_nodes is not None:
-        why = "together they decide when to stop storing samples"
-        raise ValueError(f"trees with max_nodes do not learn apart: {why}, got {model.max_nodes!r}")
+        why = f"together they stop storing samples, got {model.max_nodes!r}"
+        raise ValueError(f"trees with max_nodes cannot learn separately: {why}")
     if model.window is not None:
         window = f"window={model.window!r}; all trees forget a sample together"
-        raise ValueError(f"trees with a window do not learn apart, got {window}")
+        raise ValueError(f"trees with a window cannot learn separately, got {window}")
     if not 1 <= n_shards <= model.n_estimators:
         raise ValueError(f"{model.n_estimators} trees cannot be divided into {n_shards} shards")
 
@@ -233,7 +233,7 @@ def splits_at(model: AnyForest) -> int:
 
 
 def bounds_of(n_trees: int, n_shards: int) -> list[int]:
-    """Return each shard's first tree as a number, followed by the number of trees."""
+    """Return the number of each shard's first tree, and at the end the number of trees."""
     return np.linspace(0, n_trees, n_shards + 1).round().astype(int).tolist()
 
 

@@ -32,8 +32,8 @@ KINDS_OF_Y = {LABEL: "a label", TARGET: "a target"}
 class Drift(NamedTuple):
     """A drift: when it was detected, when it began, and what changed.
 
-    The log evidence is the logarithm of a likelihood ratio, of a change at an unknown earlier time
-    to no change.
+    The log evidence is the logarithm of the likelihood ratio between a change at an unknown earlier
+    time and no change.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Drift(NamedTuple):
         alarm while evidence is collected, `began` refers to the stronger change.
     kinds
         The kinds of the change, the strongest first: "inputs", "labels", "relation". If y is a
-        target, "labels" means its distribution.
+        target, "labels" means a change of the target's distribution.
     features
-        A mapping from feature to log evidence, largest first, if the inputs changed. It has the
-        features with at least half of the largest log evidence, and those whose values or presence
-        would have raised the alarm alone.
+        A mapping from feature to log evidence, largest first, if the inputs changed. The mapping
+        has the features with at least half of the largest log evidence, and the features whose
+        values or presence alone would have raised the alarm.
     how
         A mapping from feature to what changed: its "values", its "dependence" on the other
         features, or its "presence". A "new" feature was not in the reference.
@@ -86,18 +86,19 @@ class DriftMonitor(Model, base.Estimator):
     its final version. Meanwhile, it fills the next reference.
 
     Suppose that the samples after a reference are exchangeable, for example independent with one
-    distribution. Then the probability of a false alarm within n samples is at most n / `every`. The
-    n samples are counted from the full reference on. The bound holds for any distribution and any
-    number of features[^1], and again after each alarm.
+    distribution. Then the probability of a false alarm within n samples after the reference is at
+    most n / `every`. The bound holds for any distribution and any number of features[^1], and again
+    after each alarm.
 
     Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
-    sample in `spacing`. Then only the used samples must be exchangeable. Trends, and seasons that
-    are longer than `spacing`, are changes, and are reported.
+    sample in `spacing`. Then only the used samples must be exchangeable. The monitor also reports
+    trends, and seasons that are longer than `spacing`, because they are changes.
 
     Parameters
     ----------
     every
-        Average number of samples between false alarms, at least about half of this number.
+        Bound on false alarms (see above). The average number of samples between false alarms is at
+        least about `every` / 2.
     spacing
         The monitor uses one sample in `spacing`. A reference then takes `grace_period` * `spacing`
         samples, and the collection of evidence takes 200 * `spacing` samples. The best spacing of a
@@ -112,12 +113,13 @@ class DriftMonitor(Model, base.Estimator):
 
     Notes
     -----
-    Four properties of the inputs are compared: each feature's values, dependence on the other
-    features, and presence, and the number of features that the reference lacks. Dependence is the
-    difference of a value from the mean value of the 3 stored samples that are nearest in the other
-    features. Of more than 64 features, only the 64 that these samples predict best have a score for
-    dependence. A reference has at most 1,024 features, 64 levels of a category, and 64 labels.
-    Further features count as features that the reference lacks.
+    Four properties of the inputs are compared. Three belong to each feature: its values, its
+    dependence on the other features, and its presence. The fourth is the number of features that
+    the reference lacks. Dependence is the difference of a value from the mean value of the 3 stored
+    samples that are nearest in the other features. With more than 64 features, only the 64 features
+    that these samples predict best have a score for dependence. A reference has at most 1,024
+    features, 64 levels per category, and 64 labels. Further features count as features that the
+    reference lacks.
 
     The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
     the target from their mean target.
@@ -182,7 +184,7 @@ class DriftMonitor(Model, base.Estimator):
         table, n = self._table, self._table.record.n_samples
         stored = table.record.spacing, table.record.capacity, {*table.kinds}
         if stored != (self.spacing, self.grace_period, {*self.kinds}):
-            refuse(self, "_table", stored, "but the parameters are others")
+            refuse(self, "_table", stored, "but the parameters differ")
         try:
             is_sound = all(0 < Drift(*drift).sample <= n for drift in self._log)
         except TypeError:
@@ -348,7 +350,8 @@ class ConformalDrift(Model, base.DriftDetector):
     Parameters
     ----------
     every
-        Average number of values between false alarms, at least about half of this number.
+        Bound on false alarms (see above). The average number of values between false alarms is at
+        least about `every` / 2.
     seed
         Random seed for reproducibility.
 
@@ -422,7 +425,7 @@ class ConformalDrift(Model, base.DriftDetector):
     @property
     @locked
     def width(self) -> int:
-        """Number of values since the latest detected change began, or of all values."""
+        """Number of values since the latest detected change began; all values if there is none."""
         log = self._monitor.log
         return self.n_samples - (log[-1].began - 1 if log else 0)
 

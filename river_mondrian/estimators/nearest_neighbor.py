@@ -33,7 +33,7 @@ class NearestNeighborDetector(ScoringDetector):
     Parameters
     ----------
     n_neighbors
-        Average number of nearest samples on which a raw score depends.
+        Number of nearest samples on which a raw score mainly depends.
     window
         Number of the latest samples, on average, from which the stored samples are drawn. With
         None, the first `max_samples` samples are stored and never replaced.
@@ -76,7 +76,9 @@ class NearestNeighborDetector(ScoringDetector):
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
     (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
-    samples are not ranked: their scores are 0, and later ranks ignore them.
+    samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
+    later ranks ignore them. For n stored samples, the probability that a stored sample is in the
+    subset is raised to 2 / n if 1 / `n_neighbors` is smaller, but is at most 1/2.
 
     A stored sample takes 4 bytes for each feature.
 
@@ -347,7 +349,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _are_near(self, names: list[Hashable], rows: Any, others: Any) -> bool:
-        """Return whether samples are near to others (see `NeighborTable.are_near`)."""
+        """Return whether samples are near other samples (see `NeighborTable.are_near`)."""
         table = self._known()
         rows, others = (
             table.features.arrange(names, x, len(table.features)) for x in (rows, others)
@@ -387,6 +389,7 @@ class NearestNeighborDetector(ScoringDetector):
     def recent_scores(self) -> list[float]:
         """Raw scores of the latest samples, at most 4,096, oldest first.
 
-        Each score was computed before its sample was learned. The first 32 samples have no score.
+        Each score was computed before its sample was learned. The first 32 samples (fewer if
+        `max_samples` or `window` is smaller) have no score.
         """
         return self._known().scores.latest.tolist()

@@ -270,8 +270,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
-    appears, each class gets its own score, and the scores of the first two classes predict as
-    before.
+    appears, each class gets its own score, and predictions between the first two classes do not
+    change.
 
     An early map is built from few samples and rebuilt later (see `IsolationFeatures`), so the model
     is useful from the first samples on. After each rebuild, new weights learn the stored samples
@@ -320,8 +320,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     contain the word, and otherwise almost no memory. New words are learned at any time, so memory
     grows with the vocabulary.
 
-    Probabilities need the log loss, or another loss of River that defines probabilities. Hinge
-    losses do not.
+    Probabilities need the log loss, or another loss of River that defines probabilities. A hinge
+    loss defines no probabilities.
 
     Examples
     --------

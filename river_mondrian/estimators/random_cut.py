@@ -452,11 +452,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the score.
 
-        The displacement belongs to the cut with the largest ratio (see the notes of the class). If
-        this cut separates only the sample, the displacement is shared among the features in which
-        the sample is outside the other samples' box. The shares are proportional to the distances
-        from this box. Otherwise, the displacement is attributed to the cut's feature. An
-        explanation takes several milliseconds for 50 trees.
+        In each tree, the cut with the largest ratio determines the displacement (see the notes of
+        the class). If this cut separates only the sample, the displacement is shared among the
+        features in which the sample is outside the other samples' box. The shares are proportional
+        to the distances from this box. Otherwise, the displacement is attributed to the cut's
+        feature. An explanation takes several milliseconds for 50 trees.
 
         Raises the same errors as `score_one`.
 

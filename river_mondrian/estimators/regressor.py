@@ -58,8 +58,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         prior variance of a target, even with a fixed `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
-        1.25 R / log2 n, for n samples. R is the sum of the ranges that are cut (the number of
-        features with `scale=True`). Each range counts as at most 1.5 times its robust range, which
+        1.25 R / log2 n, for n samples. R is the sum of the ranges that are cut (with `scale=True`,
+        the number of features). Each range counts as at most 1.5 times its robust range, which
         the notes define.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
@@ -67,9 +67,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
-        Smallest number of samples of a node that is split. A smaller node is paused. Once the node
-        is large enough, its cuts are sampled from its stored samples. The tree is thus exactly the
-        full tree without the splits of smaller nodes.
+        Smallest number of samples that a node needs to be split. A smaller node is paused. Once the
+        node is large enough, its cuts are sampled from its stored samples. The tree is thus exactly
+        the full tree without the splits of smaller nodes.
     window
         Number of the latest samples that the trees store. When another sample is learned, the
         oldest sample is removed from every tree. Given the widths, the forest is then distributed
@@ -319,7 +319,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Raises
         ------
         ValueError
-            If `posterior` is "mean" and `with_dist` is true.
+            If a value is infinite or too large for single precision, or if `posterior` is "mean"
+            and `with_dist` is true.
 
         """
         with self._lock:

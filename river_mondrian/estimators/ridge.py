@@ -57,10 +57,11 @@ class RidgeRegressor(TargetLearner):
 
     Notes
     -----
-    With C columns, learning a sample takes O(C^2) time, and the next prediction, too. Further
+    With C columns, learning a sample and the next prediction take O(C^2) time each. Further
     predictions take time proportional to the number of outputs for a mean, and O(C^2) for a
-    distribution. Memory is 4 C^2 bytes, 16 MB at the default limit, and up to 50 % more while C
-    grows. A column counts towards C once its value has differed from 0 in a sample.
+    distribution. Memory is 4 C^2 bytes, 16 MB at the default limit. While C grows, room for a
+    quarter more columns takes about 60 % more memory. A column counts towards C once its value has
+    differed from 0 in a sample.
 
     The noise variance of a sample is divided by the sample's weight.
 
@@ -69,9 +70,10 @@ class RidgeRegressor(TargetLearner):
     window are learned again, without removed samples.
 
     With a full window, learning a sample takes about twice as long as without a window[^3].
-    Rounding errors of removals are bounded. If the bound reaches 1e-9 of a row of the Cholesky
-    factor or of the residual, the window is learned again in one call. The bound is rarely reached,
-    unless a removed sample has a much larger weight or target than other samples. A stored sample
+    Rounding errors of removals are estimated. If an error may reach 1e-9 times a squared diagonal
+    element of the Cholesky factor, or 1e-9 times the sum of squared residuals, the window is
+    learned again in one call. This rarely happens, unless a removed sample has a much larger weight
+    or target than other samples. A stored sample
     takes 28 bytes, plus 4 bytes for each of its cells, or plus 8 bytes for each output of a dense
     map. Columns are kept even if they are 0 for all samples of the window. Predictions and the
     marginal likelihood do not depend on these columns, unless `max_columns` is reached.

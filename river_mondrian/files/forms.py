@@ -1,8 +1,8 @@
 """Convert models to trees of plain values and named arrays, and back.
 
 None, truth values, integers, finite floats, strings and lists are JSON values. Other values are
-JSON objects whose first key names their form (`_FORMS` lists all forms). An array has the name of
-its path of attributes. A table is stored as its columns.
+JSON objects whose first key names their form (`_FORMS` lists all forms). An array's name is the
+path of attributes that leads to the array. A table is stored as its columns.
 """
 
 import array
@@ -175,12 +175,12 @@ class Encoder:
         Raises
         ------
         CannotSaveError
-            If the value has no form, or is nested too deep.
+            If the value has no form, or is nested too deeply.
 
         """
         self._depth += 1
         if self._depth > MOST_NESTED:
-            # The message omits the value, because its `repr` may be nested too deep as well.
+            # The message omits the value, because its `repr` may be nested too deeply as well.
             why = f"values may be nested at most {MOST_NESTED} deep"
             raise CannotSaveError("...", path, why)
         form = self._form(value, path)
@@ -249,7 +249,7 @@ class Encoder:
         return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
 
     def _add(self, value: Any, name: str) -> str:
-        """Add an array, and return its name, with a quote for each earlier array of this name."""
+        """Add an array, and return its name, with a ' for each earlier array of the same name."""
         while name in self.arrays:
             name += "'"
         self.arrays[name] = value

@@ -36,7 +36,7 @@ FIRST_FORMAT = 11
 
 DOCUMENT = "document"
 
-# Errors of decoding a document that is not a model.
+# Errors that decoding raises if a document is not a model.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}

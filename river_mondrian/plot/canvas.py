@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, without black and yellow, which are invisible on some backgrounds.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
-# Colours repeat after the last. Styles, markers and hatches then distinguish lines, points and
-# areas.
+# Colours repeat after the last colour. Styles, markers and hatches then distinguish lines, points
+# and areas.
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "...", "xxx")

@@ -348,7 +348,7 @@ def scores(
     ----------
     scores
         The results of a detector's `score_one`, in the order of the stream; or a `RandomCutForest`
-        or a `NearestNeighborDetector`. A detector's `recent_scores` are drawn.
+        or a `NearestNeighborDetector`, whose `recent_scores` are drawn.
     threshold
         A quantile level from 0 to 1. Samples whose scores exceed this quantile of the drawn scores
         are marked.
@@ -398,7 +398,9 @@ def scores(
         except (TypeError, ValueError):
             ys = np.zeros((0, 0))
         if ys.ndim != 1:
-            raise TypeError(f"scores must be numbers or a RandomCutForest, got {told(scores)}")
+            raise TypeError(
+                f"scores must be numbers or a detector with recent_scores, got {told(scores)}"
+            )
         numbers, name = np.arange(1, len(ys) + 1), "score"
     known = None if anomalies is None else np.array(list(anomalies), dtype=bool)
     if known is not None and len(known) != len(ys):

@@ -29,7 +29,7 @@ TREE_MARGIN = 0.05
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch is a node. The branch begins when a cut separates the
+    Time runs downwards from 0. Each branch is a node. A branch begins when a cut separates the
     node's samples from other samples, and forks when a cut splits the node's samples. A dot is a
     leaf, and a triangle is an omitted subtree. The text below a triangle shows the subtree's
     numbers of leaves and samples. The colour of dots and triangles shows a classifier's most
