@@ -113,8 +113,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
     parent. Given the widths, a sample of integer weight k has the same effect on the forest's
-    distribution as k equal samples. Widths ignore weights: each sample counts once.
-    From the first weight other than 1 on, each node needs 16 more bytes per class.
+    distribution as k equal samples. Widths ignore weights: each sample counts once. From the first
+    weight other than 1 on, each node needs 16 more bytes per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
     paused leaf with one class, this class has probability 1.

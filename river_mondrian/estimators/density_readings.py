@@ -113,7 +113,8 @@ class DensityReadings(Model):
         |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4 at one
         mean deviation above the median, and .95 at nine mean deviations. The median and the mean
         deviation are running estimates over about the latest 512 samples. With one lifetime and a
-        method that needs volumes, only every eighth sample updates these estimates.
+        method that needs volumes, only every eighth sample updates the estimates, so they cover
+        about the latest 4,096 samples.
 
         With lifetime "auto", r is the maximum over all lifetimes at which a sample's cells contain
         1/256 to 1/4 of all samples on average. So single rare samples, and groups of similar

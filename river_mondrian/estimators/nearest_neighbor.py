@@ -70,6 +70,9 @@ class NearestNeighborDetector(ScoringDetector):
 
     Notes
     -----
+    With n stored samples, a stored sample is in the random subset with probability min(1/2, max(1 /
+    `n_neighbors`, 2 / n)).
+
     The distance of samples x and y is the sum over features j of |x_j - y_j| / width_j. Beyond 10,
     a term grows only logarithmically. Two levels of a category differ by 1. The width of a category
     is sqrt(P / 2), where P is the share of pairs of samples with different levels.
@@ -77,8 +80,7 @@ class NearestNeighborDetector(ScoringDetector):
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
     (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
     samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
-    later ranks ignore them. For n stored samples, the probability that a stored sample is in the
-    subset is raised to 2 / n if 1 / `n_neighbors` is smaller, but is at most 1/2.
+    later ranks ignore them.
 
     A stored sample takes 4 bytes for each feature.
 

@@ -59,8 +59,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         1.25 R / log2 n, for n samples. R is the sum of the ranges that are cut (with `scale=True`,
-        the number of features). Each range counts as at most 1.5 times its robust range, which
-        the notes define.
+        the number of features). Each range counts as at most 1.5 times its robust range, which the
+        notes define.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K (see the notes).

@@ -73,10 +73,10 @@ class RidgeRegressor(TargetLearner):
     Rounding errors of removals are estimated. If an error may reach 1e-9 times a squared diagonal
     element of the Cholesky factor, or 1e-9 times the sum of squared residuals, the window is
     learned again in one call. This rarely happens, unless a removed sample has a much larger weight
-    or target than other samples. A stored sample
-    takes 28 bytes, plus 4 bytes for each of its cells, or plus 8 bytes for each output of a dense
-    map. Columns are kept even if they are 0 for all samples of the window. Predictions and the
-    marginal likelihood do not depend on these columns, unless `max_columns` is reached.
+    or target than other samples. A stored sample takes 28 bytes, plus 4 bytes for each of its
+    cells, or plus 8 bytes for each output of a dense map. Columns are kept even if they are 0 for
+    all samples of the window. Predictions and the marginal likelihood do not depend on these
+    columns, unless `max_columns` is reached.
 
     In kernel form, the model is a Gaussian process, with the noise variance times k(x, y) / `l2` as
     kernel, where k is the kernel of the map.

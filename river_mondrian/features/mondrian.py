@@ -103,7 +103,7 @@ class MondrianFeatures(kinds.CellFeatures):
     partitions have the same distribution as partitions drawn from all samples at once. Each sample
     has one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
     `"mondrian_{partition}_{cell}"`. The columns of a learned sample without missing values do not
-    change.
+    change, unless `lifetime` is "auto".
 
     Features are not rescaled, so the lifetime depends on the units of the features.
 
@@ -132,9 +132,9 @@ class MondrianFeatures(kinds.CellFeatures):
     passes through the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
     median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
     for each lifetime and mix the predictions. The mixture has exponential weights, computed from
-    each sample's errors before the sample is learned. The learners' attribute `lifetimes` contains
-    these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
-    cannot choose a lifetime.
+    the errors of predictions that are made before each sample is learned. The learners' attribute
+    `lifetimes` contains these weights; predictions ignore weights below .001. The transformer alone
+    has no loss, so it cannot choose a lifetime.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
     feature, the path takes the child that is nearer in the other features. If both children are
@@ -154,8 +154,8 @@ class MondrianFeatures(kinds.CellFeatures):
     are missing.
 
     In each partition, a hash maps each level of a category to a number in [0, 1], and cuts separate
-    these numbers. At lifetime l, two levels are in the same cell with probability
-    2 (l - 1 + exp(-l)) / l^2.
+    these numbers. At lifetime l, two levels are in the same cell with probability 2 (l - 1 +
+    exp(-l)) / l^2.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, the kernel is (rate /
     (rate + h))^shape for a gamma distribution. For a uniform distribution on [a, b], the kernel is

@@ -153,9 +153,9 @@ class WaitingPredictions:
     def to_add(self, key: Hashable, predicted: Any, call: str | None, limit: int) -> Change:
         """Return a change that adds a prediction.
 
-        The change drops all predictions before the last `limit` predictions. Successive calls for
-        one sample count as one prediction, unless the same `call` is repeated. A `call` of None may
-        be repeated.
+        The change drops the sample's predictions before the last `limit` predictions, and samples
+        without a prediction among the last `limit`. Successive calls for one sample count as one
+        prediction, unless the same `call` is repeated. A `call` of None may be repeated.
         """
         number, entries = self.n, self.by_sample.get(key, ())
         calls = frozenset(() if call is None else (call,))

@@ -234,9 +234,9 @@ class MondrianTrees(TreeStore[AnyForest]):
     def _points_to_check(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return indices of mostly recent samples, and of samples before the last renewal.
 
-        Before the first renewal, the second array has indices of samples of the warm-up.
-        If samples have been forgotten, stored samples are not in order of arrival. The first array
-        then has evenly spaced, distinct indices, and the second array is empty.
+        Before the first renewal, the second array has indices of samples of the warm-up. If samples
+        have been forgotten, stored samples are not in order of arrival. The first array then has
+        evenly spaced, distinct indices, and the second array is empty.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:

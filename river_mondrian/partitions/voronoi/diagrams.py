@@ -22,8 +22,8 @@ from .tree import PointTree, search
 # Least number of points for which a tree may be faster than a scan.
 TREE_LEAST = 512
 
-# Number of multiplications (about 3 ms) above which `advance` projects points in a second
-# call, so that no call takes too long.
+# Number of multiplications (about 3 ms) above which `advance` projects points in a second call, so
+# that no call takes too long.
 PROJECTION = 5_000_000
 
 # Least number of rows at which a matrix product may be faster than a search for each row. A product

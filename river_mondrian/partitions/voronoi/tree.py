@@ -67,7 +67,7 @@ def project_rows(
 
 @helper
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
-    """Compare a leaf's points with the sample; return the largest of the nearest distances."""
+    """Compare a leaf's points with the sample; return the diagrams' largest nearest distance."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
     size = LEAF_SIZE * n_coordinates

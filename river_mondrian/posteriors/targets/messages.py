@@ -115,12 +115,12 @@ class TargetNode(LightNode):
         """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
         Subtraction leaves rounding errors. So a large leaf is recomputed when the removed weight
-        exceeds the remaining weight. The mean cost is about one step for each removed sample.
-        Until the recomputation, the rounding errors are at most the errors of a sum over
-        all points, including removed points. These errors are relative to the largest target, which
-        is bounded by the fences against outliers (see `learning`). Without fences, or if the target
-        is beyond the current fences, the leaf is recomputed immediately. The right message of a
-        leaf stores the removed weight.
+        exceeds the remaining weight. The mean cost is about one step for each removed sample. Until
+        the recomputation, the rounding errors are at most the errors of a sum over all points,
+        including removed points. These errors are relative to the largest target, which is bounded
+        by the fences against outliers (see `learning`). Without fences, or if the target is beyond
+        the current fences, the leaf is recomputed immediately. The right message of a leaf stores
+        the removed weight.
         """
         targets, message, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
