@@ -137,7 +137,7 @@ def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the accuracy of forests that cut along axes, random and given directions.
+    """Compare forests that cut single features, random directions and given directions.
 
     Accuracy of forests with oblique cuts. The forests have 25 trees, and {n} samples in random
     order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive accuracy (for

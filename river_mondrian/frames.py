@@ -396,7 +396,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Raise an error if two names have the same text, because the library allows only text."""
+    """Raise an error if two names have the same text: some frames have only strings as names."""
     seen: dict[str, Any] = {}
     for name in names:
         first = seen.setdefault(str(name), name)

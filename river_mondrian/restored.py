@@ -184,7 +184,7 @@ def follow(walk: Walk) -> int:
 
 
 class Followed(NamedTuple):
-    """Results of following references, by the name of a table.
+    """Parents and sizes that were found by following references, in dicts by the name of a table.
 
     For each row, `parents` contains the number (see `Walk`) of the parent, the row with a reference
     to the row. The number is 0 for a root, and UNMET for a row that has not been reached. `sizes`

@@ -44,8 +44,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
       by their progressive losses. The first mixture combines the regressions, the trees that learn
       targets or residuals, and the neighbours. The second mixture adds the trees that learn the
       errors of the first mixture.
-    - The distribution of each prediction is learned from past errors and from the disagreement of
-      the experts.
+    - The width of the predictive distribution depends on recent errors, on the disagreement of the
+      experts, and on a regression of the errors' size on the features.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories, may

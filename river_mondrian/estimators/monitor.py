@@ -92,7 +92,7 @@ class DriftMonitor(Model, base.Estimator):
 
     Successive samples of a time series are not exchangeable. With `spacing`, the monitor uses one
     sample in `spacing`. Then only the used samples must be exchangeable. The monitor also reports
-    trends, and seasons that are longer than `spacing`, because they are changes.
+    trends and seasons that are longer than `spacing`.
 
     Parameters
     ----------

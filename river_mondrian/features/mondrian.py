@@ -201,7 +201,8 @@ class MondrianFeatures(kinds.CellFeatures):
     Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 3 and 5, Proposition 1.
     [^3]: O'Reilly, E. and Tran, N. M. (2022). Stochastic Geometry to Generalize the Mondrian
     Process. SIAM Journal on Mathematics of Data Science 4. Theorems 3.1, 4.1 and 4.2, Corollary
-    4.2, Equations 9 and 10, whose lifetimes are ours times d kappa_d / (2 kappa_(d-1)) and times n.
+    4.2, Equations 9 and 10. The lifetime in Equation 9 is ours times d kappa_d / (2 kappa_(d-1)),
+    and in Equation 10 ours times n.
 
     """
 

@@ -349,7 +349,7 @@ def predict(discriminants: LinearDiscriminantsRecord, values: Float64s) -> None:
 
 @always_inline
 def descend(discriminants: LinearDiscriminantsRecord, e: int, label: int, weight: float) -> None:
-    """Update a regression with the class of the last predicted sample."""
+    """Update a softmax regression with the label of the last predicted sample."""
     is_small, width = e == SMALL_STEPS, discriminants.width
     weights = discriminants.small_weights if is_small else discriminants.large_weights
     levels = discriminants.small_levels if is_small else discriminants.large_levels

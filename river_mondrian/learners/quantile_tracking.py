@@ -241,7 +241,7 @@ def judge_label(
         # The delay counts labels of this class, because only they move its thresholds.
         delay = now.n - old.n
     eta, score = step(SET_STEERING, now.n, delay), score_of(probabilities[y])
-    # A set that is never empty contains the most probable class.
+    # Without `exact`, a set always contains the most probable class, whose score is then -inf.
     is_first = y == likeliest(probabilities)
     never_empty = _moved(now.never_empty, old.never_empty, -math.inf if is_first else score, eta)
     exact = _moved(now.exact, old.exact, score, eta)

@@ -109,8 +109,8 @@ class Design(Record):
     bends: Float64s = sized("room", N_BENDS)
     # For each input: sum of the scores of its columns.
     interest: Float64s = sized("room")
-    # For each wave, and one proposed wave: number of inputs, the inputs, their factors, and the
-    # phase.
+    # For each wave: its number of inputs, the inputs, their factors, and the phase. The last row is
+    # for a proposed wave, which is not a column yet.
     arms: Int64s = sized(N_WAVES + 1, bounds=Bounds(0, N_ARMS))
     arm_inputs: Int64s = sized(N_WAVES + 1, N_ARMS, bounds=Bounds(0, below="n_places"))
     arm_factors: Float64s = sized(N_WAVES + 1, N_ARMS)

@@ -202,8 +202,8 @@ class VoronoiCells:
 
     def _measure(self, points: Float32) -> None:
         """Set the origin, the points' squared norms, and bounds on the errors of scores."""
-        # Each coordinate of the origin is a value of a point, so that differences of whole numbers
-        # are whole.
+        # The origin is a median, not a mean: its coordinates are coordinates of points, so whole
+        # numbers stay whole after the subtraction.
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
         squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)

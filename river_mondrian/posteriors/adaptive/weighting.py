@@ -212,8 +212,9 @@ def _add_vectors(
         bits = builder.and_(key, _WORD(3))
         # The number of sides is bits - (bits >> 1): 0, 1, 1 and 2 for the bits 0, 1, 2 and 3.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # Both vectors have three elements: tab or sides for the HNSP, an unused number for the
-        # first weighting, and a discounted count for the second weighting.
+        # `firsts` and `seconds` have an element for each posterior: tables and sides for the HNSP,
+        # any number for the first weighting, whose factors are 0, and two discounted counts for the
+        # second weighting.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
