@@ -144,8 +144,9 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     Ranking of anomalies on 19 of ADBench's sets. A cell has ROC AUC / average precision, means
     over {n_seeds} random orders of the rows. Each row is scored before it is learned, and scores
     count from row {first} on. Features are unscaled, except that MinMaxScaler scales them for
-    HalfSpaceTrees, and StandardScaler for River's other detectors. The isolation forest is refitted every 256 rows. `NearestNeighborDetector` was
-    designed on these sets. The column `nearest, skip_anomalies` is this detector with
+    HalfSpaceTrees, and StandardScaler for River's other detectors. The isolation forest is refitted
+    every 256 rows. `NearestNeighborDetector` was designed on these sets. The column `nearest,
+    skip_anomalies` is this detector with
     `skip_anomalies=True`.
     """
     found = data.load("adbench")
