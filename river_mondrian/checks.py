@@ -1,4 +1,4 @@
-"""The package's errors, and checks of the content of pickles and files."""
+"""Checks of restored models, the error for models that cannot be read, optional imports."""
 
 import importlib
 import math

@@ -131,7 +131,7 @@ class Kernel(Generic[P, T]):
         self._only: Callable[P, T] | None = None
 
     def of(self, *classes: type[Any]) -> Callable[P, T]:
-        """Return the compiled kernel for the classes of its type variables, in their order.
+        """Return the kernel compiled for a class per type variable, in the order of the signature.
 
         A call of the result is faster than a call of this object, which looks up the classes.
         """

@@ -233,7 +233,7 @@ def splits_at(model: AnyForest) -> int:
 
 
 def bounds_of(n_trees: int, n_shards: int) -> list[int]:
-    """Return the number of each shard's first tree, and at the end the number of trees."""
+    """Return the index of each shard's first tree, followed by the total number of trees."""
     return np.linspace(0, n_trees, n_shards + 1).round().astype(int).tolist()
 
 

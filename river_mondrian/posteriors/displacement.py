@@ -192,10 +192,11 @@ C = TypeVar("C", bound=CutForest)
 # Guha et al. insert x and remove x again. This module does not insert x. Instead, it computes the
 # probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
-# numbers of samples at the nodes of the path. If x branches off above node j, the sibling of the
-# leaf of x has n_j samples. For each i <= j, the i-th node that contains x then has n_i + 1
-# samples. The sibling of this node has n_(i-1) - n_i samples. If x ends in a leaf of equal samples,
-# x has no sibling. The maximum is then over the siblings of the path's nodes.
+# numbers of samples at the nodes of the path, from the root. If x branches off above node j, a new
+# node takes the position j, and the sibling of the leaf of x has n_j samples. So for each i <= j,
+# the i-th node on the path of x has n_i + 1 samples. The sibling of this node has n_(i-1) - n_i
+# samples. If x ends in a leaf of equal samples, x has no sibling. The maximum is then over the
+# siblings of the path's nodes.
 
 
 # Indices of a sample's *readings*, the five scores of a sample. All readings except RANK are means

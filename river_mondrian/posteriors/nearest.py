@@ -87,7 +87,7 @@ class NeighborTableRecord(rec.Record):
     ranks: RecentScoresRecord
     # Values of the held samples, minus the origins. Each column is contiguous (`learners.columns`).
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
-    # Number of each held sample: the number of samples learned before this sample.
+    # For each held sample: the number of samples learned before it.
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /

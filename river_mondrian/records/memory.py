@@ -131,7 +131,7 @@ class Memory(Generic[R]):
         self.records = [self.kind(start + self.kind.SIZE * i) for i in range(n)]
         for i, record in enumerate(self.records):
             _keep(record, self.bytes[self.kind.SIZE * i : self.kind.SIZE * (i + 1)])
-        # The number fields of all records, as a structured NumPy array over the same memory.
+        # The numeric fields of all records, as a structured NumPy array over the same memory.
         self.words = self.bytes.view(self.kind.dtype())
 
     def __len__(self) -> int:
@@ -237,7 +237,7 @@ def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8
 
 
 def state_words(kind: type[Record]) -> list[str]:
-    """Return the names of a record's number fields that are state."""
+    """Return the names of a record's numeric fields that are stored."""
     return [f.name for f in kind.words() if f.role is Role.STATE]
 
 
@@ -331,8 +331,8 @@ class ChunkedRows:
     def show_all(self, name: str, words: NDArray[Any], tables: Sequence[int]) -> None:
         """Write the addresses and capacities of tables to many records, as `show` does.
 
-        `words` are the records' number fields, `name` is the field with the table, and `tables` has
-        the number of each record's table.
+        `words` are the records' numeric fields, `name` is the field with the table, and `tables`
+        has the number of each record's table.
         """
         capacities = self.capacities
         words[f"{name}.chunks"] = [self._tables[table][2] for table in tables]

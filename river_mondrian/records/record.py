@@ -297,7 +297,7 @@ class Record(int):
     @classmethod
     @functools.cache
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
-        """Return NumPy's type of the number fields of a record, or of a row of `n_bytes` bytes."""
+        """Return NumPy's type of the numeric fields of a record, or of a row of `n_bytes` bytes."""
         words = cls.words()
         return np.dtype(
             {
@@ -310,7 +310,7 @@ class Record(int):
 
     @classmethod
     def words(cls) -> list[Field]:
-        """Return the number fields, and the number fields of embedded records (`outer.inner`)."""
+        """Return the numeric fields, and those of embedded records (`outer.inner`)."""
         fields: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):

@@ -349,7 +349,7 @@ class Primal:
         return n > len(self.gap) or n >= len(self.sweep.y)
 
     def split(self, cell: int) -> None:
-        """Update the inverse for a cut."""
+        """Update the inverse, the weights and the log determinant after the cut of `cell`."""
         self.log_determinant += split_primal.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
@@ -392,7 +392,7 @@ class Dual:
             self.memory.own(name, np.zeros(n))
 
     def split(self, cell: int) -> None:
-        """Update the inverse for a cut."""
+        """Update the inverse, K^-1 y and the log determinant after the cut of `cell`."""
         self.log_determinant += split_dual.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:

@@ -122,11 +122,11 @@ class Design(Record):
     knots: Float64s = sized("capacity")
     means: Float64s = sized("capacity")
     factors: Float64s = sized("capacity")
-    # Triangles of the sums `ALL`, `LATE` and `LATEST`. For each regression, sums of products of
-    # columns and targets.
+    # Triangles of the sums `ALL`, `LATE` and `LATEST`.
     all_gram: Float64s = sized("n_pairs")
     late_gram: Float64s = sized("n_additive_pairs")
     latest_gram: Float64s = sized("n_linear_pairs")
+    # For each regression, the sum over samples of each column times the regression's target.
     moments: Float64s = sized(N_SOLVED, "capacity")
     # Capacity for columns.
     capacity: Int64 = derived()
@@ -164,7 +164,7 @@ class Design(Record):
         return self.n_additive if s == LATE else 1 + self.n_linear
 
     def moments_of(self, k: int) -> Float64s:
-        """Return a regression's sums of products of columns and targets."""
+        """Return a regression's sums over samples of each column times the target."""
         return self.moments.part(self.capacity * k, self.capacity)
 
     def width_of(self, k: int) -> int:
