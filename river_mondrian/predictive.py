@@ -331,8 +331,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The ends (low, high) of the interval. Values below and above the interval have equal
-        probability.
+        The ends (low, high) of the interval: the quantiles at (1 - level) / 2 and (1 + level) / 2.
 
         Raises
         ------

@@ -42,7 +42,7 @@ class _Arguments:
 
 
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, created from a prototype when the key first appears.
+    """One model for each key of a stream, created from a prototype when the key is first learned.
 
     A model is created when a sample with its key is learned. If the prototype is `Calibrated`, a
     prediction also creates the model, because the model stores its predictions.
