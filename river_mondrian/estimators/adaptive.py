@@ -103,7 +103,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
         processor that the process may use. Results do not depend on `n_jobs`. Learning uses one
-        thread, because one sample is too little work for several threads.
+        thread, because samples are learned one after another, and one sample is too little work for
+        several threads.
     seed
         Random seed for reproducibility.
 

@@ -72,9 +72,9 @@ class Alarms(Model, base.AnomalyDetector):
         features.
     tolerance
         A value is novel if its distance from the range of all earlier values is at least this share
-        of the range. If most values of a feature equal the previous value, the share refers to the
-        range or the largest absolute value, whichever is larger. None means .05 or, with an integer
-        `period`, .2.
+        of the range, unless such values are frequent (see the notes). If most values of a feature
+        equal the previous value, the share refers to the range or the largest absolute value,
+        whichever is larger. None means .05 or, with an integer `period`, .2.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
         season is a good choice. None means 100 or, with an integer `period`, one period, but at
@@ -111,19 +111,21 @@ class Alarms(Model, base.AnomalyDetector):
     this statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
     The N latest means belong to the latest `window` samples. While a detector stores its first
-    samples, its scores are first high, then low. So a mean of the second `window` samples replaces
-    a mean of the first `window` samples only if the new mean is higher.
+    samples, its scores are first high, then low. Low means would give later means too high scores,
+    so a mean of the second `window` samples replaces a mean of the first `window` samples only if
+    the new mean is higher.
 
-    A sample with a novel value has the score 1. Let e be the sample's largest distance from an
-    earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
-    `threshold` of the latest `window` samples had a distance of e or more. Such distances are
-    frequent if values keep growing, or if many features have heavy tails.
+    A sample with a novel value has the score 1, unless a rule below sets the score to 0. Let e be
+    the sample's largest distance from an earlier range, as a share of the range. No value counts as
+    novel if more than the fraction 1 - `threshold` of the latest `window` samples had a distance of
+    e or more. Such distances are frequent if values keep growing, or if many features have heavy
+    tails.
 
     A feature raises an alarm if it has no value in `average` successive samples, but a value in at
-    least 95 % of the earlier samples. The share is an average over all these samples. After
-    `window` samples, it is an exponential average with the weight 1 / `window` for a new sample. If
-    the grace period or the budget prevents the alarm, the alarm is raised later, unless the feature
-    has a value again.
+    least 95 % of the earlier samples. Up to `window` samples, this share is the average over the
+    earlier samples. Then it is an exponential average with the weight 1 / `window` for a new
+    sample. If the grace period or the budget prevents the alarm, the alarm is raised later, unless
+    the feature has a value again.
 
     An incident begins at `began` of its alarm, or after the end of the previous incident, whichever
     is later. Its last sample is the last before 1 - p falls below `threshold`. Here, N and k do not

@@ -118,9 +118,9 @@ class Calibrated(_Wrapper):
     probabilities have few different values.
 
     Equal samples without ids may wait at the same time. A label belongs to the latest equal sample
-    whose age is at least the shortest delay of all earlier labels, both counted in predictions. A
-    prediction without an id expires after 1,000 further labels, or after twice the longest earlier
-    delay, counted in labels, if this is more.
+    whose age is at least the shortest delay of all earlier labels, both counted in predictions, or
+    to the oldest equal sample if none is old enough. A prediction without an id expires after 1,000
+    further labels, or after twice the longest earlier delay, counted in labels, if this is more.
 
     Examples
     --------

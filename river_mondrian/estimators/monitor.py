@@ -219,6 +219,7 @@ class DriftMonitor(Model, base.Estimator):
             NaN and None are the same as an absent key.
         y
             A float is a target, and any other value except None is a label. None means unknown.
+            With `kinds=("inputs",)`, y is ignored.
 
         Raises
         ------

@@ -78,9 +78,9 @@ class NearestNeighborDetector(ScoringDetector):
     is sqrt(P / 2), where P is the share of pairs of samples with different levels.
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
-    (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
-    samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
-    later ranks ignore them.
+    (`raw_score_one`), interpolated as in `RandomCutForest`. Each raw score was computed before its
+    sample was learned. The first 32 samples (fewer if `max_samples` or `window` is smaller) are not
+    ranked: their scores are 0, and later ranks ignore them.
 
     A stored sample takes 4 bytes for each feature.
 

@@ -306,8 +306,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Notes
     -----
     A map with cells, such as `IsolationFeatures`, outputs 1 / sqrt(n_partitions) for each cell of
-    the sample, so the kernel k(x, x) is 1. There is no intercept, because the outputs of each
-    partition add up to a constant.
+    the sample, so the kernel k(x, x) is 1. There is no intercept. On a map with cells, weights of
+    cells replace the intercept, because the outputs of each partition add up to a constant.
 
     All columns that only one sample has updated share this sample's weights, so cells with one
     sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.

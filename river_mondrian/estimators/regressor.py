@@ -125,7 +125,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     or in the learned tails. The robust range is computed again four times per doubling of the
     number of samples, from at most 1,024 stored targets. Up to 4,096 samples, each new range is
     applied to all stored targets. Later, a new range is applied to new targets only. The model
-    follows a shift of the targets' level once a quarter of the targets have the new level.
+    follows a shift of the targets' level at the first new range after which a quarter of the
+    targets have the new level.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
