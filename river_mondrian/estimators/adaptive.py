@@ -72,9 +72,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         decay. With this option, two counts of each root decay, as in other nodes. One posterior
         then predicts the frequencies of the latest labels.
     window
-        Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to `2 * window` samples are stored until all trees have been rebuilt. With
-        `window=1000`, there are no trees of recent samples.
+        Number of samples at which the older half is removed from the trees. Up to `2 * window`
+        samples are stored, because removed samples are kept until all trees have been rebuilt
+        without them. With `window=1000`, there are no trees of recent samples.
     max_bytes
         Limit on the size of the model in bytes; None sets no limit. To stay below the limit, the
         model keeps fewer samples. But the model keeps at least 512 samples and all features, so it

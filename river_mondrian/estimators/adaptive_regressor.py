@@ -76,8 +76,9 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         samples. Use this option for series whose targets are known before the next prediction. If
         targets come late, these experts use older targets.
     window
-        Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to `2 * window` samples are stored until all trees have been rebuilt.
+        Number of samples at which the older half is removed from the trees. Up to `2 * window`
+        samples are stored, because removed samples are kept until all trees have been rebuilt
+        without them.
     max_bytes
         Limit on the size of the model in bytes; None sets no limit. To stay below the limit, the
         model keeps fewer samples. But the model keeps at least 512 samples and all features, so it

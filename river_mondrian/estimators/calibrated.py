@@ -80,11 +80,12 @@ class Calibrated(_Wrapper):
     any stream (see the notes)[^1][^2]. Other predictions of the model do not change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
-    `learn_one` finds the prediction of an equal sample, with the same values of the same features.
-    `learn_one` then compares the label with the stored prediction. If a sample was not predicted,
-    `learn_one` predicts it first. If labels come late, `AdaptiveMondrianForestRegressor` updates
-    the weights of its experts with the errors of the stored predictions.
+    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`, or until it
+    is dropped (see `max_pending`). Without ids, `learn_one` finds the prediction of an equal
+    sample, with the same values of the same features. `learn_one` then compares the label with the
+    stored prediction. If a sample was not predicted, `learn_one` predicts it first. If labels come
+    late, `AdaptiveMondrianForestRegressor` updates the weights of its experts with the errors of
+    the stored predictions.
 
     Parameters
     ----------

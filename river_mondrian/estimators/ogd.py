@@ -310,7 +310,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     cells replace the intercept, because the outputs of each partition add up to a constant.
 
     All columns that only one sample has updated share this sample's weights, so cells with one
-    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
+    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad if words
+    have no weights.
 
     If m of n learned texts contain a word, the word's input is sqrt(value) (log((1 + n) / (1 + m))
     + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
