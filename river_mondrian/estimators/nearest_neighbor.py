@@ -24,12 +24,12 @@ class NearestNeighborDetector(ScoringDetector):
 
     The raw score of a sample is its expected distance to the nearest sample of a random subset of
     the stored samples. Each stored sample is in the subset with probability p, which is 1 /
-    `n_neighbors` unless few samples are stored (see the notes). The expectation is calculated, not
-    sampled: it is a weighted mean of the distances to the stored samples. The nearest sample has
-    the largest weight. The weight of each farther sample is 1 - p times the weight of the previous
-    sample. Equivalently, the raw score is the distance to the centre of the sample's Voronoi cell,
-    as in [^1] and [^2], averaged over all subsets. The isolation kernel uses the same partitions
-    into Voronoi cells[^3].
+    `n_neighbors` unless `n_neighbors` is 1 or few samples are stored (see the notes). The
+    expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
+    samples. The nearest sample has the largest weight. The weight of each farther sample is 1 - p
+    times the weight of the previous sample. Equivalently, the raw score is the distance to the
+    centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
+    isolation kernel uses the same partitions into Voronoi cells[^3].
 
     Parameters
     ----------
