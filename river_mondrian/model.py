@@ -209,8 +209,9 @@ class Model(ClonesWhole):
     """A model that threads may share, and whose copies are independent models.
 
     Kernels write to a model's memory, so two models must never share memory. A subclass is a
-    dataclass whose fields are its parameters. Public methods hold `_lock` while they run. Methods
-    for one sample use `with self._lock`; other methods are decorated with `locked`.
+    dataclass whose fields are its parameters. Most public methods hold `_lock` while they run
+    (`label_forest.Prepared` explains an exception). Methods for one sample use `with self._lock`;
+    other methods are decorated with `locked`.
     """
 
     # Attributes that are neither copied nor stored, because they can be recomputed.

@@ -98,7 +98,7 @@ class PredictiveDistribution:
         Weights of the components, shape (n,). The weights sum to 1.
     centres
         Centres of the components, shape (n,). If a component is a Student's t distribution, all
-        centres are equal.
+        centres must be equal.
     scales
         Scales of the components, shape (n,). A component of scale 0 is a point mass. An infinite
         scale means that the target is unknown.
@@ -331,8 +331,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The ends (low, high) of the interval. Values below and above the interval have equal
-        probability.
+        The ends (low, high) of the interval: the quantiles at (1 - level) / 2 and (1 + level) / 2.
 
         Raises
         ------

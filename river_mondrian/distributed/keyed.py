@@ -42,7 +42,7 @@ class _Arguments:
 
 
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, created from a prototype when the key first appears.
+    """One model for each key of a stream, created from a prototype when the key is first learned.
 
     A model is created when a sample with its key is learned. If the prototype is `Calibrated`, a
     prediction also creates the model, because the model stores its predictions.
@@ -61,8 +61,9 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
     model
         The prototype, a model or a pipeline, which is cloned for each key.
     max_bytes
-        Largest size of all models in memory, in bytes. A limit requires a folder. The model used
-        last always stays in memory. The default None sets no limit.
+        Limit on the size of all models in memory, in bytes. Sizes are measured at intervals, and
+        the model used last always stays in memory, so the limit may be exceeded. A limit requires a
+        folder. The default None sets no limit.
     folder
         Folder for models that exceed `max_bytes`. Models that are already in the folder are used,
         so a stream can be continued after `flush`. Stored models must have the prototype's classes,

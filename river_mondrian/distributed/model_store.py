@@ -143,7 +143,7 @@ class ModelStore:
     # Making room.
 
     def shrink(self) -> None:
-        """Pack models, or move models to the folder, until no limit is exceeded."""
+        """Pack models, or move them to the folder, until limits hold or one model is left."""
         while len(self._ready) > self._n_ready:
             self._pack()
         limit = self._max_bytes

@@ -34,10 +34,11 @@ BLOCK_ROWS = 8192
 class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or on several machines, with Ray.
 
-    Each worker, a Ray actor, has a shard of the forest: a part of the trees. Each block of samples
-    is put into Ray's object store once, and every worker learns the block. A prediction is the
-    weighted sum of all workers' predictions. The trees equal the trees of a single model, node by
-    node. Predictions equal the single model's predictions up to rounding.
+    Each worker, a Ray actor, has a shard of the forest: a part of the trees. The calling process
+    learns the first samples (see the notes). Each later block of samples is put into Ray's object
+    store once, and every worker learns the block. A prediction is the weighted sum of all workers'
+    predictions. The trees equal the trees of a single model, node by node. Predictions equal the
+    single model's predictions up to rounding.
 
     A worker that dies is restarted from its last saved file, and learns the later blocks again, so
     the trees include each sample exactly once. Samples are checked before they are sent to workers.
@@ -60,8 +61,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         Largest number of blocks that wait for workers. Another block is accepted when the first
         waiting block has been learned.
     max_restarts
-        Number of times in a row that a worker may die without learning a block. If the worker dies
-        again, an error is raised.
+        Number of times in a row that a worker may die without learning a block. If the worker then
+        dies once more, an error is raised.
     options
         Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`; None for the defaults.
 

@@ -23,15 +23,17 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Cuts on features
       with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
-      kept. Trees are rebuilt each time the number of samples has doubled. Between rebuilds, the
-      conditional Mondrian process extends trees to new samples outside the boxes of their nodes.
-    - Every node has three counts of each class: one of all samples, and two that decay at different
-      rates. Three posteriors are computed from the nodes on a sample's path. The first uses a
-      hierarchy of normalized stable processes, averaged over insertion points. The other two use
-      context-tree weighting[^2]: one prefers shallow nodes, and the other mixes the three counts.
-    - A third of the trees learn only the latest 1,000 to 2,000 samples. The other trees are called
-      trees of all samples. Each posterior is averaged over the trees of all samples, and
-      separately over all trees.
+      kept. Trees, except the trees of recent samples (see below), are rebuilt each time the number
+      of samples has doubled. Between rebuilds, the conditional Mondrian process extends trees to
+      new samples outside the boxes of their nodes.
+    - A node has three counts of each class. One does not decay. The other two decay at different
+      rates, except at the roots (see `autoregressive`). Three posteriors are computed from the
+      nodes on a sample's path. The first uses a hierarchy of normalized stable processes, averaged
+      over insertion points. The other two use context-tree weighting[^2]: one prefers shallow
+      nodes, and the other mixes the three counts.
+    - A third of the trees, added after 1,000 samples, learn only the latest 1,000 to 2,000 samples.
+      The other trees learn all samples of the window, and are called trees of all samples. Each
+      posterior is averaged over the trees of all samples, and separately over all trees.
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
@@ -39,10 +41,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       most 64,000 values are stored, so the longest windows are shorter with many features.
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
-    - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
-      samples after the increase. The step sizes of the regressions are reset, naive Bayes forgets
-      all samples, and neighbours from before the increase are dropped.
-    - Memory is bounded by `window`, or in bytes by `max_bytes`.
+    - A drift detector monitors the error. When the error increases, the trees of all samples are
+      rebuilt from the latest samples (see `drift_detector`). Trees of recent samples that contain
+      older samples are dropped. The step sizes of the softmax regressions are reset, naive Bayes
+      forgets all samples, and older neighbours are dropped.
+    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
+      new features keep appearing.
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling and may be categories, and
     values may be missing. Features and classes may appear at any time. Trees map levels of
@@ -68,13 +72,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         decay. With this option, two counts of each root decay, as in other nodes. One posterior
         then predicts the frequencies of the latest labels.
     window
-        Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to `2 * window` samples are stored until all trees have been rebuilt. With
-        `window=1000`, there are no trees of recent samples.
+        Number of samples at which the older half is removed from the trees. Up to `2 * window`
+        samples are stored, because removed samples are kept until all trees have been rebuilt
+        without them. With `window=1000`, there are no trees of recent samples.
     max_bytes
-        Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
-        512. None sets no limit. Features are never removed, so an endless stream of new features
-        exceeds the limit.
+        Limit on the size of the model in bytes; None sets no limit. To stay below the limit, the
+        model keeps fewer samples. But the model keeps at least 512 samples and all features, so it
+        exceeds a very small limit, and any limit if new features keep appearing.
     drift_detector
         A drift detector of River, with the input 1 for a wrong prediction and 0 for a correct
         prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
@@ -99,7 +103,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
         processor that the process may use. Results do not depend on `n_jobs`. Learning uses one
-        thread, because one sample is too little work for several threads.
+        thread, because samples are learned one after another, and one sample is too little work for
+        several threads.
     seed
         Random seed for reproducibility.
 

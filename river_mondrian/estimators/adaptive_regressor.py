@@ -27,17 +27,19 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     - To split a node, `n_candidates` cuts are drawn. The number of cuts on a feature is
       proportional to the length of the box's side along the feature, and to the feature's gain in
       earlier trees. Half of the cuts are uniform within the side; the other half lie between two
-      samples of the node. The cut that reduces the variance most is kept. Trees are rebuilt each
-      time the number of samples has doubled. Between rebuilds, the conditional Mondrian process
-      extends some trees to new samples outside the boxes of their nodes. The other trees ignore
-      boxes: they assign every sample to an existing leaf.
+      samples of the node. The cut that reduces the variance most is kept. Trees, except the trees
+      of recent samples (see below), are rebuilt each time the number of samples has doubled.
+      Between rebuilds, the conditional Mondrian process extends some trees to new samples outside
+      the boxes of their nodes. The other trees ignore boxes: they assign every sample to an
+      existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
       the errors of the first mixture (see below). Most trees that learn errors use only the latest
-      300 to 600 samples.
+      300 to 600 samples, and are called trees of recent samples.
     - Every node stores the mean of all its targets and the mean of its latest targets. On a
       sample's path, each mean is shrunk towards the parent's mean, with several strengths.
-    - Ridge regressions forget old samples at several rates. The inputs of the regressions are the
-      features, piecewise linear functions and products of features, and random Fourier features.
+    - Ridge regressions forget old samples at several rates, or never. All regressions have the
+      features as inputs. Some add piecewise linear functions and products of features, and some of
+      these also add random Fourier features.
     - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression, from
       the 1,000th sample on. With more than 12 features, fewer samples are kept.
     - The predictions of trees, regressions and neighbours are experts. Two mixtures weight experts
@@ -46,15 +48,16 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
       errors of the first mixture.
     - The width of the predictive distribution depends on recent errors, on the disagreement of the
       experts, and on a regression of the errors' size on the features.
-    - Memory is bounded by `window`, or in bytes by `max_bytes`.
+    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
+      new features keep appearing.
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories, may
     have missing values, and may appear at any time. Trees map levels of categories to numbers as
     `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
     target farther than 10 robust ranges from the robust range of the learned targets is clipped
-    (see the notes of `MondrianForestRegressor`). Targets are not clipped while several of the
-    latest targets are beyond these limits. A single extreme target thus has little effect, but the
-    model follows a lasting shift of the targets.
+    (see the notes of `MondrianForestRegressor`), unless several of the latest targets are beyond
+    these limits. A single extreme target thus has little effect, but the model follows a lasting
+    shift of the targets.
 
     Parameters
     ----------
@@ -73,18 +76,19 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         samples. Use this option for series whose targets are known before the next prediction. If
         targets come late, these experts use older targets.
     window
-        Largest number of samples in the trees. When this number is reached, the older half is
-        removed. Up to `2 * window` samples are stored until all trees have been rebuilt.
+        Number of samples at which the older half is removed from the trees. Up to `2 * window`
+        samples are stored, because removed samples are kept until all trees have been rebuilt
+        without them.
     max_bytes
-        Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
-        512. None sets no limit. Features are never removed, so an endless stream of new features
-        exceeds the limit.
+        Limit on the size of the model in bytes; None sets no limit. To stay below the limit, the
+        model keeps fewer samples. But the model keeps at least 512 samples and all features, so it
+        exceeds a very small limit, and any limit if new features keep appearing.
     drift_detector
         A drift detector of River, with the absolute error as input, divided by four times the mean
         absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
         disables detection. After a drift, the forest keeps as many samples as the detector's
-        `width`, but at least 50. Without a `width`, the forest keeps 200 samples. All trees are
-        rebuilt from these samples.
+        `width`, but at least 50. Without a `width`, the forest keeps 200 samples. The trees are
+        rebuilt from these samples; trees of recent samples that contain older samples are dropped.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
@@ -102,16 +106,16 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         unknown.
     n_jobs
         Number of threads of `predict_many`; -1 for one thread per processor that the process may
-        use. Results do not depend on `n_jobs`. Learning uses one thread, because one sample is too
-        little work for several threads.
+        use. Results do not depend on `n_jobs`. Learning uses one thread, because samples are
+        learned one after another, and one sample is too little work for several threads.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A sample of weight w is learned once, and counts w times in means, in the gains of cuts, in the
-    sums of the regressions, and in the losses of the mixtures. Means of the latest targets decay
-    once per sample, with any weight.
+    A sample of weight w is learned once, and counts w times in means, in the gains of cuts, and in
+    the sums of the regressions. Where a mixture needs weights of at most 1, w is divided by the
+    largest recent weight. Means of the latest targets decay once per sample, with any weight.
 
     `predict_one` does not change the learned state.
 

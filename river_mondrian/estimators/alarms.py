@@ -42,10 +42,11 @@ class Alarms(Model, base.AnomalyDetector):
     """Anomaly detector that raises one alarm per incident, from the scores of other detectors.
 
     A detector's scores are high for each sample of an incident, and for some normal samples. This
-    class raises one alarm per incident[^1]. Transformed scores, called surprises (see the notes),
+    class aims at one alarm per incident[^1]. Transformed scores, called surprises (see the notes),
     are averaged over the latest samples, and the average is ranked among earlier averages. After an
-    alarm, averages raise no alarm for `rest` samples. An alarm is raised at once if a value is
-    outside the range of all earlier values, or if a feature becomes missing.
+    alarm, averages raise no alarm for `rest` samples, so a longer incident may raise another alarm.
+    Regardless of averages, an alarm is also raised if a value is novel, that is, far outside the
+    range of all earlier values, or if a feature has become missing (see the notes).
 
     Call `learn_one` for each sample, and then read `alarm`. To answer an alarm, call `confirm` or
     `dismiss`.
@@ -64,23 +65,24 @@ class Alarms(Model, base.AnomalyDetector):
         Number of the latest samples whose surprises are averaged. Choose at most the length of the
         shortest incident.
     window
-        Number of the latest averages among which an average is ranked. None means 8,192 or, with a
-        `period`, 14 periods.
+        Number of the latest averages among which an average is ranked. None means 8,192 or, with an
+        integer `period`, 14 periods, but at least 100.
     rest
         Number of samples without alarms after an alarm, except alarms for novel values and missing
         features.
     tolerance
         A value is novel if its distance from the range of all earlier values is at least this share
-        of the range. If most values of a feature equal the previous value, the share refers to the
-        range or the largest absolute value, whichever is larger. None means .05, or .2 with a
-        period.
+        of the range, unless such values are frequent (see the notes). If most values of a feature
+        equal the previous value, the share refers to the range or the largest absolute value,
+        whichever is larger. None means .05 or, with an integer `period`, .2.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
-        season is a good choice. None means 100 or, with a `period`, one period.
+        season is a good choice. None means 100 or, with an integer `period`, one period, but at
+        least 100.
     budget
         A pair (alarms, samples): any `samples` successive samples raise at most `alarms` alarms.
-        For example, (1, 1440) allows one alarm in any 1,440 samples. None means no limit or, with a
-        `period`, one alarm per period.
+        For example, (1, 1440) allows one alarm in any 1,440 samples. None means no limit or, with
+        an integer `period`, one alarm per period.
     direction
         A mapping from feature to "up" or "down", such as `{"load": "up"}`. The feature then raises
         an alarm only if its deviation has this sign. Other features raise alarms in both
@@ -95,10 +97,10 @@ class Alarms(Model, base.AnomalyDetector):
     period
         Length of a season in samples, such as 1440 for one value per minute and a daily season. The
         detectors then get two more features, the sine and cosine of the time: `period_sin` and
-        `period_cos`. The period changes the defaults of `window`, `tolerance`, `grace_period` and
-        `budget`. If samples are irregular, pass a pair (feature, seconds), such as `("time",
-        86400)`, with a feature that is a time in seconds. Each sample must have this feature, which
-        the detectors do not get. A pair does not change these defaults.
+        `period_cos`. An integer period also changes the defaults of `window`, `tolerance`,
+        `grace_period` and `budget`. If samples are irregular, pass a pair (feature, seconds), such
+        as `("time", 86400)`, with a feature that is a time in seconds. Each sample must have this
+        feature, which the detectors do not get.
 
     Notes
     -----
@@ -109,19 +111,21 @@ class Alarms(Model, base.AnomalyDetector):
     this statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
     The N latest means belong to the latest `window` samples. While a detector stores its first
-    samples, its scores are first high, then low. So a mean of the second `window` samples replaces
-    a mean of the first `window` samples only if the new mean is higher.
+    samples, its scores are first high, then low. Low means would give later means too high scores,
+    so a mean of the second `window` samples replaces a mean of the first `window` samples only if
+    the new mean is higher.
 
-    A sample with a novel value has the score 1. Let e be the sample's largest distance from an
-    earlier range, as a share of the range. No value counts as novel if more than the fraction 1 -
-    `threshold` of the latest `window` samples had a distance of e or more. Such distances are
-    frequent if values keep growing, or if many features have heavy tails.
+    A sample with a novel value has the score 1, unless a rule below sets the score to 0. Let e be
+    the sample's largest distance from an earlier range, as a share of the range. No value counts as
+    novel if more than the fraction 1 - `threshold` of the latest `window` samples had a distance of
+    e or more. Such distances are frequent if values keep growing, or if many features have heavy
+    tails.
 
     A feature raises an alarm if it has no value in `average` successive samples, but a value in at
-    least 95 % of the earlier samples. The share is an average over all these samples. After
-    `window` samples, it is an exponential average with the weight 1 / `window` for a new sample. If
-    the grace period or the budget prevents the alarm, the alarm is raised later, unless the feature
-    has a value again.
+    least 95 % of the earlier samples. Up to `window` samples, this share is the average over the
+    earlier samples. Then it is an exponential average with the weight 1 / `window` for a new
+    sample. If the grace period or the budget prevents the alarm, the alarm is raised later, unless
+    the feature has a value again.
 
     An incident begins at `began` of its alarm, or after the end of the previous incident, whichever
     is later. Its last sample is the last before 1 - p falls below `threshold`. Here, N and k do not
@@ -140,7 +144,8 @@ class Alarms(Model, base.AnomalyDetector):
     alarm, during a confirmed incident, and while all features are constant up to the tolerance.
     These three rules do not apply if a value is novel or a feature has become missing.
 
-    `score_one` does not change the model. All samples are learned, including samples of incidents.
+    `score_one` does not change the model. All samples are learned, including samples of incidents,
+    which `confirm` removes again.
 
     Examples
     --------

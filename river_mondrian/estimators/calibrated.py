@@ -75,27 +75,28 @@ class Calibrated(_Wrapper):
     """Calibrated intervals or sets of classes, for a regressor or classifier.
 
     The wrapper compares the model's predictions with the labels, and corrects the width of
-    intervals (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). Intervals
-    and sets thus have the requested coverage on any stream[^1][^2]. Other predictions of the model
-    do not change.
+    intervals (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). In the
+    long run, the coverage of intervals and sets is thus at least about the requested coverage, on
+    any stream (see the notes)[^1][^2]. Other predictions of the model do not change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`. Without ids,
-    `learn_one` finds the prediction of an equal sample, with the same values of the same features.
-    `learn_one` then compares the label with the stored prediction. If a sample was not predicted,
-    `learn_one` predicts it first. If labels come late, `AdaptiveMondrianForestRegressor` updates
-    the weights of its experts with the errors of the stored predictions.
+    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`, or until it
+    is dropped (see `max_pending`). Without ids, `learn_one` finds the prediction of an equal
+    sample, with the same values of the same features. `learn_one` then compares the label with the
+    stored prediction. If a sample was not predicted, `learn_one` predicts it first. If labels come
+    late, `AdaptiveMondrianForestRegressor` updates the weights of its experts with the errors of
+    the stored predictions.
 
     Parameters
     ----------
     model
         A regressor or classifier of River or of this package, or a pipeline that ends in one of
-        these. If a regressor's `predict_one` has the parameter `with_dist`, the width of intervals
-        is proportional to the width of the predicted distribution. Otherwise the width is
-        proportional to the mean size of recent errors.
+        these. If a regressor's `predict_one` has the parameter `with_dist` and returns a
+        distribution, the width of intervals is proportional to the width of this distribution.
+        Otherwise the width is proportional to the mean size of recent errors.
     by_class
-        Whether sets have the requested coverage for each class separately. These sets are larger
-        than with `by_class=False`.
+        Whether sets have the requested coverage for each class separately. These sets are usually
+        larger than with `by_class=False`.
     max_pending
         Largest number of predictions with ids that wait for their labels; beyond this number, the
         oldest are dropped. Of predictions without ids, about the latest `max_pending` are kept,
@@ -104,7 +105,8 @@ class Calibrated(_Wrapper):
     Notes
     -----
     Thresholds of errors or of probabilities are tracked for the coverages .5, .8, .9, .95 and .99,
-    and interpolated for other coverages. Intervals and sets are larger for a larger coverage.
+    interpolated for other coverages, and extrapolated above .99. Intervals and sets never become
+    smaller if the coverage is larger.
 
     For the tracked coverages, the following bounds hold on any sequence of samples. After T labels,
     the share of targets below the intervals is at most (1 - coverage) / 2 + 1,850 / T. The same
@@ -117,9 +119,9 @@ class Calibrated(_Wrapper):
     probabilities have few different values.
 
     Equal samples without ids may wait at the same time. A label belongs to the latest equal sample
-    whose age is at least the shortest delay of all earlier labels, both counted in predictions. A
-    prediction without an id expires after 1,000 further labels, or after twice the longest earlier
-    delay, counted in labels, if this is more.
+    whose age is at least the shortest delay of all earlier labels, both counted in predictions, or
+    to the oldest equal sample if none is old enough. A prediction without an id expires after 1,000
+    further labels, or after twice the longest earlier delay, counted in labels, if this is more.
 
     Examples
     --------

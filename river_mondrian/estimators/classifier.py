@@ -24,9 +24,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     """Mondrian forest classifier.
 
     The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
-    times and places. The cuts ignore labels. Each new sample extends every tree. The online forest
-    is distributed exactly like a forest built from all samples at once; the order of samples does
-    not matter. In each tree, a hierarchy of normalized stable processes smooths a node's label
+    times and places. The cuts ignore labels. Each new sample extends every tree. Suppose that no
+    values are missing, and that `max_nodes` is None. Given the features' widths (see `scale`), the
+    online forest is then distributed exactly like a forest built from all samples at once, in any
+    order. In each tree, a hierarchy of normalized stable processes smooths a node's label
     frequencies towards its parent's frequencies (interpolated Kneser-Ney smoothing). A prediction
     averages over all insertion points of the sample. Far from the data, predictions tend to the
     prior.
@@ -45,8 +46,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     lifetime
         Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
         in units of the scaled features, or of the raw features with `scale=False`. With the
-        default, infinity, nodes are split until the samples of each leaf have the same class or the
-        same values. A frozen distribution of `scipy.stats` is sampled once for each tree.
+        defaults of `lifetime` (infinity), `split_pure` and `max_nodes`, nodes are split until the
+        samples of each leaf have the same class or the same values. A frozen distribution of
+        `scipy.stats` is sampled once for each tree.
     prior_rate
         Rate at which a node's label distribution may deviate from the distribution of its parent.
         The discount is exp(-prior_rate * time between the two nodes). None means 10 times the
@@ -57,11 +59,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         paused until another label arrives. The postponed cuts are then sampled (Algorithms 9 and 10
         of [^1]).
     window
-        Number of the latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. Given the widths, the forest is then distributed
-        like a forest that has learned only the window. Widths are computed from the window, too.
-        None stores all samples. See `forget_one` for samples with missing values. A window needs
-        `max_nodes=None`.
+        Number of the latest samples that the trees store. Once the window is full, each new sample
+        replaces the oldest sample in every tree. Given the widths, and without missing values, the
+        forest is then distributed like a forest that has learned only the window. Widths are
+        computed from the window, too. None stores all samples, unless `max_nodes` is reached. A
+        window needs `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Boxes and counts of the
         tree are still updated. Once all trees have stopped and 256 samples have been learned,
@@ -101,8 +103,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     Notes
     -----
-    The trees of a forest share one copy of each learned sample. All samples are stored until each
-    tree reaches `max_nodes`. With a `window`, only the latest samples are stored.
+    The trees of a forest share one copy of each stored sample. All samples are stored, except with
+    a `window`, or after all trees have reached `max_nodes`.
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
@@ -112,9 +114,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
-    parent. Given the widths, a sample of integer weight k has the same effect on the forest's
-    distribution as k equal samples. Widths ignore weights: each sample counts once. From the first
-    weight other than 1 on, each node needs 16 more bytes per class.
+    parent. Given the widths, and without a `window`, a sample of integer weight k has the same
+    effect on the forest's distribution as k equal samples. Widths and the window ignore weights:
+    each sample counts once. From the first weight other than 1 on, each node needs 16 more bytes
+    per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
     paused leaf with one class, this class has probability 1.
@@ -196,8 +199,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. A sample of weight 2 counts as two samples of
-            weight 1; a sample of weight 0 is not learned.
+            Weight of the sample, from 0 to 1e30. Except in widths and the window, a sample of
+            weight 2 counts as two samples of weight 1. A sample of weight 0 is not learned.
 
         Raises
         ------

@@ -76,10 +76,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     Each tree is a Mondrian process on the whole space: a random partition into cells. Without
     `directions`, cells are boxes. A box is cut at a rate equal to the sum of its side lengths,
-    until the time reaches the lifetime. A tree's density at a point is the share of samples in the
-    point's cell, divided by the cell's volume (Equation 13 of [^1]). The forest's density is the
-    mean over the trees. The density integrates to 1. As the number of trees grows, the density
-    tends to `exact_density`.
+    until the time reaches the lifetime. With `method="forest"`, a tree's density at a point is the
+    share of samples in the point's cell, divided by the cell's volume (Equation 13 of [^1]). The
+    forest's density is then the mean over the trees, and integrates to 1. Without `directions`, it
+    tends to `exact_density` as the number of trees grows. By default, the density is instead a
+    mixture over lifetimes, computed with `method="kernel"`, and integrates to 1 only approximately.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32 bytes
     with any number of features. Volumes of cells are computed when they are needed. Predictions do
@@ -111,8 +112,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Number of the latest samples in the trees; older samples are removed. None keeps all
         samples. `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
-        Largest number of regions in all trees together. If another sample could need more, the
-        oldest samples are removed first. At most `max_nodes` / `n_estimators` samples are
+        Largest number of regions in all trees together. If another sample could need more regions,
+        the oldest samples are removed first. At most `max_nodes` / `n_estimators` samples are
         stored. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random

@@ -96,10 +96,10 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
-        sample in the point's cell, the density is 0. Then each tree uses the last cell with samples
-        on the point's path, as if the cell held one sample. This cell is larger if the point is
-        farther from all samples.
+        The surprise in nats, higher for rarer samples; 0 before the first sample. Without a mixture
+        over lifetimes, the density is 0 if no tree has a sample in the point's cell. Then each tree
+        uses the last cell with samples on the point's path, as if the cell held one sample. This
+        cell is larger if the point is farther from all samples.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -107,8 +107,9 @@ class DensityReadings(Model):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
 
-        Let e be the sample's surprise minus the median surprise of the learned samples. The rarity
-        r is e divided by the mean deviation of the learned samples' surprises from the median. The
+        Unless there is an `origin` and a fixed lifetime, the score is defined as follows. Let e be
+        the sample's surprise minus the median surprise of the learned samples. The rarity r is e
+        divided by the mean deviation of the learned samples' surprises from the median. The
         surprise of a sample is computed before the sample is learned. The score is (1 + r / (1 +
         |r|)) / 2, which increases with the surprise. The score is 1/2 at the median, 3/4 at one
         mean deviation above the median, and .95 at nine mean deviations. The median and the mean
@@ -120,9 +121,9 @@ class DensityReadings(Model):
         1/256 to 1/4 of all samples on average. So single rare samples, and groups of similar
         samples far from the others, get high scores.
 
-        With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
-        With n samples of d features and density f(x), the score is 1 / (1 + n f(x) v). The mean
-        volume of the cell that contains x is v = (2 / lifetime)^d.
+        With an `origin` and a fixed lifetime, the score is 1 / (1 + n f(x) v), for n samples of d
+        features, density f(x), and the mean volume v = (2 / lifetime)^d of the cell that contains
+        x. This score does not depend on the order of samples.
 
         Raises the same errors as `log_density_one`.
 
@@ -266,9 +267,10 @@ def check_lifetime_size(lifetime: Any, when: str = "") -> None:
 
 
 def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
-    """Return the limit of a forest's density as the number of Mondrian trees grows.
+    """Return the limit of the density of a forest as the number of Mondrian trees grows.
 
-    The limit is the kernel density estimate of Theorem 5.1 in [^1]. The kernel in each dimension is
+    The limit holds for `DensityForest` with one lifetime, `method="forest"` and cuts along the
+    axes. It is the kernel density estimate of Theorem 5.1 in [^1]. The kernel in each dimension is
     lifetime E_2(lifetime |x - X_i|), where E_2(t) = exp(-t) - t E_1(t) is a generalized exponential
     integral.
 

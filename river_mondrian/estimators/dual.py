@@ -24,10 +24,10 @@ from .labels import NumbersLabels
 class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
-    A sample with a positive hinge loss becomes a support vector. A prediction is a weighted sum of
-    kernels over all support vectors[^1] (Algorithm 1 of [^2]). The number of support vectors, and
-    so the time per prediction, usually grows with the stream. This class is the baseline for
-    `OGDClassifier`, whose time per prediction is constant.
+    A sample with a positive hinge loss in any decision function (see the notes) becomes a support
+    vector. A prediction is a weighted sum of kernels over all support vectors[^1] (Algorithm 1 of
+    [^2]). The number of support vectors, and so the time per prediction, usually grows with the
+    stream. This class is the baseline for `OGDClassifier`, whose time per prediction is constant.
 
     A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
     support vectors are stored. Features and classes may appear at any time.
@@ -44,7 +44,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     learning_rate
-        Coefficient of a new support vector.
+        Coefficient of a new support vector of weight 1.
 
     Notes
     -----

@@ -48,9 +48,9 @@ class Ahead(tuple[Any, Sample, float, float]):
 class FeatureLearner(Model, base.Estimator):
     """Base class of learners on a feature map that may be rebuilt.
 
-    While the map collects samples for its construction, the learner stores the samples' targets.
-    The weights of a new map begin at zero and learn the collected samples again, one block per
-    call. Until the new weights have learned these samples, predictions use the previous map.
+    While a map collects samples for its construction, the learner stores the samples' targets. The
+    weights of a new map begin at zero and learn the collected samples again, one block per call.
+    Until the new weights have learned these samples, predictions use the previous map.
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
@@ -316,7 +316,8 @@ class FeatureLearner(Model, base.Estimator):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing values.
+            Values are numbers, or levels if the map accepts levels; nulls and NaN are missing
+            values.
         y
             The labels or targets of the rows, by position.
         w
@@ -329,7 +330,8 @@ class FeatureLearner(Model, base.Estimator):
         Raises
         ------
         TypeError
-            If a value, target or weight is not a number, or a label is not hashable.
+            If the map does not accept the type of a value, a target or weight is not a number, or a
+            label is not hashable.
         ValueError
             If a value, label, target or weight is invalid, a column occurs twice, or lengths
             differ. The same error is raised if `X` and `y` have the same pandas index in different
@@ -385,7 +387,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         Raises
         ------
         TypeError
-            If a value or the target is not a number.
+            If the map does not accept the type of a value, or the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.

@@ -243,7 +243,8 @@ class MondrianForest(InspectableForest, base.Estimator):
     def resample(self) -> None:
         """Redraw all trees from the stored samples, in batch.
 
-        The new trees have the same distribution as the trees that were extended online.
+        If no values are missing, the new trees have the same distribution as the trees that were
+        extended online.
 
         Raises
         ------
@@ -367,8 +368,8 @@ class TargetForest(SupervisedForest, base.MiniBatchRegressor):
     def baseline(self) -> float:
         """Prediction without contributions of features; 0 before the first sample.
 
-        The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
-        the prediction of a sample without values.
+        In an exact forest, the baseline is the mean of the roots' predictions. In an adaptive
+        forest, it is the prediction of a sample without values.
         """
         return 0.0 if self._trees is None else float(self._explainer.root_prediction()[0])
 
@@ -376,10 +377,10 @@ class TargetForest(SupervisedForest, base.MiniBatchRegressor):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the predicted target.
 
-        The prediction changes at each cut on the sample's path. The change is attributed to the
-        cut's feature. If the sample is outside a node's box, the change is shared among features,
-        in proportion to the distances from the box in each feature. With 10 trees and 16 features,
-        an explanation takes 3 to 11 milliseconds.
+        In an exact forest, the change of the prediction at a cut on the sample's path is attributed
+        to the cut's feature. If the sample is outside a node's box, the change is shared among
+        features, in proportion to the distances from the box in each feature. With 10 trees and 16
+        features, an explanation by an exact forest takes 3 to 11 milliseconds.
 
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change that its value causes in the prediction. The

@@ -22,9 +22,9 @@ from .forest import MondrianForest, SupervisedForest
 class WindowForest(MondrianForest):
     """Base class of the forests that may store only the latest samples.
 
-    After a sample is removed, the forest is distributed like a forest that never learned it, given
-    the widths and hyperparameters. The distributions are equal if samples have no missing values,
-    and if the choice of removed samples does not depend on the trees.
+    Suppose that samples have no missing values, and that the choice of removed samples does not
+    depend on the trees. Given the widths and hyperparameters, a forest is then distributed like a
+    forest that never learned the removed samples.
     """
 
     window: int | None
@@ -169,11 +169,11 @@ class ForgettingForest(WindowForest, SupervisedForest):
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a learned sample from every tree.
 
-        The forest is then distributed like a forest that never learned the sample, because a
-        Mondrian process is projective[^1]. The distributions are equal if the sample has no missing
-        values, and if the choice of the sample does not depend on the trees. Ranges, widths, names
-        of features and labels, and the random state do not change. But after its last sample has
-        been removed, a forest equals a forest without samples.
+        Suppose that the sample has no missing values, and that its choice does not depend on the
+        trees. Given the widths and hyperparameters, the forest is then distributed like a forest
+        that never learned the sample, because a Mondrian process is projective[^1]. Ranges, widths,
+        names of features and labels, and the random state do not change, unless the sample was the
+        last: a forest without samples equals a new forest.
 
         Parameters
         ----------

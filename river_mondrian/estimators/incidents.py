@@ -31,11 +31,12 @@ class Alarm(NamedTuple):
         The score of the sample, at least the threshold. The score is 1 if a value is novel or a
         feature has become missing.
     novel
-        The features whose values are outside the range of all earlier values.
+        The features with a novel value: a value far outside the range of all earlier values (see
+        `tolerance` of `Alarms`).
     features
         A mapping from feature to its share of the detectors' scores, the largest share first. The
-        shares add up to 1. The mapping is empty if no detector has `explain_one`. If features have
-        become missing, the mapping has only these features.
+        shares add up to 1 if all detectors have `explain_one`. The mapping is empty if no detector
+        has this method. If features have become missing, the mapping has only these features.
     expected
         A mapping from feature to its expected value: the median of its values in the nearest stored
         samples. Distances to these samples ignore the feature itself. A feature is absent if it is

@@ -399,8 +399,8 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The axes. The horizontal axis shows the number of each sample, from 1 on. The first sample
-        of each run of marked samples is labelled with its number.
+        The axes. The horizontal axis shows the number of each sample, counted from 1. Numbers label
+        the first samples of runs of marked samples: at most the 20 highest, without overlap.
 
         Raises
         ------

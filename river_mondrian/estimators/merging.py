@@ -32,9 +32,10 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     - `DensityForest` with an `origin`, a seed and a fixed lifetime, for samples without missing
       values. Counts are added, so densities equal, bit for bit, the densities of one model that
       learned all samples.
-    - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
-      on one map that was already `frozen` when both models were created. The posterior equals the
-      posterior of one model that learned all samples, up to rounding.
+    - `RidgeRegressor` without a `window` and with at most `max_columns` columns, on
+      `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or on one map that was
+      already `frozen` when both models were created. The posterior equals the posterior of one
+      model that learned all samples, up to rounding.
 
     Parameters
     ----------

@@ -23,12 +23,13 @@ class NearestNeighborDetector(ScoringDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
     The raw score of a sample is its expected distance to the nearest sample of a random subset of
-    the stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
+    the stored samples. Each stored sample is in the subset with probability p, which is 1 /
+    `n_neighbors` unless `n_neighbors` is 1 or few samples are stored (see the notes). The
     expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
-    samples. The nearest sample has the largest weight. The weight of each farther sample is 1 - 1 /
-    `n_neighbors` times the weight of the previous sample. Equivalently, the raw score is the
-    distance to the centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all
-    subsets. The isolation kernel uses the same partitions into Voronoi cells[^3].
+    samples. The nearest sample has the largest weight. The weight of each farther sample is 1 - p
+    times the weight of the previous sample. Equivalently, the raw score is the distance to the
+    centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
+    isolation kernel uses the same partitions into Voronoi cells[^3].
 
     Parameters
     ----------
@@ -70,17 +71,16 @@ class NearestNeighborDetector(ScoringDetector):
 
     Notes
     -----
-    With n stored samples, a stored sample is in the random subset with probability min(1/2, max(1 /
-    `n_neighbors`, 2 / n)).
+    With n stored samples, p is min(1/2, max(1 / `n_neighbors`, 2 / n)).
 
     The distance of samples x and y is the sum over features j of |x_j - y_j| / width_j. Beyond 10,
     a term grows only logarithmically. Two levels of a category differ by 1. The width of a category
     is sqrt(P / 2), where P is the share of pairs of samples with different levels.
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower raw score
-    (`raw_score_one`). Each raw score was computed before its sample was learned. The first 32
-    samples (fewer if `max_samples` or `window` is smaller) are not ranked: their scores are 0, and
-    later ranks ignore them.
+    (`raw_score_one`), interpolated as in `RandomCutForest`. Each raw score was computed before its
+    sample was learned. The first 32 samples (fewer if `max_samples` or `window` is smaller) are not
+    ranked: their scores are 0, and later ranks ignore them.
 
     A stored sample takes 4 bytes for each feature.
 
@@ -156,7 +156,10 @@ class NearestNeighborDetector(ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Learn a sample; if `max_samples` are stored, a random draw decides whether to store it.
+        """Learn a sample.
+
+        The parameters `window`, `max_samples` and `skip_anomalies` determine whether the sample is
+        stored.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @model.locked
     def lifetimes(self) -> dict[float, float]:
-        """The share of each lifetime in predictions, if the map's lifetime is "auto"."""
+        """The share of each lifetime in predictions; empty unless the map's lifetime is "auto"."""
         if self._current is None:
             return {}
         shares = self._current.shares.tolist()
@@ -174,7 +174,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
     -----
     Steps are in units of the target, which should have a standard deviation of about 1 (see
     `preprocessing.TargetStandardScaler`). With the squared loss, a constant learning rate of 0.5
-    moves the prediction of the learned sample onto its target.
+    moves the prediction of a learned sample of weight 1 onto its target, if the map's kernel k(x,
+    x) is 1.
 
     Examples
     --------
@@ -264,18 +265,18 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     """Online gradient descent classifier on a feature map.
 
     The classifier is a linear model on the outputs of `features`, learned one sample at a time.
-    With the isolation kernel, the default, the algorithm is IK-OGD[^1]. Predicting and learning
-    take time proportional to the number of partitions, but independent of the numbers of cells and
-    learned samples. In contrast, kernel machines with support vectors become slower with each
-    support vector.
+    With the isolation kernel, the default, the algorithm is IK-OGD[^1]. Once the cells of a sample
+    are found, predicting and learning take time proportional to the number of partitions, but
+    independent of the numbers of cells and learned samples. In contrast, kernel machines with
+    support vectors become slower with each support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
     appears, each class gets its own score, and predictions between the first two classes do not
     change.
 
-    An early map is built from few samples and rebuilt later (see `IsolationFeatures`), so the model
-    is useful from the first samples on. After each rebuild, new weights learn the stored samples
-    again, 32 in each call.
+    A map that depends on samples, such as `IsolationFeatures`, is first built from few samples and
+    rebuilt later, so the model is useful from the first samples on. After each rebuild, new weights
+    learn the stored samples again, 32 in each call.
 
     Parameters
     ----------
@@ -283,9 +284,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
-        Loss of the score if there are two classes: "log", "hinge" as in [^1], or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True if the classes include True, and
-        otherwise the class that was seen second.
+        Loss of a score, with two classes or with `multiclass="ovr"`: "log", "hinge" as in [^1], or
+        a `BinaryLoss` of River's `optim.losses`. With two classes, the positive class is True if
+        the classes include True, and otherwise the class that was seen second.
     learning_rate
         A number for constant steps (0.5 in [^1]), or a scheduler, `optim.SGD` or `optim.AdaGrad` of
         River. None means `optim.AdaGrad(0.5)`.
@@ -305,11 +306,12 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Notes
     -----
     A map with cells, such as `IsolationFeatures`, outputs 1 / sqrt(n_partitions) for each cell of
-    the sample, so the kernel k(x, x) is 1. There is no intercept, because the outputs of each
-    partition add up to a constant.
+    the sample, so the kernel k(x, x) is 1. There is no intercept. On a map with cells, weights of
+    cells replace the intercept, because the outputs of each partition add up to a constant.
 
     All columns that only one sample has updated share this sample's weights, so cells with one
-    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad.
+    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad if words
+    have no weights.
 
     If m of n learned texts contain a word, the word's input is sqrt(value) (log((1 + n) / (1 + m))
     + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
@@ -403,7 +405,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Raises
         ------
         TypeError
-            If a value is not a number or the label is not hashable.
+            If the map does not accept the type of a value, or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.

@@ -51,12 +51,12 @@ def _is_past(past: Any, shingle: int) -> bool:
 class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
-    Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut's feature is
-    chosen in proportion to the box's sides, and the cut is uniform within the side. One of the
-    first cuts separates an anomalous sample from the other samples. Inserting the sample then
-    displaces many samples: all samples on the other side of this cut move one level down. When a
-    sample is inserted into full trees, the oldest sample is removed. The trees are then distributed
-    exactly like trees of the remaining samples.
+    Each tree cuts the box of its stored samples until only equal samples are together[^1]. A cut's
+    feature is chosen in proportion to the box's sides, and the cut is uniform within the side.
+    Usually, one of the first cuts separates an anomalous sample from the other samples. Inserting
+    the sample then displaces many samples: all samples on the other side of this cut move one level
+    down. When a sample is inserted into full trees, the oldest sample is removed. If no values are
+    missing, the trees are then distributed exactly like trees of the remaining samples.
 
     A scored sample is not inserted. Each tree computes the probabilities of all insertion points on
     the sample's path, and scores average over these points. Scores are thus less random than scores
@@ -112,9 +112,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. A sample that the first cut separates from all
-    others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r; each r
-    was computed before its sample was learned. A score of .99 means that one of 100 recent samples
-    was at least as anomalous. Between two values of r, the score is interpolated linearly. Beyond
+    others has r = 1. `score_one` is the share of the latest 4,096 samples with a smaller r,
+    interpolated linearly between two values of r; each r was computed before its sample was
+    learned. A score of .99 means that one of 100 recent samples was at least as anomalous. Beyond
     the largest r, the score tends to 1. The first 32 samples (fewer if `max_samples` or `window` is
     smaller) are not ranked, and their scores are 0.
 
@@ -211,10 +211,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Insert a sample into every tree.
+        """Learn a sample, and insert it into every tree if the trees are not full.
 
         In full trees, the sample replaces the oldest sample with the probability `max_samples` /
-        `window`.
+        `window`, at most 1. With a `shingle` above 1, the inserted sample is the latest shingle.
 
         Parameters
         ----------

@@ -27,17 +27,20 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     parent's mean. Each target is normally distributed around its leaf's mean. The posterior of all
     means is exact after every sample. A prediction averages over all insertion points of the
     sample. Far from the data, the variance of predictions therefore grows towards the prior
-    variance. The forest predicts the mixture of its trees' predictions. With
-    `posterior="mean"`[^2], a tree predicts the mean of the targets in the sample's cell.
+    variance. By default, the forest predicts a mixture of its trees' distributions with learned
+    tails (see below). With `posterior="mean"`[^2], a tree predicts the mean of the targets in the
+    sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
-    missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either: for
-    targets in cents, predictions are 100 times the predictions for targets in euros.
+    missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either,
+    unless `prior_variance` or `noise_variance` is set: for targets in cents, predictions are 100
+    times the predictions for targets in euros.
 
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
-    data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
-    instead. The weights of the mixture are learned from the predicted densities of past targets.
-    Intervals thus adapt to noise that has heavy tails, depends on the features, or drifts.
+    data. With `tails="learned"`, the default, the forest predicts a scale mixture of normal
+    distributions instead. The weights of the mixture are learned from the predicted densities of
+    past targets. Intervals thus adapt to noise that has heavy tails, depends on the features, or
+    drifts.
 
     Parameters
     ----------
@@ -46,9 +49,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     lifetime
         Time at which splitting stops, as for `MondrianForestClassifier`. A frozen distribution of
         `scipy.stats` is sampled once for each tree. With `posterior="mean"`, the lifetime may be a
-        non-decreasing function of the number of samples n = 1, 2, ... Then trees are split without
-        limit, and predictions ignore cuts after the lifetime. Trees need no rebuild when the
-        lifetime grows, and memory and time do not depend on the lifetime.
+        non-decreasing function of the number of samples n = 1, 2, ... Then the lifetime does not
+        limit the splits, but predictions ignore cuts after the lifetime. Trees need no rebuild when
+        the lifetime grows, and memory and time do not depend on the lifetime.
     posterior
         Prediction of a tree: "gaussian" or "mean", as described above.
     prior_variance
@@ -71,11 +74,11 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         node is large enough, its cuts are sampled from its stored samples. The tree is thus exactly
         the full tree without the splits of smaller nodes.
     window
-        Number of the latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. Given the widths, the forest is then distributed
-        like a forest that has learned only the window. Widths are computed from the window, too.
-        None stores all samples. See `forget_one` for samples with missing values. A window needs
-        `max_nodes=None`.
+        Number of the latest samples that the trees store. Once the window is full, each new sample
+        replaces the oldest sample in every tree. Given the widths and the hyperparameters, and
+        without missing values, the forest is then distributed like a forest that has learned only
+        the window. Widths are computed from the window, too. None stores all samples, unless
+        `max_nodes` is reached. A window needs `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Boxes and means of the
         tree are still updated. Once all trees have stopped and 256 samples have been learned,
@@ -110,20 +113,20 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     -----
     K is min(2000, 2 n) / 3, for n samples. In the formulas of K and `prior_rate`, n and R are
     updated each time the number of samples has doubled, up to 1,024 samples. R is also updated when
-    trees are redrawn with new widths. V is updated with each target.
+    trees are redrawn with new widths. V is updated with each target that is not set aside.
     Hyperparameters that the user sets do not change. Robust ranges do not change once a forest has
     stopped storing samples.
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
-    are used, and the range includes the most frequent number. A target farther than 10 robust
-    ranges from the robust range of all targets is set aside. The sample extends the trees, but the
-    target has no weight in means, in V or in the learned tails. Targets are set aside from 16
-    samples on. The robust range is computed again four times per doubling of the number of samples,
-    from at most 1,024 stored targets. Up to 4,096 samples, each new range is applied to all stored
-    targets. Later, a new range is applied to new targets only. The model follows a shift of the
-    targets' level once a quarter of the targets have the new level. A forest that has stopped
-    storing samples sets no more targets aside.
+    are used, and the range includes the most frequent number. From 16 samples on, and as long as
+    the forest stores samples, a target farther than 10 robust ranges from the robust range of all
+    targets is set aside. The sample extends the trees, but the target has no weight in means, in V
+    or in the learned tails. The robust range is computed again four times per doubling of the
+    number of samples, from at most 1,024 stored targets. Up to 4,096 samples, each new range is
+    applied to all stored targets. Later, a new range is applied to new targets only. The model
+    follows a shift of the targets' level at the first new range after which a quarter of the
+    targets have the new level.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
@@ -137,7 +140,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the
     nodes, weighted by the probabilities of branching off.
 
-    While all targets are equal, their variance and the variance of predictions are 0.
+    While all targets are equal, the variance of predictions is 0, unless `prior_variance` or
+    `noise_variance` is set.
 
     Examples
     --------
@@ -257,7 +261,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
             The target, a number from -1e120 to 1e120.
         w
             Weight of the sample, from 0 to 1e30. The sample's noise variance is divided by the
-            weight.
+            weight. A sample of weight 0 extends the trees, but its target has no effect.
 
         Raises
         ------
@@ -359,7 +363,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers.
+            Values are numbers or categories.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress

@@ -27,10 +27,11 @@ class RidgeRegressor(TargetLearner):
     """Exact online Bayesian ridge regression on a feature map.
 
     The model is linear in the outputs of `features`, and its weights have a normal prior. The
-    posterior is exact after each sample[^1]: predictions equal the predictions of ridge regression
-    on all learned samples. The order of samples does not matter. New columns of the map are added
-    to the model. The variance of the noise has its own posterior (normal-inverse-gamma[^2]), so
-    targets need no scaling.
+    posterior is exact after each sample[^1]: on a given map, predictions equal the predictions of
+    ridge regression on all learned samples, or on the samples of the `window`. The order of samples
+    does not matter, unless the map has more than `max_columns` columns. New columns of the map are
+    added to the model. Unless `noise_variance` is given, the variance of the noise has its own
+    posterior (normal-inverse-gamma[^2]), so targets need no scaling.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ class RidgeRegressor(TargetLearner):
         KeyError
             If no stored sample equals this sample. Then nothing changes.
         TypeError
-            If a value, the target or the weight is not a number.
+            If the map does not accept the type of a value, or the target or the weight is not a
+            number.
         ValueError
             If a value, the target or the weight is infinite or out of range. The same error is
             raised if there is no `window`, because samples are not stored without a window.
@@ -212,7 +214,8 @@ class RidgeRegressor(TargetLearner):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers; nulls and NaN are missing values.
+            Values are numbers, or levels if the map accepts levels; nulls and NaN are missing
+            values.
         y
             The targets of the rows, by position.
         w
@@ -406,7 +409,7 @@ class RidgeRegressor(TargetLearner):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
-            Values are numbers.
+            Values are numbers, or levels if the map accepts levels.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress

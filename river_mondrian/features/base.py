@@ -317,9 +317,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A frame or array like `X`, with the same pandas index; without columns if the map cannot map
-        yet. For a cell map, a frame has only columns with non-zero values, which are sparse in
-        pandas. For a cell map and an array, the result is the sparse matrix that `to_csr` returns.
+        A frame or array like `X`, with the same pandas index, or, for a cell map and an array, the
+        sparse matrix that `to_csr` returns. There are no columns if the map cannot map yet. For a
+        cell map, a frame has only columns with non-zero values, which are sparse in pandas.
 
         Raises
         ------

@@ -377,12 +377,12 @@ class IsolationFeatures(Pooled, CellFeatures):
     """Feature map of the isolation kernel.
 
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
-    into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
-    pool of samples. Cells are small where data are dense and large where data are sparse, so the
-    kernel adapts to the data, without labels. The kernel's feature map is exact and has a finite
-    number of dimensions. A sample has one cell per partition, so the time of linear models on the
-    map (see `OGDClassifier`) is proportional to `n_partitions`, and independent of the number of
-    cells.
+    into the same cell. Each partition isolates up to `n_cells` points drawn without replacement
+    from a pool of samples. Cells are small where data are dense and large where data are sparse, so
+    the kernel adapts to the data, without labels. The kernel's feature map is exact and has a
+    finite number of dimensions. A sample has one cell per partition, so the time of linear models
+    on the map (see `OGDClassifier`) is proportional to `n_partitions`, and independent of the
+    number of cells.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
     or, for texts, by cosine distance. If two points are equally near, the point that is earlier in

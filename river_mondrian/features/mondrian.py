@@ -96,14 +96,15 @@ class MondrianFeatures(kinds.CellFeatures):
     `lifetime`. A box is cut at a rate equal to the sum of its side lengths. The cut's feature is
     chosen in proportion to the side lengths, and the cut's position on this side is uniform. Both
     parts of the box are cut in the same way[^1]. The kernel of two samples x and y is the share of
-    partitions in which both fall into the same cell. The kernel is an unbiased estimate of
-    exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
+    partitions in which both fall into the same cell, and 1 for a sample with itself. For learned
+    samples of numbers without missing values, with the default `directions` and a number as
+    `lifetime`, the kernel is an unbiased estimate of exp(-lifetime |x - y|_1)[^2].
 
-    `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
-    partitions have the same distribution as partitions drawn from all samples at once. Each sample
-    has one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
-    `"mondrian_{partition}_{cell}"`. The columns of a learned sample without missing values do not
-    change, unless `lifetime` is "auto".
+    `learn_one` extends the partitions by the conditional Mondrian process. If no values are
+    missing, the partitions always have the same distribution as partitions drawn from all samples
+    at once. Each sample has one cell per partition, with the value 1 / sqrt(n_partitions). A new
+    cell is a new column, `"mondrian_{partition}_{cell}"`. The columns of a learned sample without
+    missing values do not change, unless `lifetime` is "auto".
 
     Features are not rescaled, so the lifetime depends on the units of the features.
 
@@ -114,7 +115,7 @@ class MondrianFeatures(kinds.CellFeatures):
     lifetime
         Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
         distribution of `scipy.stats` is sampled once for each partition. With "auto", an
-        `OGDClassifier` or `OGDRegressor` chooses the lifetime by its loss.
+        `OGDClassifier` or `OGDRegressor` weights several lifetimes by its loss (see the notes).
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.

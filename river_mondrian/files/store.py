@@ -1,4 +1,4 @@
-"""Save and load models; a file is written completely or not at all.
+"""Save and load models; a regular file is written completely or not at all.
 
 A file has named arrays in the layout of safetensors: the length of the header in eight bytes, the
 header in JSON, and the arrays. The last array is a checksum, the CRC-32 of all earlier bytes. Any
@@ -97,9 +97,9 @@ def _flush_folder(folder: str) -> None:
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file, or leave an existing file unchanged if writing fails.
 
-    At any time, either the old or the new file exists. A process that is killed during writing
-    leaves a hidden file in the same folder, with a name that ends with `.part`. The new file has
-    the old file's mode. Devices and pipes are written directly.
+    Devices and pipes are written directly. If the path is a regular file, either the old or the new
+    file exists at any time, and the new file has the old file's mode. A process that is killed
+    during writing leaves a hidden file in the same folder, with a name that ends with `.part`.
 
     Parameters
     ----------
@@ -196,8 +196,8 @@ def save(
 ) -> None:
     """Save a model to a file that later versions can read too.
 
-    The file contains named numbers and no code. At any time, either the old or the new file exists,
-    even if the process or the machine fails.
+    The file contains named numbers and no code. If a regular file is replaced, either the old or
+    the new file exists at any time, even if the process or the machine fails.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ def save(
 def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
     """Load a model that `save` has written.
 
-    The model predicts and continues to learn like the saved model, bit for bit. Loading executes no
-    code from the file.
+    With the same versions of packages on the same processor, the model predicts and continues to
+    learn like the saved model, bit for bit. Loading executes no code from the file.
 
     Parameters
     ----------

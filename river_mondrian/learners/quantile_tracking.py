@@ -1,9 +1,10 @@
 """Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
-A threshold moves up if a target lies beyond the threshold, and down otherwise. The moves balance if
-the coverage is the requested coverage (Gibbs and Candès 2021). Thresholds are immutable: each
-update returns new thresholds. So a prediction that waits for its target keeps the thresholds that
-it used.
+A threshold moves up if the score of a label is above the threshold, and down otherwise. Scores are
+scaled errors of targets, or log-odds of classes. The moves balance if the coverage is the requested
+coverage (Gibbs and Candès 2021). The first predictions (`N_NEEDED`) move no threshold. Thresholds
+are immutable: each update returns new thresholds. So a prediction that waits for its target keeps
+the thresholds that it used.
 """
 
 from __future__ import annotations

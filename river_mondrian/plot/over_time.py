@@ -116,9 +116,10 @@ def drifts(monitor: Any, ax: Axes | None = None) -> Axes:
 
     Returns
     -------
-    The axes, with a row for each feature, each label and the relation. A bar goes from the
-    estimated beginning of a change to the sample that raised the alarm. The height of a bar
-    increases with the log evidence. Only the 20 rows with the largest evidence are drawn.
+    The axes, with a row for each changed feature, each changed label and the relation, but at most
+    the 20 rows with the largest log evidence. A bar goes from the estimated beginning of a change
+    to the sample that raised the alarm. The height of a bar increases with the log evidence; for
+    the relation, with the largest log evidence of the same drift.
 
     Raises
     ------
@@ -359,9 +360,8 @@ def scores(
 
     Returns
     -------
-    The axes. The horizontal axis shows the number of each sample, from 1 on. The first sample of
-    each run of marked samples is labelled with its number. At most 20 samples are labelled, and
-    labels do not overlap.
+    The axes. The horizontal axis shows the number of each sample, counted from 1. Numbers label the
+    first samples of runs of marked samples: at most the 20 highest, without overlap.
 
     Raises
     ------

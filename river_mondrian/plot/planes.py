@@ -321,7 +321,7 @@ def score_map(
     Parameters
     ----------
     model
-        A `RandomCutForest`, a `DensityForest` or any detector of River.
+        A detector with `score_one`, of this package or of River.
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at

@@ -100,7 +100,7 @@ def _colors(values: list[float]) -> list[str]:
 def explanation(
     model: Any, x: Mapping[Any, Any], label: Any = None, most: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw the contributions of features to a prediction, as bars that start at the baseline.
+    """Draw the contributions of features to a prediction, as bars from baseline to prediction.
 
     Parameters
     ----------
@@ -118,8 +118,9 @@ def explanation(
 
     Returns
     -------
-    The axes. The left side shows the features with their values in `x`. The right side shows the
-    baseline, the contribution of each feature, and the prediction.
+    The axes. Each bar starts where the previous bar ends. The left side shows the features with
+    their values in `x`. The right side shows the baseline, the contribution of each feature, and
+    the prediction.
 
     Raises
     ------
@@ -301,7 +302,7 @@ SET_LINES = {"train": ":", "validation": "--", "test": "-"}
 
 
 def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
-    """Draw errors by lifetime, and the log marginal likelihood on a second axis.
+    """Draw errors by lifetime, and any log marginal likelihood on a second axis.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ n earlier means be at least m. The rank of m is p = (1 + k) / (1 + n). With seve
 the geometric mean of the detectors' ranks. The alarm score is 1 - p.
 
 The earlier means are the means at the latest `window` samples. While a detector's store fills,
-means are irregular: first high, then low. So in the second `window` samples, a new mean replaces an
-old mean only if the new mean is higher.
+means are first high, then low. Low means would give later means too high scores, so in the second
+`window` samples, a new mean replaces an old mean only if the new mean is higher.
 
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.

@@ -1,9 +1,9 @@
 """Random cut forests: trees, and displacement scores.
 
-A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
-alone. The dimension of a cut is drawn with probability proportional to the box's side. The position
-of a cut is uniform within the side. So the tree is a Mondrian tree without a lifetime
-(`partitions.mondrian`). Nodes store no statistics besides the number of samples.
+A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until only equal
+samples are together. The dimension of a cut is drawn with probability proportional to the box's
+side. The position of a cut is uniform within the side. So the tree is a Mondrian tree without a
+lifetime (`partitions.mondrian`). Nodes store no statistics besides the number of samples.
 
 If the trees are full, each new sample enters only with the probability `entering`. The trees then
 contain a random subset of a longer section of the stream. The draws for entering do not depend on

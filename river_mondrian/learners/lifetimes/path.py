@@ -325,9 +325,9 @@ def lifetime_path(
     """Learn with the Mondrian kernel at all lifetimes up to a terminal lifetime, in one sweep.
 
     Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. Each
-    cut splits a cell, and the learners continue from their current state. So all lifetimes cost
-    about as much as learning at the terminal lifetime. There are three learners (sections refer to
-    Balog et al. 2016):
+    cut splits a cell, and the learners continue from their current state. So one sweep to the
+    terminal lifetime also has the results at all earlier lifetimes. There are three learners
+    (sections refer to Balog et al. 2016):
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (section 4.2.1).
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
@@ -367,7 +367,7 @@ def lifetime_path(
         is visited.
     learning_rate
         Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step.
-        With a rate of 1 and without a ridge, a visit to a row sets the row's prediction to its
+        With a rate of 1 and a negligible ridge, a visit to a row sets the row's prediction to its
         target.
     cuts_per_step
         Number of cuts in a step. After each step, gradient descent visits the training rows, and

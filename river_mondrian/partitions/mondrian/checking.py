@@ -1,9 +1,9 @@
 """Checks of restored trees, so that no kernel reads a wrong reference, link, count or box.
 
 Fields declare the tables that they refer to, and the bounds of their values (see `restored`).
-Kernels rely on two more properties. The number of samples at a node is the sum over its children.
-The box of a leaf is the box of its points, so that a cut within the box separates the points. If
-samples may be forgotten, each child's box must also be on the child's side of the cut.
+Kernels rely on more properties. The number of samples at a node is the sum over its children. The
+box of a leaf is the box of its points, so that a cut within the box separates the points. If
+samples may be forgotten, each child's box is on the child's side of the cut.
 """
 
 import math

@@ -1,9 +1,10 @@
 """Online extension of trees: Algorithms 3, 4 and 10 of Lakshminarayanan et al. 2014.
 
-An extended tree has the distribution of a tree sampled from all its points. A *walk* is the descent
-of a new point from the root of a tree to its place. Several trees are walked in lock-step, so that
-the cache misses of different trees overlap. If a tree needs memory, the walks stop before this tree
-has changed. The walks continue when the caller has reserved memory and calls again.
+If no values are missing, an extended tree has the distribution of a tree sampled from all its
+points. A *walk* is the descent of a new point from the root of a tree to its place. Several trees
+are walked in lock-step, so that the cache misses of different trees overlap. If a tree needs
+memory, the walks stop before this tree has changed. The walks continue when the caller has reserved
+memory and calls again.
 """
 
 import math

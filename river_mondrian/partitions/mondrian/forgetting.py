@@ -1,11 +1,12 @@
-"""Removal of points. Afterwards trees are distributed as if sampled without these points.
+"""Removal of points, so that trees are distributed as if sampled without these points.
 
-The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the restriction
-of a Mondrian tree to some of its points has the distribution of a tree sampled from these points.
-The restriction needs no random numbers. If the removed point is the only point of its leaf, the
-leaf and its parent are deleted. The leaf's sibling replaces the parent, and the parent's `delta` is
-added to the sibling's `delta`. Boxes shrink to the boxes of the remaining points. A cut that still
-separates points is within the smaller box.
+This distribution is exact if no values are missing, and if the choice of points does not depend on
+the trees. The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the
+restriction of a Mondrian tree to some of its points has the distribution of a tree sampled from
+these points. The restriction needs no random numbers. If the removed point is the only point of its
+leaf, the leaf and its parent are deleted. The leaf's sibling replaces the parent, and the parent's
+`delta` is added to the sibling's `delta`. Boxes shrink to the boxes of the remaining points. A cut
+that still separates points is within the smaller box.
 
 Whether a node becomes a paused leaf depends on its points' labels and number. A node that becomes a
 paused leaf loses its own cut and the cuts below. Given all visible nodes, these cuts are
