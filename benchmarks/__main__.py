@@ -65,7 +65,8 @@ def main() -> None:
     unused = [name for name in data.sets if name not in data.asked]
     if unused:
         used = ", ".join(data.asked) or "no data sets"
-        raise SystemExit(f"--sets: no part uses {', '.join(unused)}, but {used}")
+        quick = " with --quick" if arguments.quick else ""
+        raise SystemExit(f"--sets: no part uses {', '.join(unused)}{quick}, but {used}")
     if failed:
         raise SystemExit(1)
 

@@ -71,6 +71,9 @@ class DataFolder:
         for X, y in (("X", "y"), ("X_train", "y_train"), ("X_test", "y_test")):
             if X in arrays and len(arrays[X]) != len(arrays[y]):
                 raise SystemExit(f"{path}: {X} has {len(arrays[X])} rows, and {y} {len(arrays[y])}")
+        for key, array in arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise SystemExit(f"{path}: {key} has NaN or infinite values")
         if "X" in arrays:
             arrays["X_train"], arrays["y_train"] = arrays["X"], arrays["y"]
         return arrays

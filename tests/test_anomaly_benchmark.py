@@ -94,6 +94,12 @@ def test_a_missing_array_of_a_data_set_is_named(tmp_path):
         DataFolder(tmp_path).load("letter")
 
 
+def test_a_data_set_with_nan_is_named(tmp_path):
+    np.savez(tmp_path / "letter.npz", X=np.array([[1.0], [np.nan]]), y=np.arange(2))
+    with pytest.raises(SystemExit, match=r"letter\.npz: X has NaN or infinite values"):
+        DataFolder(tmp_path).load("letter")
+
+
 def test_a_file_that_is_no_archive_is_named(tmp_path):
     (tmp_path / "letter.npz").write_text("1,2")
     with pytest.raises(SystemExit, match=r"letter\.npz is no \.npz file"):
