@@ -138,6 +138,71 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
 
 
+def _weak(n: int, seed: int) -> Stream:
+    """Return labels of three strong and two weak features, beside five irrelevant features."""
+    rng, samples = np.random.default_rng(seed), []
+    for _ in range(n):
+        normal, other, noise = rng.normal(size=3).tolist()
+        x = {
+            "normal": normal,
+            "category": str(rng.choice(list("abcd"))),
+            "exponential": rng.exponential(),
+            "weak": other,
+            "weak truth value": bool(rng.random() < 0.5),
+            "noise": noise,
+            "truth value": bool(rng.random() < 0.3),
+            "Cauchy": rng.standard_cauchy(),
+            "integer": int(rng.integers(50)),
+            "levels": str(rng.choice(list("abcdefgh"))),
+        }
+        score = 1.2 * (normal + x["exponential"] - 1.0)
+        score += {"a": -1.0, "c": 1.0}.get(x["category"], 0.0) + 0.35 * other
+        score += 0.4 * (x["weak truth value"] - 0.5)
+        samples.append((x, bool(rng.random() < 0.5) if rng.random() < 0.15 else score > 0.0))
+    return samples
+
+
+def _quarters(n: int, seed: int) -> Stream:
+    """Return samples of Friedman, labelled by the quarter of the targets' distribution."""
+    edges = np.quantile([y for _, y in synth.Friedman(seed=99).take(5000)], [0.25, 0.5, 0.75])
+    return [(x, int(np.searchsorted(edges, y))) for x, y in synth.Friedman(seed=seed).take(n)]
+
+
+# Streams of n samples from a seed, and their numbers of strong and weak features, which come first.
+NOISY: dict[str, tuple[Callable[[int, int], Stream], int, int]] = {
+    "generated": (_weak, 3, 2),
+    "SEA": (lambda n, seed: take(synth.SEA(noise=0.2, seed=seed), n), 2, 0),
+    "LED": (lambda n, seed: take(synth.LED(seed, 0.1, irrelevant_features=True), n), 7, 0),
+    "Friedman": (_quarters, 5, 0),
+}
+
+
+def noise(data: DataFolder, report: Report, quick: bool) -> None:
+    """Count the relevant and irrelevant features with importances above 0.
+
+    Importances of the exact classifier with default parameters after n samples. The table has the
+    shares of the strong, weak and irrelevant features whose importance is above 0, over {seeds}
+    seeds. `generated` has 15 % random labels, and SEA 20 % wrong labels. A label of Friedman is
+    the quarter of the targets' distribution that contains the target.
+    """
+    seeds, rows = 2 if quick else 10, []
+    for name, (make, n_strong, n_weak) in NOISY.items():
+        for n in (500,) if quick else (2000, 5000, 12_000):
+            progress(f"noise: {name}, {n}")
+            above: list[list[bool]] = [[], [], []]
+            for seed in range(seeds):
+                model, samples = rm.MondrianForestClassifier(seed=seed), make(n, seed)
+                for x, y in samples:
+                    model.learn_one(x, y)
+                importances = model.feature_importances
+                for k, feature in enumerate(samples[0][0]):
+                    group = above[(k >= n_strong) + (k >= n_strong + n_weak)]
+                    group.append(importances[feature] > 0.0)
+            rows.append([name, n, *(f"{np.mean(g):.2f}" if g else "-" for g in above)])
+    report.about(noise, seeds=seeds)
+    report.table(("stream", "n", "strong", "weak", "irrelevant"), rows)
+
+
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure the time of importances and of explanations.
 
@@ -160,4 +225,4 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 
 
-PARTS = (permutation, speed)
+PARTS = (permutation, noise, speed)
