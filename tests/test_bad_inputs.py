@@ -139,7 +139,7 @@ TYPE_ERRORS = [
     (draw_of("density_map", EXACT, PLANE), f"density_one, got a {EXACT}$"),
     (draw_of("score_map", EXACT, PLANE), f"have score_one, got a {EXACT}$"),
     (draw_of("lifetimes", EXACT), f"a result of lifetime_path, got a {EXACT}$"),
-    (draw_of("scores", EXACT), f"a RandomCutForest, got a {EXACT}$"),
+    (draw_of("scores", EXACT), f"recent_scores, got a {EXACT}$"),
     (draw_of("weights", ADAPTIVE), "history must be a list or another"),
     (draw("progressive", {"a": 3}), "the curve of 'a' must be a list or another"),
     (draw("progressive", {"a": [(1, 0.5)]}, drifts=3), r"drifts must be .* got 3 \(int\)"),
