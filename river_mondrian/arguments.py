@@ -20,7 +20,7 @@ LEVEL_DRAWS = 3
 # No model draws both lifetimes and the samples that are stored, so these draws share a spawn key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
-# Longest `repr` of an argument that a message shows.
+# Largest number of characters of an argument's `repr` in a message.
 LONGEST_TOLD = 80
 
 

@@ -313,7 +313,10 @@ class Alarms(Model, base.AnomalyDetector):
                 raise
 
     def _timed(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """Return a sample with the sine and cosine of the time, if there is a period."""
+        """Return a sample with the sine and cosine of the phase, and without its time.
+
+        Without a period, return the sample unchanged.
+        """
         if self.period is None:
             return x
         for own in PERIODIC:

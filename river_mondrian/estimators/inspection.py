@@ -399,8 +399,9 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The axes. The horizontal axis shows the number of each sample, counted from 1. Numbers label
-        the first samples of runs of marked samples: at most the 20 highest, without overlap.
+        The axes. The horizontal axis shows the number of each sample, counted from 1. Numbers
+        label the first samples of runs of marked samples. At most 20 labels are drawn, the highest
+        scores first, and labels that would overlap are omitted.
 
         Raises
         ------

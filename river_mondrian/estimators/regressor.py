@@ -129,12 +129,13 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     targets have the new level.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
-    multiplied by s^2. For s < 1, 1 / variance - 1 / (variance of all targets) is multiplied by 1 /
-    s^2. Predictions far from the data thus keep the targets' variance. The weights of the scales
-    are a posterior mean over 35 lognormal distributions of s, given the past targets. The
-    likelihood uses every eighth of the first 512 targets, and every sixteenth of the later targets.
-    At each of these targets, the past log likelihood is multiplied by 63/64. Learned tails do not
-    change the means of predictions. With learned tails, `learn_one` takes about a tenth longer.
+    multiplied by s^2. If s is below 1, the excess of the precision (1 / variance) over the
+    precision of all targets is divided by s^2. Predictions far from the data thus keep the targets'
+    variance. The weights of the scales are a posterior mean over 35 lognormal distributions of s,
+    given the past targets. The likelihood uses every eighth of the first 512 targets, and every
+    sixteenth of the later targets. At each of these targets, the past log likelihood is multiplied
+    by 63/64. Learned tails do not change the means of predictions. With learned tails, `learn_one`
+    takes about a tenth longer.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the

@@ -36,8 +36,8 @@ def progressive(
     metric
         Name of the metric, such as "Accuracy"; None if the checkpoints have only one metric.
     drifts
-        The drifts to mark: numbers of samples, a model's `drift_log`, an adaptive forest, or a
-        `DriftMonitor`. Logs are read after the iterators have been run.
+        The drifts to mark: the number of samples at each drift, a `drift_log`, an adaptive forest,
+        or a `DriftMonitor`. Logs are read after the iterators have been run.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -361,7 +361,8 @@ def scores(
     Returns
     -------
     The axes. The horizontal axis shows the number of each sample, counted from 1. Numbers label the
-    first samples of runs of marked samples: at most the 20 highest, without overlap.
+    first samples of runs of marked samples. At most 20 labels are drawn, the highest scores first,
+    and labels that would overlap are omitted.
 
     Raises
     ------

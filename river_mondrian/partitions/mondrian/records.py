@@ -518,7 +518,7 @@ class Forest(rec.Record):
         return self.renewal.tree - self.first_tree
 
     def spare(self) -> Tree:
-        """Return the spare tree, which is redrawn during a renewal."""
+        """Return the spare tree, which will replace a tree during a renewal."""
         return self.trees[self.n_trees]
 
     def is_redrawing(self) -> bool:
@@ -530,7 +530,7 @@ class Forest(rec.Record):
         return self.n_slots if self.is_redrawing() else self.n_trees
 
     def update_drawn(self) -> None:
-        """Update the subclass's fields of the spare tree after points have extended the tree."""
+        """Update fields of the spare tree that new points do not update; subclasses override."""
 
     def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
         """Sample the cuts of a leaf with `sampling.sample_block`, unless leaves always pause."""

@@ -12,8 +12,8 @@ and a point p in single precision. All searches compute D with the same order of
 of x in a diagram belongs to the centre p with the least D(x, p). Among centres at equal distances,
 the first centre in the pool is chosen. Every search compares candidates by D alone and keeps the
 first of equal candidates. So a search is exact if it excludes no point with the least D. A
-filtering search computes an approximation A(x, p) for each point. The following bounds limit the
-rounding error of A.
+filtering search computes an approximation A(x, p) for each point, whose rounding errors are bounded
+next.
 
 Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
 gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
