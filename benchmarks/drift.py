@@ -24,6 +24,8 @@ Labels = NDArray[Any]
 BLOCK = 20_000
 # Number of samples before a drift, and largest delay at which a drift counts as detected.
 BEFORE, WITHIN = 4000, 2000
+# Sets with targets.
+TARGETS = "california", "kin8nm", "bike_hour"
 # Longest delay of a hit, and width of a gradual drift, in the public protocol.
 MAX_DELAY = 2500
 
@@ -185,7 +187,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     one feature are kept with a probability of .2. Shares of 20 seeds.
     """
     rows = []
-    for name, known in _arrays(data, ("california", "kin8nm", "bike_hour")).items():
+    for name, known in _arrays(data, TARGETS).items():
         row: list[Any] = [name]
         for what in ("relation", "inputs"):
             n_detected = n_relation = 0
@@ -216,7 +218,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
     report.table((*headers, "inputs: detected", "reported as relation"), rows)
 
 
-# Effects of a feature before and after a change of the relation.
+# Effect of a feature before and after a change of the relation.
 EFFECTS = {
     "vanishes": (1.0, 0.0),
     "reversed": (1.0, -0.5),
@@ -236,8 +238,9 @@ def relation(data: DataFolder, report: Report, quick: bool) -> None:
     median before the change), or separate before and after the change.
     """
     rows, seeds = [], 2 if quick else 10
-    streams = _arrays(data, ("california", "kin8nm", "bike_hour"))
-    for (name, (inputs, _)), effect in itertools.product(streams.items(), EFFECTS):
+    streams = _arrays(data, TARGETS)
+    pairs = itertools.product(streams.items(), EFFECTS.items())
+    for (name, (inputs, _)), (effect, factors) in pairs:
         found = np.zeros(3)
         for seed in range(seeds):
             progress(f"relation: {name}, {effect}, seed {seed}")
@@ -246,7 +249,7 @@ def relation(data: DataFolder, report: Report, quick: bool) -> None:
             chosen = rng.choice(_varying(X), 3, replace=False)
             ranks = np.argsort(np.argsort(X[:, chosen], axis=0), axis=0) / len(X)
             weights = np.tile(rng.uniform(0.5, 1.0, 3), (len(X), 1))
-            weights[:, 0] *= np.where(np.arange(len(X)) < BEFORE, *EFFECTS[effect])
+            weights[:, 0] *= np.where(np.arange(len(X)) < BEFORE, *factors)
             y = (weights * ranks).sum(axis=1) + rng.normal(0.0, 0.1, len(X))
             medians = np.repeat([np.median(y[:BEFORE]), np.median(y[BEFORE:])], [BEFORE, WITHIN])
             for k, known in enumerate((y, y > medians[0], y > medians)):
@@ -259,17 +262,14 @@ def relation(data: DataFolder, report: Report, quick: bool) -> None:
 def _most_changed(X: Rows, y: Labels) -> Any:
     """Return the feature that best explains the errors, after the change, of an earlier forest."""
     is_label = y.dtype == bool
-    label, target = (
-        AdaptiveMondrianForestClassifier(seed=1),
-        AdaptiveMondrianForestRegressor(seed=1),
-    )
-    model, errors = label if is_label else target, AdaptiveMondrianForestRegressor(seed=1)
-    for i, (x, known) in enumerate(stream(X, y)):
-        if i < BEFORE:
-            model.learn_one(x, known)
-        else:
-            found = label.predict_proba_one(x)[True] if is_label else target.predict_one(x)
-            errors.learn_one(x, known - found)
+    make = AdaptiveMondrianForestClassifier if is_label else AdaptiveMondrianForestRegressor
+    model: Any = make(seed=1)
+    samples, errors = stream(X, y), AdaptiveMondrianForestRegressor(seed=1)
+    for x, known in samples[:BEFORE]:
+        model.learn_one(x, known)
+    for x, known in samples[BEFORE:]:
+        found = model.predict_proba_one(x)[True] if is_label else model.predict_one(x)
+        errors.learn_one(x, known - found)
     importances = errors.feature_importances
     return max(importances, key=importances.__getitem__)
 

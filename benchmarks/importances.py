@@ -164,8 +164,9 @@ def _weak(n: int, seed: int) -> Stream:
 
 def _quarters(n: int, seed: int) -> Stream:
     """Return samples of Friedman, labelled by the quarter of the targets' distribution."""
-    edges = np.quantile([y for _, y in synth.Friedman(seed=99).take(5000)], [0.25, 0.5, 0.75])
-    return [(x, int(np.searchsorted(edges, y))) for x, y in synth.Friedman(seed=seed).take(n)]
+    samples = take(synth.Friedman(seed=seed), n)
+    edges = np.quantile([y for _, y in samples], [0.25, 0.5, 0.75])
+    return [(x, int(np.searchsorted(edges, y))) for x, y in samples]
 
 
 # Streams of n samples from a seed, and their numbers of strong and weak features, which come first.

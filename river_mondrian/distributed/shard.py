@@ -261,7 +261,7 @@ class Shard:
 
 
 class WorkerDied(Exception):
-    """Error for a worker whose process has ended, or whose call has failed."""
+    """Raised if a worker's process has ended, or if a worker's call has failed."""
 
 
 class _Member:

@@ -208,7 +208,7 @@ def check_shards(model: Any, n_shards: int) -> None:
         names = "MondrianForestClassifier and MondrianForestRegressor"
         raise TypeError(f"only {names} have trees that learn independently, got {told(model)}")
     if model.max_nodes is not None:
-        why = f"together they stop storing samples, got {model.max_nodes!r}"
+        why = f"together they decide when to stop storing samples, got {model.max_nodes!r}"
         raise ValueError(f"trees with max_nodes cannot learn separately: {why}")
     if model.window is not None:
         window = f"window={model.window!r}; all trees forget a sample together"
