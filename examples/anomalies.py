@@ -16,7 +16,7 @@ from river_mondrian import RandomCutForest
 DAYS, PER_DAY = 40, 48
 SPIKE, STANDS_STILL, OTHER_WAY = 25, 30, 35
 
-# 3 % of normal values have a larger score.
+# About 3 % of normal values have a larger score.
 THRESHOLD = 0.97
 
 

@@ -11,8 +11,8 @@ appends samples to a Redis stream. `GET /metrics` returns metrics for Prometheus
 A thread reads the stream through a consumer group and learns the samples. The thread saves the
 model with the position in the stream every `--save-samples` samples or `--save-seconds` seconds.
 Then the thread acknowledges the saved samples. If the process is killed, the next process loads the
-file and learns the samples after the saved position. So no sample is lost, and no sample is learned
-twice.
+file and learns the samples after the saved position. So no sample is lost or learned twice, as long
+as Redis keeps the stream.
 
 The service listens on loopback by default, accepts only declared features and labels, and
 unpickles nothing.
@@ -261,13 +261,13 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (loopback)")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--save-samples", type=int, default=1000, help="most that are not saved")
-    parser.add_argument("--save-seconds", type=float, default=5.0, help="from a save to the next")
+    parser.add_argument("--save-samples", type=int, default=1000, help="most unsaved samples")
+    parser.add_argument("--save-seconds", type=float, default=5.0, help="seconds between saves")
     arguments = parser.parse_args()
     if arguments.save_samples < 1 or not 0.0 < arguments.save_seconds < math.inf:
         parser.error("--save-samples and --save-seconds must be above 0")
     Path(arguments.state).mkdir(parents=True, exist_ok=True)
-    # The lock prevents two services on one stream, which would each learn only some samples.
+    # The lock prevents two services with the same state, which would each learn only some samples.
     with open(Path(arguments.state) / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
