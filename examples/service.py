@@ -108,7 +108,7 @@ def order(entry: str) -> tuple[int, int]:
 
 
 class Learner(threading.Thread):
-    """A thread that learns a stream's samples in order, and saves the model with its position."""
+    """A thread that learns a stream in order, and saves the model and the position."""
 
     def __init__(self, schema: Schema, arguments: argparse.Namespace) -> None:
         super().__init__(daemon=True)
@@ -254,10 +254,10 @@ def make_app(schema: Schema, learner: Learner, token: str) -> FastAPI:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--features", nargs="+", required=True, help="names; all are numbers")
+    parser.add_argument("--features", nargs="+", required=True, help="names of numeric features")
     parser.add_argument("--labels", nargs="+", required=True)
     parser.add_argument("--state", required=True, help="folder of the saved model")
-    parser.add_argument("--redis", required=True, help="URL of the broker")
+    parser.add_argument("--redis", required=True, help="URL of Redis")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (loopback)")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--trees", type=int, default=10)
