@@ -209,7 +209,7 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
 
 
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
-    """Convert a value that was read before its feature was known to a level or a number.
+    """Convert a value to its feature's type. The value was read before the feature was known.
 
     A number becomes a level if the feature is a category. The levels False and True become 0 and 1
     if the feature is numeric. `where` is the end of the error message.

@@ -89,8 +89,9 @@ class PredictiveDistribution:
     """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
     The forests for targets and `RidgeRegressor` return a `PredictiveDistribution` from
-    `predict_one(x, with_dist=True)`. This distribution is registered as a `ContinuousDistribution`
-    of River, but cannot be updated.
+    `predict_one(x, with_dist=True)`. If the program has imported `river.proba`, this class is
+    registered as a `ContinuousDistribution` of River. But a predicted distribution cannot be
+    updated.
 
     Parameters
     ----------

@@ -65,9 +65,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         computed from the window, too. None stores all samples, unless `max_nodes` is reached. A
         window needs `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Boxes and counts of the
-        tree are still updated. Once all trees have stopped and 256 samples have been learned,
-        samples are no longer stored. None sets no limit.
+        Largest number of nodes of a tree, leaves included. A tree that has no room for another
+        split stops splitting, but its boxes and counts are still updated. Once all trees have
+        stopped and 256 samples have been learned, samples are no longer stored. None sets no limit.
     directions
         Directions in which to cut, on the scaled features: None for the axes, a number of random
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
@@ -83,12 +83,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. The tree that is being drawn takes the memory of one more tree.
-        Widths do not change with `scale=False`, or once samples are no longer stored
-        (`max_nodes`).
+        Whether to check widths again, from 256 samples on, each time the number of samples has
+        grown by 50 % of the stored samples. The trees are redrawn if a feature's width has changed
+        by a factor above 2 and its interquartile range, if known, by a factor above 1.7. Redrawing
+        is spread over `learn_one` calls, one tree after the other. The tree that is being drawn
+        takes the memory of one more tree. Widths do not change with `scale=False`, or once samples
+        are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent

@@ -151,7 +151,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of learned samples; 0 after all samples have been removed."""
+        """Number of learned samples, including removed samples; 0 after all have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
 
@@ -313,9 +313,11 @@ class SupervisedForest(MondrianForest):
         by a cut is shared among features, in proportion to |coefficient| times the feature's range.
         Importances add up to the reduction by all cuts.
 
-        Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        the computation takes 1 to 2 seconds, and temporarily needs 8 bytes for each node and class
-        of a tree. The mapping is empty before the first sample.
+        In an adaptive forest, the trees are the trees of all samples. In the adaptive regressor,
+        they are only the trees that learn targets, not residuals or errors. Importances are
+        computed from the trees, without samples. With 100,000 samples and 10 trees, the computation
+        takes 1 to 2 seconds, and temporarily needs 8 bytes for each node and class of a tree. The
+        mapping is empty before the first sample.
         """
         values = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, values, strict=True))
