@@ -259,8 +259,8 @@ class FeatureIndex:
     """The known features, each with its index in a vector.
 
     A feature becomes known with its first value that is not missing. The feature is a category if
-    this value is a level. New features of one sample are ordered by name. A `FeatureIndex` does not
-    change, because threads may share it: `with_more` returns a new index.
+    this value is a level. New features of one sample are ordered by name. The features of an index
+    do not change, because threads may share the index: `with_more` returns a new index.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Whether to use the latest labels to predict the next label. Use this option for streams in
         which a label often repeats the previous labels. By default, the counts of the roots do not
         decay. With this option, two counts of each root decay, as in other nodes. One posterior
-        then predicts the frequencies of the latest labels.
+        then predicts approximately the frequencies of the latest labels.
     window
         Number of samples at which the older half is removed from the trees. Up to `2 * window`
         samples are stored, because removed samples are kept until all trees have been rebuilt
@@ -119,10 +119,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     in a node have the total weight c counts min(c, 1) times in the node's parent, as in
     `MondrianForestClassifier`.
 
-    A sample of weight 2 is not equivalent to two equal samples. Any sample causes one decay of the
-    counts, and one gradient step of the linear models and the pool. The window, the drift detector
-    and the schedule of rebuilds count each sample once. Priors have weight 1, so weights should be
-    about 1 on average.
+    A sample of weight 2 is not equivalent to two equal samples. Each sample causes one decay of the
+    counts, and one gradient step of the softmax regressions and the pool. The window, the drift
+    detector and the schedule of rebuilds count each sample once. Priors have weight 1, so weights
+    should be about 1 on average.
 
     If a cell has one sample, of weight 1 or less, the hierarchy's prediction in the cell does not
     depend on the weight. In context-tree weighting, a sample of small weight has little effect. A

@@ -26,11 +26,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
     times and places. The cuts ignore labels. Each new sample extends every tree. Suppose that no
     values are missing, and that `max_nodes` is None. Given the features' widths (see `scale`), the
-    online forest is then distributed exactly like a forest built from all samples at once, in any
-    order. In each tree, a hierarchy of normalized stable processes smooths a node's label
-    frequencies towards its parent's frequencies (interpolated Kneser-Ney smoothing). A prediction
-    averages over all insertion points of the sample. Far from the data, predictions tend to the
-    prior.
+    online forest is then distributed exactly like a forest built from all stored samples at once,
+    whatever the order of the samples. In each tree, a hierarchy of normalized stable processes
+    smooths a node's label frequencies towards its parent's frequencies (interpolated Kneser-Ney
+    smoothing). A prediction averages over all insertion points of the sample. Far from the data,
+    predictions tend to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a sample goes to the side
@@ -120,7 +120,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
-    paused leaf with one class, this class has probability 1.
+    paused leaf with one class, the tree predicts this class with probability 1.
 
     With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to

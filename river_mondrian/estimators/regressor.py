@@ -27,14 +27,14 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     parent's mean. Each target is normally distributed around its leaf's mean. The posterior of all
     means is exact after every sample. A prediction averages over all insertion points of the
     sample. Far from the data, the variance of predictions therefore grows towards the prior
-    variance. By default, the forest predicts a mixture of its trees' distributions with learned
-    tails (see below). With `posterior="mean"`[^2], a tree predicts the mean of the targets in the
-    sample's cell.
+    variance of a target. By default, the forest predicts a mixture of its trees' distributions with
+    learned tails (see below). With `posterior="mean"`[^2], a tree predicts the mean of the targets
+    in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
-    missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either,
-    unless `prior_variance` or `noise_variance` is set: for targets in cents, predictions are 100
-    times the predictions for targets in euros.
+    missing values are treated as in `MondrianForestClassifier`. Unless `prior_variance` or
+    `noise_variance` is set, targets need no scaling either: for targets in cents, predictions are
+    100 times the predictions for targets in euros.
 
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the default, the forest predicts a scale mixture of normal
