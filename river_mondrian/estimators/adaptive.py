@@ -38,7 +38,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
     - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
-      most 64,000 values are stored, so the longest windows are shorter with more than 12 features.
+      most 64,000 values are stored. The longest windows are thus shorter with more than 12
+      features, or with a small `window` or `max_bytes`.
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
     - A drift detector monitors the error. When the error increases, the trees of all samples are

@@ -109,8 +109,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
     cut these places as they cut the values of a numeric feature. There may be any number of levels,
-    new levels may appear at any time, and no level is stored. Given the places, the trees are
-    distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
+    new levels may appear at any time, and no list of levels is stored. Given the places, the trees
+    are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's

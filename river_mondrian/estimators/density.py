@@ -150,14 +150,14 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     Without `directions` or an `origin`, a feature may appear at any time; its first value counts as
     its value in earlier samples. A missing value counts as the mean of the feature's earlier
-    values. Before the feature's first value, a missing value counts as the value at the `origin`,
-    or as 0 without an `origin`. Predictions ignore unknown features.
+    values. Before the feature's first value, a missing value counts as the value at the `origin` if
+    the lifetime is fixed, and otherwise as 0. Predictions ignore unknown features.
 
     Regions take at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can
     be removed or is the first sample of a region. A region whose first sample was removed is kept
     while it has other samples. Learning or scoring a sample takes time proportional to d times the
-    depth of the trees. With an `origin`, memory is 32 bytes for each region on the path to a
-    sample's cell, and samples are not stored.
+    depth of the trees. With an `origin` and a fixed lifetime, memory is 32 bytes for each region on
+    the path to a sample's cell, and samples are not stored.
 
     Examples
     --------

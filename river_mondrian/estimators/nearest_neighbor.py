@@ -82,7 +82,7 @@ class NearestNeighborDetector(ScoringDetector):
     sample was learned. The first 32 samples (fewer if `max_samples` or `window` is smaller) are not
     ranked: their scores are 0, and later ranks ignore them.
 
-    A stored sample takes 4 bytes for each feature.
+    A stored sample takes 4 bytes for each feature of each mapping, and 28 more bytes.
 
     Examples
     --------

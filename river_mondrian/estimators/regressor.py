@@ -225,7 +225,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     def hyperparameters(self) -> dict[str, float]:
         """Current values of prior_variance, prior_rate and noise_variance.
 
-        The mapping is empty before the first sample, and with `posterior="mean"`.
+        The values are those of the first tree. Other trees may have other values if lifetimes are
+        drawn from a distribution, or while trees are redrawn. The mapping is empty before the first
+        sample, and with `posterior="mean"`.
         """
         if self._trees is None or self.posterior == "mean":
             return {}
@@ -316,7 +318,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
             ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: the
-            mixture over the trees and the insertion points of the sample.
+            mixture over the trees, the insertion points of the sample, and the scales of learned
+            tails.
 
         Returns
         -------
