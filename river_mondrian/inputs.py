@@ -23,8 +23,8 @@ from .values import Level, Typed, level_of, number_of
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# The numbers 0 and 1 by the codes of False and True, because truth values of numeric features count
-# as 0 and 1.
+# Maps the codes of False and True to 0 and 1, because truth values of numeric features count as 0
+# and 1.
 _TRUTHS = {float(level_of(value)): float(value) for value in (False, True)}
 
 # A feature is a category if its first value has one of these types.

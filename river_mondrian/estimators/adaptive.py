@@ -42,10 +42,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       features, or with a small `window` or `max_bytes`.
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
-    - A drift detector monitors the error. When the error increases, the trees of all samples are
-      rebuilt from the latest samples (see `drift_detector`). Trees of recent samples that contain
-      older samples are dropped. The step sizes of the softmax regressions are reset, naive Bayes
-      forgets all samples, and older neighbours are dropped.
+    - A drift detector monitors the error. If it reports a drift and the error has increased, the
+      trees of all samples are rebuilt from the latest samples (see `drift_detector`). Trees of
+      recent samples that contain older samples are dropped. The step sizes of the softmax
+      regressions are reset, naive Bayes forgets all samples, and older neighbours are dropped.
     - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
       new features keep appearing.
 

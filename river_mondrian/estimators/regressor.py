@@ -122,13 +122,13 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
     are used, and the range includes the most frequent number. From 16 samples on, and as long as
-    the forest stores samples, a target farther than 10 robust ranges from the robust range of all
-    targets is set aside. The sample extends the trees, but the target has no weight in means, in V
-    or in the learned tails. The robust range is computed again four times per doubling of the
-    number of samples, from at most 1,024 stored targets. While at most 4,096 samples are stored,
-    each new range is applied to all stored targets. Otherwise, a new range is applied to new
-    targets only. The model follows a shift of the targets' level at the first new range for which
-    at least a quarter of the stored targets have the new level.
+    the forest stores samples, a target farther than 10 robust ranges from the robust range of the
+    stored targets is set aside. The sample extends the trees, but the target has no weight in
+    means, in V or in the learned tails. The robust range is computed again four times per doubling
+    of the number of samples, from at most 1,024 stored targets. While at most 4,096 samples are
+    stored, each new range is applied to all stored targets. Otherwise, a new range is applied to
+    new targets only. The model follows a shift of the targets' level at the first new range for
+    which at least a quarter of the stored targets have the new level.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. If s is below 1, the excess of the precision (1 / variance) over the
