@@ -33,13 +33,13 @@ def estimators() -> list[str]:
 def warmup(names: list[str], n_jobs: int = 1) -> None:
     """Compile the kernels of the named classes; print the times and the folder of the code.
 
-    If `n_jobs` is not 1, each class is compiled in a separate process, because numba compiles in
-    one thread at a time.
+    If `n_jobs` is not 1 and there are several names, each class is compiled in a separate process,
+    because numba compiles in one thread at a time.
 
     Raises
     ------
     SystemExit
-        If compilation is disabled, or compiled code cannot be stored.
+        If compilation is disabled, compiled code cannot be stored, or another process fails.
 
     """
     if not COMPILES:

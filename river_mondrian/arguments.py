@@ -340,9 +340,9 @@ def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
 
     If two samples differ in `n_levels` categories, the result is the mean of exp(-lifetime h)
-    level_kernel(lifetime)^n_levels. If `n_levels` is 0, the mean has a closed form for a fixed
-    lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Otherwise, the
-    mean is a numerical integral. The theorem and the corollary are in the paper of O'Reilly and
+    level_kernel(lifetime)^n_levels. The mean has a closed form for a fixed lifetime and, if
+    `n_levels` is 0, for gamma, exponential and uniform distributions (Corollary 4.2). Otherwise,
+    the mean is a numerical integral. The theorem and the corollary are in the paper of O'Reilly and
     Tran.
     """
     if not is_distribution(lifetime):

@@ -50,8 +50,9 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     Raises
     ------
     TypeError
-        If a value is neither a number nor a level, or a column mixes numbers and levels. If a
-        column contains levels but `features` is None, or a known feature has the other type.
+        If `X` is not a frame or an array, a value is neither a number nor a level, or a column
+        mixes numbers and levels. The same error is raised if a column contains levels but
+        `features` is None, or a known feature has the other type.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.
@@ -123,8 +124,8 @@ def _numbers(
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
     """Return a narwhals frame or the array itself, and the rows with the user's values.
 
-    Missing values are omitted. If columns have a type for levels, the rows are `Row`s, and values
-    of these columns are `Typed`, if possible.
+    Missing values are omitted. If columns have a type for levels, the rows are `Row`s, and the
+    texts and numbers in these columns are `Typed`.
     """
     frame, names = _named(X)
     if isinstance(frame, np.ndarray):
@@ -418,8 +419,8 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
     """Return values as a series like the frame `like`, or as an array of shape (n,).
 
-    The array has the type object if another type would change the values, as for a mixture of
-    numbers and strings.
+    A sequence becomes an array of type object, unless all its values have one of the types str,
+    int, float and bool, and NumPy stores them unchanged.
     """
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
@@ -476,7 +477,7 @@ def check_labels(labels: Any, X: Any) -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows, with NaN for missing values. Rows for learning also have targets and weights."""
+    """Rows, with NaN for missing values. Rows for learning also have a y and a weight each."""
 
     names: list[Hashable]
     columns: Floats
@@ -512,7 +513,7 @@ class Block:
 def read_block(
     frame: Frame, y: Any, w: Any, read_y: Callable[[Any, int, Any], Any] = read_targets
 ) -> Block:
-    """Return the rows of a frame from `read_frame`, with their checked targets and weights."""
+    """Return the rows of a frame from `read_frame`, with checked labels or targets and weights."""
     like, names, columns = frame
     n = len(columns)
     return Block(names, columns, read_y(y, n, like), read_weights(w, n, like))

@@ -23,8 +23,8 @@ from .values import Level, Typed, level_of, number_of
 # Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# The numbers 0 and 1 by the codes of False and True, because truth values of numeric features count
-# as 0 and 1.
+# Maps the codes of False and True to 0 and 1, because truth values of numeric features count as 0
+# and 1.
 _TRUTHS = {float(level_of(value)): float(value) for value in (False, True)}
 
 # A feature is a category if its first value has one of these types.
@@ -209,7 +209,7 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
 
 
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
-    """Convert a value that was read before its feature was known to a level or a number.
+    """Convert a value to its feature's type. The value was read before the feature was known.
 
     A number becomes a level if the feature is a category. The levels False and True become 0 and 1
     if the feature is numeric. `where` is the end of the error message.
@@ -259,8 +259,8 @@ class FeatureIndex:
     """The known features, each with its index in a vector.
 
     A feature becomes known with its first value that is not missing. The feature is a category if
-    this value is a level. New features of one sample are ordered by name. A `FeatureIndex` does not
-    change, because threads may share it: `with_more` returns a new index.
+    this value is a level. New features of one sample are ordered by name. The features of an index
+    do not change, because threads may share the index: `with_more` returns a new index.
 
     Parameters
     ----------

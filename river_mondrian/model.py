@@ -208,10 +208,10 @@ def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
 class Model(ClonesWhole):
     """A model that threads may share, and whose copies are independent models.
 
-    Kernels write to a model's memory, so two models must never share memory. A subclass is a
-    dataclass whose fields are its parameters. Most public methods hold `_lock` while they run
-    (`label_forest.Prepared` explains an exception). Methods for one sample use `with self._lock`;
-    other methods are decorated with `locked`.
+    Kernels write to a model's memory, so two models must never share memory. Most subclasses are
+    dataclasses whose fields are the parameters. Most public methods hold `_lock` while they run
+    (`label_forest.Prepared` explains an exception). The fastest methods for one sample use `with
+    self._lock`; most other methods are decorated with `locked`.
     """
 
     # Attributes that are neither copied nor stored, because they can be recomputed.

@@ -89,8 +89,9 @@ class PredictiveDistribution:
     """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
     The forests for targets and `RidgeRegressor` return a `PredictiveDistribution` from
-    `predict_one(x, with_dist=True)`. This distribution is registered as a `ContinuousDistribution`
-    of River, but cannot be updated.
+    `predict_one(x, with_dist=True)`. If the program has imported `river.proba`, this class is
+    registered as a `ContinuousDistribution` of River. But a predicted distribution cannot be
+    updated.
 
     Parameters
     ----------
@@ -162,7 +163,11 @@ class PredictiveDistribution:
     @property
     @quiet
     def var(self) -> float:
-        """Variance, which is infinite if a component has at most 2 degrees of freedom."""
+        """Variance of the distribution.
+
+        The variance is infinite if a component of positive weight has an infinite scale, or a
+        positive scale and at most 2 degrees of freedom.
+        """
         used = self.weights > 0.0
         factors = np.where(self.freedoms > 2.0, 1.0 + 2.0 / (self.freedoms - 2.0), np.inf)
         variances = np.where(self.scales > 0.0, self.scales**2 * factors, 0.0)

@@ -12,8 +12,8 @@ def begin(
 ) -> None:
     """Start a thread for each job, which calls `work` on the part between two consecutive bounds.
 
-    Executors are not used, because they refuse work at the end of a process. In later versions of
-    Python, threads cannot be started then, either, so the calling thread does the work.
+    Executors are not used, because they refuse work at the end of a process. From Python 3.12 on,
+    threads cannot be started then, either, so the calling thread does the work.
     """
     for job, first, last in zip(jobs, bounds[:-1], bounds[1:], strict=True):
         try:

@@ -31,7 +31,7 @@ _SECOND = 10**18
 _UNITS = {unit: 1000**k for k, unit in enumerate(("as", "fs", "ps", "ns", "us", "ms", "s"))}
 _UNITS |= {"m": 60 * _SECOND, "h": 3600 * _SECOND, "D": 86_400 * _SECOND, "W": 604_800 * _SECOND}
 _EPOCH = datetime.datetime(1970, 1, 1)
-# Largest exponent of a `Decimal` that is a level, because it is converted to a fraction of
+# Largest exponent of a `Decimal` that is a level, because a `Decimal` is converted to a fraction of
 # integers, which must fit into memory.
 _LARGEST_EXPONENT = 10_000
 

@@ -20,7 +20,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, which is not imported."""
+    """Return whether a detector has the class `name` of `river.drift`, without an import."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
@@ -68,7 +68,7 @@ class AdaptingForest(SupervisedForest):
 
     def _parts(self) -> tuple[Partitions, drift.DriftWatch]:
         """Return the arguments of the trees, and the `DriftWatch`."""
-        # Rebuilt trees are built in an additional spare tree, so that all other trees can predict.
+        # Trees are rebuilt in an additional spare tree, so that all other trees can predict.
         return self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class AdaptingForest(SupervisedForest):
     @property
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
-        """The detected drifts, as pairs (number of samples learned, number of samples kept)."""
+        """The drifts to which the forest adapted, as pairs (samples learned, samples kept)."""
         return [] if self._trees is None else list(self._trees.drifts)
 
     @property
@@ -137,7 +137,8 @@ class AdaptingForest(SupervisedForest):
     def drift_detected(self) -> bool:
         """Whether a drift was detected at the last sample, as in River's detectors.
 
-        `drift_log` lists all drifts, including drifts at earlier rows of `learn_many`.
+        A drift counts only if the error has increased. `drift_log` lists all drifts, including
+        drifts at earlier rows of `learn_many`.
         """
         return bool(self.drift_log) and self.drift_log[-1][0] == self.n_samples
 

@@ -38,13 +38,14 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
     - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
-      most 64,000 values are stored, so the longest windows are shorter with many features.
+      most 64,000 values are stored. The longest windows are thus shorter with more than 12
+      features, or with a small `window` or `max_bytes`.
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
-    - A drift detector monitors the error. When the error increases, the trees of all samples are
-      rebuilt from the latest samples (see `drift_detector`). Trees of recent samples that contain
-      older samples are dropped. The step sizes of the softmax regressions are reset, naive Bayes
-      forgets all samples, and older neighbours are dropped.
+    - A drift detector monitors the error. If it reports a drift and the error has increased, the
+      trees of all samples are rebuilt from the latest samples (see `drift_detector`). Trees of
+      recent samples that contain older samples are dropped. The step sizes of the softmax
+      regressions are reset, naive Bayes forgets all samples, and older neighbours are dropped.
     - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
       new features keep appearing.
 
@@ -63,14 +64,14 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Number of trees. A third of the trees, rounded, learn only recent samples. A forest with
         more trees is more accurate, but needs more time and memory.
     n_candidates
-        Number of cuts that are drawn to split a node; the best cut is kept. With `n_candidates=1`,
-        cuts ignore labels, and each tree of all samples is distributed like a tree of
-        `MondrianForestClassifier`.
+        Number of cuts that are drawn to split a node; the best cut is kept. For a node with n
+        samples, at most 3 n - 5 cuts are drawn. With `n_candidates=1`, cuts ignore labels, and each
+        tree of all samples is distributed like a tree of `MondrianForestClassifier`.
     autoregressive
         Whether to use the latest labels to predict the next label. Use this option for streams in
         which a label often repeats the previous labels. By default, the counts of the roots do not
         decay. With this option, two counts of each root decay, as in other nodes. One posterior
-        then predicts the frequencies of the latest labels.
+        then predicts approximately the frequencies of the latest labels.
     window
         Number of samples at which the older half is removed from the trees. Up to `2 * window`
         samples are stored, because removed samples are kept until all trees have been rebuilt
@@ -81,19 +82,21 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         exceeds a very small limit, and any limit if new features keep appearing.
     drift_detector
         A drift detector of River, with the input 1 for a wrong prediction and 0 for a correct
-        prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
-        After a drift, the forest keeps as many samples as the detector's `width`, but at least 50.
-        Without a `width`, the forest keeps 200 samples.
+        prediction. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. A
+        drift counts only if the error has increased. Then the forest keeps as many of the latest
+        samples as the detector's `width`, but at least 50. Without a `width`, the forest keeps 200
+        samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. With `scale=False`, widths do not change.
+        Whether to check widths again, from 256 samples on, each time the number of samples has
+        grown by 50 % of the samples in the window. The trees are redrawn if a feature's width has
+        changed by a factor above 2 and its interquartile range, if known, by a factor above 1.7.
+        Redrawing is spread over `learn_one` calls, one tree after the other. With `scale=False`,
+        widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -113,13 +116,14 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     A sample of weight w is learned once, and counts w times in the class counts of nodes, in the
     gains of cuts, and in the moments of the linear models. Gradients are multiplied by w. In
     context-tree weighting, likelihoods are raised to the power w. The pool divides a sample's
-    weight by the largest recent weight. In the hierarchy, a class whose samples in a node have the
-    total weight c counts min(c, 1) times in the node's parent, as in `MondrianForestClassifier`.
+    weight by the largest recent weight, but at least by 1. In the hierarchy, a class whose samples
+    in a node have the total weight c counts min(c, 1) times in the node's parent, as in
+    `MondrianForestClassifier`.
 
-    A sample of weight 2 is not equivalent to two equal samples. Any sample causes one decay of the
-    counts, and one gradient step of the linear models and the pool. The window, the drift detector
-    and the schedule of rebuilds count each sample once. Priors have weight 1, so weights should be
-    about 1 on average.
+    A sample of weight 2 is not equivalent to two equal samples. Each sample causes one decay of the
+    counts, and one gradient step of the softmax regressions and the pool. The window, the drift
+    detector and the schedule of rebuilds count each sample once. Priors have weight 1, so weights
+    should be about 1 on average.
 
     If a cell has one sample, of weight 1 or less, the hierarchy's prediction in the cell does not
     depend on the weight. In context-tree weighting, a sample of small weight has little effect. A

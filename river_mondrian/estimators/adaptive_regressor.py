@@ -24,24 +24,25 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     parameters to tune. Unlike the exact `MondrianForestRegressor`, the forest uses targets to
     choose splits, removes old samples, and mixes several models. The algorithm works as follows:
 
-    - To split a node, `n_candidates` cuts are drawn. The number of cuts on a feature is
-      proportional to the length of the box's side along the feature, and to the feature's gain in
-      earlier trees. Half of the cuts are uniform within the side; the other half lie between two
-      samples of the node. The cut that reduces the variance most is kept. Trees, except the trees
-      of recent samples (see below), are rebuilt each time the number of samples has doubled.
-      Between rebuilds, the conditional Mondrian process extends some trees to new samples outside
-      the boxes of their nodes. The other trees ignore boxes: they assign every sample to an
-      existing leaf.
+    - To split a node, `n_candidates` cuts are drawn. A feature gets more cuts if the box's side
+      along the feature is longer, or if the feature's gain in earlier trees is larger. Half of the
+      cuts are uniform within the side; the other half lie between two samples of the node. The cut
+      that reduces the variance most is kept. Trees, except the trees of recent samples (see below),
+      are rebuilt each time the number of samples has doubled. Between rebuilds, the conditional
+      Mondrian process extends some trees to new samples outside the boxes of their nodes. The other
+      trees ignore boxes: they assign every sample to an existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
       the errors of the first mixture (see below). Most trees that learn errors use only the latest
       300 to 600 samples, and are called trees of recent samples.
-    - Every node stores the mean of all its targets and the mean of its latest targets. On a
-      sample's path, each mean is shrunk towards the parent's mean, with several strengths.
+    - Every node stores the mean of all its targets and the mean of its latest targets. Along a
+      sample's path, each mean is shrunk towards the parent's shrunk mean: the mean of all targets
+      with one strength, and the mean of the latest targets with three strengths.
     - Ridge regressions forget old samples at several rates, or never. All regressions have the
-      features as inputs. Some add piecewise linear functions and products of features, and some of
-      these also add random Fourier features.
-    - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression, from
-      the 1,000th sample on. With more than 12 features, fewer samples are kept.
+      numeric features as inputs, at most 96 features. Some add piecewise linear functions and
+      products of features, and some of these also add random Fourier features.
+    - The seven nearest of the latest 5,000 samples predict the residual of a ridge regression,
+      after 1,000 samples have been learned. Fewer samples are kept with more than 12 features, or
+      with a small `window` or `max_bytes`.
     - The predictions of trees, regressions and neighbours are experts. Two mixtures weight experts
       by their progressive losses. The first mixture combines the regressions, the trees that learn
       targets or residuals, and the neighbours. The second mixture adds the trees that learn the
@@ -53,21 +54,23 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories, may
     have missing values, and may appear at any time. Trees map levels of categories to numbers as
-    `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
-    target farther than 10 robust ranges from the robust range of the learned targets is clipped
-    (see the notes of `MondrianForestRegressor`), unless several of the latest targets are beyond
-    these limits. A single extreme target thus has little effect, but the model follows a lasting
-    shift of the targets.
+    `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling.
+    From 16 samples on, a target farther than 10 robust ranges from the robust range of the stored
+    targets is clipped (see the notes of `MondrianForestRegressor`), unless several of the latest
+    targets are beyond these limits. A single extreme target thus has little effect, but the model
+    follows a lasting shift of the targets.
 
     Parameters
     ----------
     n_estimators
         Number of trees. Three of ten trees learn only recent samples.
     n_candidates
-        Number of cuts that are drawn to split a node; the best cut is kept. With `n_candidates=1`,
-        cuts ignore targets. The trees that are extended to new samples are then distributed like
-        trees of `MondrianForestRegressor`. The other trees have this distribution only right after
-        a rebuild.
+        Number of cuts that are drawn to split a node; the best cut is kept. For a node with n
+        samples, at most 3 n - 5 cuts are drawn. With `n_candidates=1`, cuts ignore targets. The
+        trees that are extended to new samples are then distributed like trees of
+        `MondrianForestRegressor`, as long as they have fewer than 2,048 samples. In larger trees,
+        small nodes are not split: a node needs 2 samples, plus one for every 2,048 samples of the
+        tree. The trees that are not extended have this distribution only right after a rebuild.
     loss
         The error that predictions minimize: with "absolute", predictions are medians; with
         "squared", predictions are means.
@@ -86,19 +89,21 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     drift_detector
         A drift detector of River, with the absolute error as input, divided by four times the mean
         absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
-        disables detection. After a drift, the forest keeps as many samples as the detector's
-        `width`, but at least 50. Without a `width`, the forest keeps 200 samples. The trees are
-        rebuilt from these samples; trees of recent samples that contain older samples are dropped.
+        disables detection. A drift counts only if the error has increased. Then the forest keeps as
+        many of the latest samples as the detector's `width`, but at least 50. Without a `width`,
+        the forest keeps 200 samples. The trees are rebuilt from these samples; trees of recent
+        samples that contain older samples are dropped.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. With `scale=False`, widths do not change.
+        Whether to check widths again, from 256 samples on, each time the number of samples has
+        grown by 50 % of the samples in the window. The trees are redrawn if a feature's width has
+        changed by a factor above 2 and its interquartile range, if known, by a factor above 1.7.
+        Redrawing is spread over `learn_one` calls, one tree after the other. With `scale=False`,
+        widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
@@ -212,7 +217,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
         ------
         TypeError
             If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if the target is not a number.
+            same error is raised if the target or the weight is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.

@@ -79,13 +79,13 @@ class Calibrated(_Wrapper):
     long run, the coverage of intervals and sets is thus at least about the requested coverage, on
     any stream (see the notes)[^1][^2]. Other predictions of the model do not change.
 
-    Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is stored until `learn_one` gets the label with the same `id`, or until it
-    is dropped (see `max_pending`). Without ids, `learn_one` finds the prediction of an equal
-    sample, with the same values of the same features. `learn_one` then compares the label with the
-    stored prediction. If a sample was not predicted, `learn_one` predicts it first. If labels come
-    late, `AdaptiveMondrianForestRegressor` updates the weights of its experts with the errors of
-    the stored predictions.
+    Labels may come late. Each prediction, of a sample or of a frame's row, is stored until
+    `learn_one` gets the label with the same `id`, or until the prediction is dropped (see
+    `max_pending`). Without ids, `learn_one` finds the prediction of an equal sample, with the same
+    values of the same features. `learn_one` then compares the label with the stored prediction. If
+    a sample was not predicted, `learn_one` predicts it first. If labels come late,
+    `AdaptiveMondrianForestRegressor` updates the weights of its experts with the errors of the
+    stored predictions.
 
     Parameters
     ----------
@@ -402,7 +402,8 @@ class Calibrated(_Wrapper):
         Returns
         -------
         The lower and the upper end; both belong to the interval. Both ends are infinite before the
-        first label. Later, an end is infinite if no finite end reaches the coverage.
+        first label, and if the model's prediction is not finite. Later, an end is infinite if no
+        finite end reaches the coverage.
 
         Raises
         ------
@@ -441,7 +442,8 @@ class Calibrated(_Wrapper):
 
         Returns
         -------
-        The classes; empty if the model does not know any class yet.
+        The classes. The set is empty if the model does not know any class yet, or if `exact` is
+        true and no class is probable enough.
 
         Raises
         ------

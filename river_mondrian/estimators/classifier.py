@@ -26,11 +26,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The forest is an ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random
     times and places. The cuts ignore labels. Each new sample extends every tree. Suppose that no
     values are missing, and that `max_nodes` is None. Given the features' widths (see `scale`), the
-    online forest is then distributed exactly like a forest built from all samples at once, in any
-    order. In each tree, a hierarchy of normalized stable processes smooths a node's label
-    frequencies towards its parent's frequencies (interpolated Kneser-Ney smoothing). A prediction
-    averages over all insertion points of the sample. Far from the data, predictions tend to the
-    prior.
+    online forest is then distributed exactly like a forest built from all stored samples at once,
+    whatever the order of the samples. In each tree, a hierarchy of normalized stable processes
+    smooths a node's label frequencies towards its parent's frequencies (interpolated Kneser-Ney
+    smoothing). A prediction averages over all insertion points of the sample. Far from the data,
+    predictions tend to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a sample goes to the side
@@ -65,9 +65,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         computed from the window, too. None stores all samples, unless `max_nodes` is reached. A
         window needs `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Boxes and counts of the
-        tree are still updated. Once all trees have stopped and 256 samples have been learned,
-        samples are no longer stored. None sets no limit.
+        Largest number of nodes of a tree, leaves included. A tree that has no room for another
+        split stops splitting, but its boxes and counts are still updated. Once all trees have
+        stopped and 256 samples have been learned, samples are no longer stored. None sets no limit.
     directions
         Directions in which to cut, on the scaled features: None for the axes, a number of random
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
@@ -83,12 +83,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. The tree that is being drawn takes the memory of one more tree.
-        Widths do not change with `scale=False`, or once samples are no longer stored
-        (`max_nodes`).
+        Whether to check widths again, from 256 samples on, each time the number of samples has
+        grown by 50 % of the stored samples. The trees are redrawn if a feature's width has changed
+        by a factor above 2 and its interquartile range, if known, by a factor above 1.7. Redrawing
+        is spread over `learn_one` calls, one tree after the other. The tree that is being drawn
+        takes the memory of one more tree. Widths do not change with `scale=False`, or once samples
+        are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -109,8 +109,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
     feature and level maps each level of a category to a number in [0, 1], the level's place. Trees
     cut these places as they cut the values of a numeric feature. There may be any number of levels,
-    new levels may appear at any time, and no level is stored. Given the places, the trees are
-    distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
+    new levels may appear at any time, and no list of levels is stored. Given the places, the trees
+    are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
     Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
@@ -120,7 +120,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
-    paused leaf with one class, this class has probability 1.
+    paused leaf with one class, the tree predicts this class with probability 1.
 
     With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to

@@ -78,9 +78,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     `directions`, cells are boxes. A box is cut at a rate equal to the sum of its side lengths,
     until the time reaches the lifetime. With `method="forest"`, a tree's density at a point is the
     share of samples in the point's cell, divided by the cell's volume (Equation 13 of [^1]). The
-    forest's density is then the mean over the trees, and integrates to 1. Without `directions`, it
-    tends to `exact_density` as the number of trees grows. By default, the density is instead a
-    mixture over lifetimes, computed with `method="kernel"`, and integrates to 1 only approximately.
+    forest's density is then the mean over the trees, and integrates to 1. Without `directions` and
+    with one lifetime, it tends to `exact_density` as the number of trees grows. By default, the
+    density is instead a mixture over lifetimes, computed with `method="kernel"`, and integrates to
+    1 only approximately.
 
     A tree does not store cells, but only the regions that separate samples. A region takes 32 bytes
     with any number of features. Volumes of cells are computed when they are needed. Predictions do
@@ -138,24 +139,25 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples.
-    Redrawing the trees takes as long as learning these samples. If most values equal one value, the
-    width is the mean distance of the other values from this value. If all values are equal, the
-    width is the distance to the first later value that differs. With other lifetimes,
-    features are not scaled: scale them to comparable ranges.
+    Redrawing the trees takes as long as learning these samples. If the two quantiles are equal, the
+    width is the mean distance of the other values from the median. If all values are equal, the
+    width is the distance to the first later value that differs. With other lifetimes, features are
+    not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first
     sample.
 
-    Without `directions`, a feature may appear at any time; its first value counts as its value in
-    earlier samples. A missing value counts as the mean of the feature's earlier values, or 0 before
-    its first value. Predictions ignore unknown features.
+    Without `directions` or an `origin`, a feature may appear at any time; its first value counts as
+    its value in earlier samples. A missing value counts as the mean of the feature's earlier
+    values. Before the feature's first value, a missing value counts as the value at the `origin` if
+    the lifetime is fixed, and otherwise as 0. Predictions ignore unknown features.
 
-    Memory is at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can be
-    removed or is the first sample of a region. A region whose first sample was removed is kept
+    Regions take at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can
+    be removed or is the first sample of a region. A region whose first sample was removed is kept
     while it has other samples. Learning or scoring a sample takes time proportional to d times the
-    depth of the trees. With an `origin`, memory is 32 bytes for each region on the path to a
-    sample's cell, and samples are not stored.
+    depth of the trees. With an `origin` and a fixed lifetime, memory is 32 bytes for each region on
+    the path to a sample's cell, and samples are not stored.
 
     Examples
     --------

@@ -25,12 +25,14 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
     A sample with a positive hinge loss in any decision function (see the notes) becomes a support
-    vector. A prediction is a weighted sum of kernels over all support vectors[^1] (Algorithm 1 of
-    [^2]). The number of support vectors, and so the time per prediction, usually grows with the
-    stream. This class is the baseline for `OGDClassifier`, whose time per prediction is constant.
+    vector. A decision function is a weighted sum of kernels over all support vectors[^1] (Algorithm
+    1 of [^2]). The number of support vectors, and so the time per prediction, usually grows with
+    the stream. This class is the baseline for `OGDClassifier`, whose time per prediction is
+    constant.
 
     A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
-    support vectors are stored. Features and classes may appear at any time.
+    support vectors are stored, or with `IsolationFeatures`, once the map is final, only their
+    cells. Features and classes may appear at any time.
 
     Parameters
     ----------
@@ -44,7 +46,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     learning_rate
-        Coefficient of a new support vector of weight 1.
+        Absolute coefficient of a new support vector of weight 1, in each decision function with a
+        positive loss.
 
     Notes
     -----
@@ -154,13 +157,14 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. The coefficient of a new support vector is the
-            learning rate times the weight.
+            Weight of the sample, from 0 to 1e30. The absolute coefficient of a new support vector
+            is the learning rate times the weight. A sample of weight 0 does not become a support
+            vector.
 
         Raises
         ------
         TypeError
-            If a value is not a number or the label is not hashable.
+            If a value or the weight is not a number, or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.

@@ -387,7 +387,8 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         Raises
         ------
         TypeError
-            If the map does not accept the type of a value, or the target is not a number.
+            If the map does not accept the type of a value, or the target or the weight is not a
+            number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.

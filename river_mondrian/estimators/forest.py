@@ -151,7 +151,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of learned samples; 0 after all samples have been removed."""
+        """Number of learned samples, including removed samples; 0 after all have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
 
@@ -303,7 +303,7 @@ class SupervisedForest(MondrianForest):
     @property
     @locked
     def feature_importances(self) -> dict[Any, float]:
-        """Importance of each feature: the reduction of the loss by its cuts, averaged over trees.
+        """Importances: the reduction of the loss by the cuts on each feature, averaged over trees.
 
         For labels, the loss is the log loss in nats per sample. Each learned label is predicted
         from earlier labels, by a mean over the prunings of the tree. For targets, the loss is the
@@ -313,9 +313,11 @@ class SupervisedForest(MondrianForest):
         by a cut is shared among features, in proportion to |coefficient| times the feature's range.
         Importances add up to the reduction by all cuts.
 
-        Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        the computation takes 1 to 2 seconds, and temporarily needs 8 bytes for each node and class
-        of a tree. The mapping is empty before the first sample.
+        An adaptive forest averages over its trees of all samples. The adaptive regressor excludes
+        trees that learn residuals or errors. Importances are computed from the trees, without
+        samples. With 100,000 samples and 10 trees, the computation takes 1 to 2 seconds, and
+        temporarily needs 8 bytes for each node and class of a tree. The mapping is empty before the
+        first sample.
         """
         values = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, values, strict=True))

@@ -172,8 +172,8 @@ class ForgettingForest(WindowForest, SupervisedForest):
         Suppose that the sample has no missing values, and that its choice does not depend on the
         trees. Given the widths and hyperparameters, the forest is then distributed like a forest
         that never learned the sample, because a Mondrian process is projective[^1]. Ranges, widths,
-        names of features and labels, and the random state do not change, unless the sample was the
-        last: a forest without samples equals a new forest.
+        names of features and labels, and the random state do not change. But after its only sample
+        has been removed, a forest equals a new forest.
 
         Parameters
         ----------
@@ -187,9 +187,11 @@ class ForgettingForest(WindowForest, SupervisedForest):
         Raises
         ------
         KeyError
-            If no stored sample equals this sample. Then the forest does not change.
+            If no stored sample equals this sample, or the weight is 0. Then the forest does not
+            change.
         TypeError
-            If a value is neither a number nor a level, or the target or weight is not a number.
+            If a value is neither a number nor a level, the target or weight is not a number, or the
+            label is not hashable.
         ValueError
             If a value is infinite, the weight is out of range, or `max_nodes` is given: full trees
             do not store their samples.

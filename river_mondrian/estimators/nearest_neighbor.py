@@ -39,9 +39,9 @@ class NearestNeighborDetector(ScoringDetector):
         Number of the latest samples, on average, from which the stored samples are drawn. With
         None, the first `max_samples` samples are stored and never replaced.
     max_samples
-        Largest number of stored samples. If `window` is larger than this number, a new sample is
-        stored with the probability `max_samples` / `window` once this number is reached. The new
-        sample replaces the oldest stored sample.
+        Largest number of stored samples. If `window` is larger than this number, and `max_samples`
+        samples are stored, a new sample is stored with the probability `max_samples` / `window`.
+        The new sample replaces the oldest stored sample.
     skip_anomalies
         Whether to store a sample with a score of at least .9 only if the previous score was also at
         least .9. Use this option if anomalies recur and samples are not a time series. Then fewer
@@ -82,7 +82,7 @@ class NearestNeighborDetector(ScoringDetector):
     sample was learned. The first 32 samples (fewer if `max_samples` or `window` is smaller) are not
     ranked: their scores are 0, and later ranks ignore them.
 
-    A stored sample takes 4 bytes for each feature.
+    A stored sample takes 4 bytes for each feature of each mapping, and 28 more bytes.
 
     Examples
     --------

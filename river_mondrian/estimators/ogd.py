@@ -163,7 +163,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
     loss
         "squared", whose derivative is twice the error; "epsilon_insensitive" or "huber", both with
         epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. Only epsilon is taken from
-        River's `EpsilonInsensitiveHinge`, because the formula of this class is for targets 0 and 1.
+        River's `EpsilonInsensitiveHinge`, because River's formula is for targets 0 and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
         means `optim.AdaGrad(0.1)`.
@@ -309,16 +309,16 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     the sample, so the kernel k(x, x) is 1. There is no intercept. On a map with cells, weights of
     cells replace the intercept, because the outputs of each partition add up to a constant.
 
-    All columns that only one sample has updated share this sample's weights, so cells with one
-    sample take almost no memory. Other columns take 8 bytes per score, or 16 with AdaGrad if words
-    have no weights.
+    The columns that one sample has updated, and no other sample, share one row of weights. Cells
+    with one sample thus take almost no memory. Other columns take 8 bytes per score, or 16 with
+    AdaGrad if words have no weights.
 
     If m of n learned texts contain a word, the word's input is sqrt(value) (log((1 + n) / (1 + m))
     + 1). The inputs of a text are divided by their norm. Values may be counts or tf-idf.
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
-    multiplied by log2(number of classes). A word takes 8 bytes per class if at least two samples
+    multiplied by log2(number of classes). A word takes 8 bytes per score if at least two samples
     contain the word, and otherwise almost no memory. New words are learned at any time, so memory
     grows with the vocabulary.
 
@@ -405,7 +405,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Raises
         ------
         TypeError
-            If the map does not accept the type of a value, or the label is not hashable.
+            If the map does not accept the type of a value, the weight is not a number, or the label
+            is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.

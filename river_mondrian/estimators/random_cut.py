@@ -55,8 +55,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     feature is chosen in proportion to the box's sides, and the cut is uniform within the side.
     Usually, one of the first cuts separates an anomalous sample from the other samples. Inserting
     the sample then displaces many samples: all samples on the other side of this cut move one level
-    down. When a sample is inserted into full trees, the oldest sample is removed. If no values are
-    missing, the trees are then distributed exactly like trees of the remaining samples.
+    down. When a sample is inserted into full trees, the oldest sample is removed. Given the widths,
+    and without missing values, the trees are then distributed exactly like trees of the remaining
+    samples.
 
     A scored sample is not inserted. Each tree computes the probabilities of all insertion points on
     the sample's path, and scores average over these points. Scores are thus less random than scores
@@ -89,10 +90,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). All
         values of these features, also those in a shingle, are divided by high - low.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other.
+        Whether to check widths again, from 256 inserted samples on, each time the number of
+        inserted samples has grown by 50 % of the stored samples. The trees are redrawn if a
+        feature's width has changed by a factor above 2 and its interquartile range, if known, by a
+        factor above 1.7. Redrawing is spread over `learn_one` calls, one tree after the other.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key applies.
@@ -122,7 +123,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     a feature's type: a number or a category. Each tree maps levels to numbers in [0, 1] by its own
     hash.
 
-    With 50 trees, 512 samples of 10 features take 3.6 MB.
+    With 50 trees, 512 samples of 10 features take 3.7 MB.
 
     Examples
     --------

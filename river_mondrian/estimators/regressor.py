@@ -27,14 +27,14 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     parent's mean. Each target is normally distributed around its leaf's mean. The posterior of all
     means is exact after every sample. A prediction averages over all insertion points of the
     sample. Far from the data, the variance of predictions therefore grows towards the prior
-    variance. By default, the forest predicts a mixture of its trees' distributions with learned
-    tails (see below). With `posterior="mean"`[^2], a tree predicts the mean of the targets in the
-    sample's cell.
+    variance of a target. By default, the forest predicts a mixture of its trees' distributions with
+    learned tails (see below). With `posterior="mean"`[^2], a tree predicts the mean of the targets
+    in the sample's cell.
 
     Features need no scaling, may be categories and may appear at any time. Levels of categories and
-    missing values are treated as in `MondrianForestClassifier`. Targets need no scaling either,
-    unless `prior_variance` or `noise_variance` is set: for targets in cents, predictions are 100
-    times the predictions for targets in euros.
+    missing values are treated as in `MondrianForestClassifier`. Unless `prior_variance` or
+    `noise_variance` is set, targets need no scaling either: for targets in cents, predictions are
+    100 times the predictions for targets in euros.
 
     A tree's distribution of a target is correct only if the noise is normal and the tree fits the
     data. With `tails="learned"`, the default, the forest predicts a scale mixture of normal
@@ -56,14 +56,16 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Prediction of a tree: "gaussian" or "mean", as described above.
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
-        None means V K / (K + 2), where V is the running variance of the targets that are not set
-        aside. The notes define K, and explain which targets are set aside. With None, V is the
-        prior variance of a target, even with a fixed `noise_variance` or a finite lifetime.
+        With None, the prior variance of a target is V, the running variance of the targets that are
+        not set aside. With an infinite lifetime and `noise_variance=None`, the prior variance of a
+        leaf's mean is then V K / (K + 2). The notes define K, and explain which targets are set
+        aside. With a fixed `noise_variance`, the prior variance of a leaf's mean changes only when
+        n changes (see the notes), and is at least 5e-4 times `noise_variance`.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
         1.25 R / log2 n, for n samples. R is the sum of the ranges that are cut (with `scale=True`,
-        the number of features). Each range counts as at most 1.5 times its robust range, which the
-        notes define.
+        about 1 for each feature). Each range counts as at most 1.5 times its robust range, which
+        the notes define.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K (see the notes).
@@ -80,9 +82,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         the window. Widths are computed from the window, too. None stores all samples, unless
         `max_nodes` is reached. A window needs `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Boxes and means of the
-        tree are still updated. Once all trees have stopped and 256 samples have been learned,
-        samples are no longer stored. None sets no limit.
+        Largest number of nodes of a tree, leaves included. A tree that has no room for another
+        split stops splitting, but its boxes and means are still updated. Once all trees have
+        stopped and 256 samples have been learned, samples are no longer stored. None sets no limit.
     directions
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
@@ -91,12 +93,12 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
     rescale
-        Whether to check widths again each time the number of samples has grown by 50 %, from 256
-        samples on. The trees are redrawn if a feature's width has changed by a factor above 2 and
-        its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one` calls,
-        one tree after the other. The tree that is being drawn takes the memory of one more tree.
-        Widths do not change with `scale=False`, or once samples are no longer stored
-        (`max_nodes`).
+        Whether to check widths again, from 256 samples on, each time the number of samples has
+        grown by 50 % of the stored samples. The trees are redrawn if a feature's width has changed
+        by a factor above 2 and its interquartile range, if known, by a factor above 1.7. Redrawing
+        is spread over `learn_one` calls, one tree after the other. The tree that is being drawn
+        takes the memory of one more tree. Widths do not change with `scale=False`, or once samples
+        are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
@@ -120,22 +122,22 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If most numbers are equal, the quartiles of the other numbers
     are used, and the range includes the most frequent number. From 16 samples on, and as long as
-    the forest stores samples, a target farther than 10 robust ranges from the robust range of all
-    targets is set aside. The sample extends the trees, but the target has no weight in means, in V
-    or in the learned tails. The robust range is computed again four times per doubling of the
-    number of samples, from at most 1,024 stored targets. Up to 4,096 samples, each new range is
-    applied to all stored targets. Later, a new range is applied to new targets only. The model
-    follows a shift of the targets' level at the first new range after which a quarter of the
-    targets have the new level.
+    the forest stores samples, a target farther than 10 robust ranges from the robust range of the
+    stored targets is set aside. The sample extends the trees, but the target has no weight in
+    means, in V or in the learned tails. The robust range is computed again four times per doubling
+    of the number of samples, from at most 1,024 stored targets. While at most 4,096 samples are
+    stored, each new range is applied to all stored targets. Otherwise, a new range is applied to
+    new targets only. The model follows a shift of the targets' level at the first new range for
+    which at least a quarter of the stored targets have the new level.
 
     Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
     multiplied by s^2. If s is below 1, the excess of the precision (1 / variance) over the
-    precision of all targets is divided by s^2. Predictions far from the data thus keep the targets'
-    variance. The weights of the scales are a posterior mean over 35 lognormal distributions of s,
-    given the past targets. The likelihood uses every eighth of the first 512 targets, and every
-    sixteenth of the later targets. At each of these targets, the past log likelihood is multiplied
-    by 63/64. Learned tails do not change the means of predictions. With learned tails, `learn_one`
-    takes about a tenth longer.
+    precision of all targets is divided by s^2. At these scales, predictions far from the data thus
+    keep the targets' variance. The weights of the scales are a posterior mean over 35 lognormal
+    distributions of s, given the past targets. The likelihood uses one in eight of the first 512
+    targets, and one in sixteen of the later targets. At each of these targets, the past log
+    likelihood is multiplied by 63/64. Learned tails do not change the means of predictions. With
+    learned tails, `learn_one` takes about a tenth longer.
 
     With `posterior="mean"`, a sample that branches off above a node is in a new cell without
     targets. Then the prediction is the mean of the node. A tree's prediction averages over the
@@ -223,7 +225,9 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     def hyperparameters(self) -> dict[str, float]:
         """Current values of prior_variance, prior_rate and noise_variance.
 
-        The mapping is empty before the first sample, and with `posterior="mean"`.
+        The values are those of the first tree. Other trees may have other values if lifetimes are
+        drawn from a distribution, or while trees are redrawn. The mapping is empty before the first
+        sample, and with `posterior="mean"`.
         """
         if self._trees is None or self.posterior == "mean":
             return {}
@@ -268,7 +272,7 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
         ------
         TypeError
             If a value is neither a number nor a level, or does not have its feature's type. The
-            same error is raised if the target is not a number.
+            same error is raised if the target or the weight is not a number.
         ValueError
             If a value is infinite or too large for single precision, or a `lifetime` function
             decreases. The same error is raised if the target or the weight is out of range.
@@ -314,7 +318,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
             ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: the
-            mixture over the trees and the insertion points of the sample.
+            mixture over the trees, the insertion points of the sample, and the scales of learned
+            tails.
 
         Returns
         -------
