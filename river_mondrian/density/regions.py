@@ -152,8 +152,8 @@ P = TypeVar("P", bound=PivotPartition)
 def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
-    An axis-aligned partition of U x is an oblique partition of x (Theorem 3.1 of O'Reilly and Tran
-    2022).
+    Without directions, return the sample itself, and do not write to `out`. An axis-aligned
+    partition of U x is an oblique partition of x (Theorem 3.1 of O'Reilly and Tran 2022).
     """
     if not partition.directions:
         return x

@@ -322,7 +322,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @always_inline
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
-    """Add columns for the cells that a point has opened, and count the sample.
+    """Add columns for the cells that a point has opened, and count the sample, if `status` is DONE.
 
     Writes the columns of the point's cells, or only the new columns if there are several lifetimes.
     A point that has opened no cell is not stored. If `status` is the number of a tree, the walk in
@@ -461,7 +461,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # `learn` writes only new cells. The sample's other cells do not change.
+            # The kernel writes only new cells. The sample's other cells do not change.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
