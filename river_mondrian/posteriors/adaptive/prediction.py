@@ -86,7 +86,10 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
 def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
-    """Fill the steps of a sample's path, and return the probability of not branching off."""
+    """Fill the steps of a sample's path, and return the probability of not branching off.
+
+    The weightings' estimates at the end of the path are added to `out`.
+    """
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.posterior.steps
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0

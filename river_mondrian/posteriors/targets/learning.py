@@ -103,10 +103,11 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Set new fences, and set aside the targets beyond the fences.
+    """Set new fences, and set aside the stored targets beyond the fences.
 
-    If the same targets as before are beyond the fences, no tree changes. The moments are then
-    recomputed only if samples were forgotten. Afterwards the caller must update messages.
+    If more than `LAST_JUDGED` points are stored, the fences apply only to later targets. If the
+    same targets as before are set aside, no tree changes. The moments are then recomputed only if
+    samples were forgotten. Afterwards the caller must update messages.
     """
     forest.low_fence = low
     forest.high_fence = high
@@ -227,7 +228,7 @@ def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: fl
 
 @always_inline
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
-    """Store the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
+    """Learn the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
     bad = scaling.find_too_large(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad
