@@ -35,8 +35,8 @@ from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_vo
 # depend on the processor.
 ORDERED_SUMS = True
 
-# Estimators over trees: mean(count / volume), mean(count) / mean(volume), and mean(count / expected
-# volume).
+# Estimators over trees, divided by the number of samples: mean(count / volume), mean(count) /
+# mean(volume), and mean(count / expected volume).
 FOREST = 0
 LAPLACE = 1
 KERNEL = 2

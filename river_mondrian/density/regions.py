@@ -33,7 +33,8 @@ class Cell(rec.Record):
 class Region(rec.Record):
     """A region of the space, which a cut separated from the cell of the parent region's pivot."""
 
-    # Key of the cut; all draws of the region are functions of this key.
+    # Key of the cut, or of the tree for the whole space; all draws of the region are functions of
+    # this key.
     key: rec.Int64
     # Time of the cut, 0 for the whole space.
     time: rec.Float64

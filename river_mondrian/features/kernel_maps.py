@@ -386,13 +386,13 @@ class IsolationFeatures(Pooled, CellFeatures):
     number of cells.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
-    or, for texts, by cosine distance. If two points are equally near, the point that is earlier in
-    the pool is chosen; the pool's order is random. With `method="iforest"`, a partition is an
-    isolation tree: random axis-parallel cuts separate its points until each point is alone. Points
-    that coincide share the first point's cell.
+    or, for texts, by cosine distance. If several points are equally near, the first of them in a
+    random order of the pool is chosen. This order is the same for all partitions. With
+    `method="iforest"`, a partition is an isolation tree: random axis-parallel cuts separate its
+    points until each point is alone. Points that coincide share the first point's cell.
 
-    The map learns `pool_size` samples; then it is final. Until then, the map is rebuilt each time
-    the number of samples has doubled, from 2 on. A partition isolates at most a quarter of the
+    The map is rebuilt each time the number of samples has doubled, from 2 on. The map that is built
+    from the first `pool_size` samples is final. A partition isolates at most a quarter of the
     samples, but at least one sample. Calls of `learn_one` build the map, and a long build is spread
     over several calls. Only a call that builds Voronoi diagrams from a very large pool takes long:
     about a second for 100,000 samples.
@@ -415,16 +415,16 @@ class IsolationFeatures(Pooled, CellFeatures):
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
         are equal, as in bags of words, only the other values determine the outliers. By default,
-        values are not scaled, and features should have comparable units. Scaled values are clipped
-        to the range from -1e30 to 1e30.
+        values are not scaled, and features should have comparable units. In both cases, values are
+        then clipped to the range from -1e30 to 1e30.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
-        nearest. Samples whose values are all 0 do not become points. With "auto", the distance is
-        "cosine" if there are at least 256 features, and samples have fewer than a tenth of these
-        features on average. Otherwise, the distance is "euclidean". Isolation trees use no
-        distance.
+        nearest. Samples whose values are all 0 become points only if the pool has no other samples.
+        With "auto", the distance is "cosine" if there are at least 256 features, and samples have
+        fewer than a tenth of these features on average. Otherwise, the distance is "euclidean".
+        Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices

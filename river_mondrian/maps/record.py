@@ -287,8 +287,9 @@ class Pool(OwnsArrays):
 class CompiledMap(OwnsArrays, abc.ABC):
     """The owner of a map's record and arrays.
 
-    A subclass sets `KIND`, and implements `_transform` and `_bind`. `_transform` returns the kernel
-    that maps a sample. `_bind` sets the record's references to the map's arrays.
+    A subclass sets `KIND`, and implements `_transform`, `_bind` and `names`. `_transform` returns
+    the kernel that maps a sample. `_bind` sets the record's references to the map's arrays. `names`
+    returns the names of columns.
 
     Parameters
     ----------

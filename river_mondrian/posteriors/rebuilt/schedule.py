@@ -217,8 +217,9 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        LONG trees are due if the window has doubled or is full. Recent trees are due in turn. A
-        repeated call for the same `n` does not change the returned schedule.
+        LONG trees are due if the window is full, or has doubled since their last rebuild was
+        scheduled. Recent trees are due in turn, if the window is longer than `recent_samples`.
+        Planning the returned schedule again for the same `n` does not change the schedule.
         """
         planned, n_held = self, n - self.first
         if n_held >= self.max_samples:

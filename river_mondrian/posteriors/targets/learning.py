@@ -18,11 +18,11 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
 # Outliers among the targets are set aside.
 #
-# The variance of the targets is the unit of the prior and of the noise. Each target moves the means
-# of all nodes on the sample's path. A target of 10^6 among small targets would dominate the
-# variance and these means permanently. So a target beyond *fences* is set aside. The sample still
-# extends the trees, but the target has no weight in means, in moments or in the distribution of
-# targets.
+# By default, the unit of the prior and of the noise is proportional to the variance of the targets.
+# Each target moves the means of all nodes on the sample's path. A target of 10^6 among small
+# targets would dominate the variance and these means permanently. So a target beyond *fences* is
+# set aside. The sample still extends the trees, but the target has no weight in means, in moments
+# or in the distribution of targets.
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
