@@ -31,7 +31,7 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """A region of the space, which a cut separated from the cell of the parent region's pivot."""
+    """The whole space, or a region that a cut separated from the cell of the parent's pivot."""
 
     # Key of the cut, or of the tree for the whole space; all draws of the region are functions of
     # this key.

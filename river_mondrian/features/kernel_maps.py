@@ -421,10 +421,10 @@ class IsolationFeatures(Pooled, CellFeatures):
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
-        nearest. Samples whose values are all 0 become points only if the pool has no other samples.
-        With "auto", the distance is "cosine" if there are at least 256 features, and samples have
-        fewer than a tenth of these features on average. Otherwise, the distance is "euclidean".
-        Isolation trees use no distance.
+        nearest. Samples whose values are all 0 have no angle, so they become points only if the
+        pool has no other samples. With "auto", the distance is "cosine" if there are at least 256
+        features, and samples have fewer than a tenth of these features on average. Otherwise, the
+        distance is "euclidean". Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices

@@ -456,9 +456,10 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        The nodes, with features in order of appearance. With `directions`, `dim` is the
-        number of a direction, a box has a side for each direction, and values are relative to the
-        first sample. The list is empty before the first sample.
+        The nodes, with features in order of appearance. The `cell` of a leaf is the index of the
+        cell's column in `to_csr`. With `directions`, `dim` is the number of a direction, a box has
+        a side for each direction, and values are relative to the first sample. The list is empty
+        before the first sample.
 
         """
         arguments.check_index("partition", partition, self.n_partitions)

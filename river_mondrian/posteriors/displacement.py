@@ -354,9 +354,9 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def rebuild(forest: C, scaling: rec.Float64s, n: int, next_fit: int, scores: Scores) -> None:
-    """Rebuild the trees with `extension.rebuild`, and store the last sample's earlier score.
+    """Rebuild the trees with `extension.rebuild`, and store the last sample's score.
 
-    The score is computed before the rebuild. The first samples' scores are not stored.
+    The score comes from the trees before the rebuild. The first samples' scores are not stored.
     """
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n, next_fit)

@@ -244,7 +244,8 @@ class ClassForest(AdaptiveForest):
 
         With the weights W_k of the classes and their sum W, the Gini impurity times W is W - sum_k
         W_k^2 / W. The weights L of the left side and R of the right side add up to W. So the gain
-        is sum_k L_k^2 / L + sum_k R_k^2 / R - sum_k W_k^2 / W.
+        is sum_k L_k^2 / L + sum_k R_k^2 / R - sum_k W_k^2 / W. Points whose value is missing do not
+        count.
         """
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c

@@ -537,7 +537,7 @@ class RebuiltTrees(MondrianTrees[R]):
         return bool(tree.role == BUILT)
 
     def _begin(self, t: int) -> None:
-        """Begin to build a tree."""
+        """Begin to build a tree, and set the weights of dimensions from gains in similar trees."""
         tree = self.trees[t]
         self.nodes.grow(t, tree.nodes, GROWTH)
         self.side_rows.grow(t, tree.side_rows, GROWTH)
