@@ -211,8 +211,8 @@ class PivotTrees(rec.OwnsArrays):
         Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
         have the same directions; None for the axes.
     origin
-        The features' values at the origin; None if pivots are samples. With an origin there is no
-        window, and lifetimes do not grow.
+        The features' values at the origin; None if pivots are samples. With an origin, `window` and
+        `max_nodes` are None, and lifetimes do not grow.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ the path computes the weights. One pass up the path adds the weighted statistics
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row with one sum per posterior. These rows follow `N_FRONT` other rows. The first other row
-has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
+has the terms that all classes share. So a node adds one term per weighting for all unseen classes.
 The cost of a node depends on the number of classes that the node has seen, not on the number of all
 classes.
 """
