@@ -218,8 +218,7 @@ class LabelNode(mondrian.LightNode):
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Return whether a point's class differs from the class of the samples in a paused leaf.
 
-        The test is line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014), which tests for
-        equality.
+        Line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014) tests the opposite.
         """
         labels = LabelForest(forest)
         paused_label = first_class(self.classes(labels, 0), labels.n_set_words)
