@@ -18,14 +18,15 @@ samples, the cell of a point is computed as if the point were the pivot.
 Alternatively, the pivot of the whole space is a given point, the *origin*. In these trees, the
 pivot of any other region is the parent region's pivot, projected onto the cut between the two
 regions. Each pivot is thus a function of earlier draws, and the partition has the same distribution
-as in trees whose pivots are samples. All cells of these trees are functions of the tree's key, even
-cells without samples. These trees store no samples. The counts of trees with the same key can be
-added (`walks.add_regions`). A tree stores each region on the path to a sample's region.
+as in trees whose pivots are samples. All cells of these trees are functions of the tree's key and
+the origin, even cells without samples. These trees store no samples. The counts of trees with the
+same key and origin can be added (`walks.add_regions`). Such a tree stores each region on the path
+to a sample's region.
 
 With a matrix U of cut directions, a tree is an axis-aligned partition of the vectors U x
 (`regions.lift`). Volumes are measured in the space of x (`walks`).
 
 Samples can be removed (`walks.walk`). A region is kept as long as it has samples. The pivot is kept
 as long as the region, even if the pivot has been removed as a sample. Removal does not change the
-partition.
+cells of the other samples.
 """

@@ -6,17 +6,18 @@ has the weight of one sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
-Here n_mg(x) is the number of samples in the cell of x in tree m. M, n and d are the numbers of
-trees, samples and dimensions. The density f_0 is the mean over trees of the density of one sample
-in a cell. This cell is the last cell that x shares with samples up to the lifetime of level 1. The
-density is therefore above 0 everywhere. The weight of a level is the product of the densities that
-the level predicted for past samples. Recent samples have larger exponents in this product.
+Here n_mg(x) is the number of samples in the cell of x at level g in tree m. M, n and d are the
+numbers of trees, samples and dimensions. The density f_0 is the mean over trees of the density of
+one sample in a cell. This cell is the last cell that x shares with samples up to the lifetime of
+level 1. The density is therefore above 0 everywhere. The weight of a level is the product of the
+densities that the level predicted for past samples. Recent samples have larger exponents in this
+product. The other estimators use only the level with the largest weight.
 
-The *surprise* of a sample x is -log f(x). Scores measure *rarity*, (surprise - median) / deviation.
-The median is over past surprises, and the deviation is their mean distance from the median. The
-level with the highest density of past samples does not measure rarity well, because most samples
-are nearly alone in their cells. So rarity is the maximum over the levels at which cells contain a
-moderate share of all samples.
+The *surprise* of a sample x is -log f(x). Without an origin, scores measure *rarity*, (surprise -
+median) / deviation. The median is over past surprises, and the deviation is their mean distance
+from the median. The level with the highest density of past samples does not measure rarity well,
+because most samples are nearly alone in their cells. So rarity is the maximum over the levels at
+which cells contain a moderate share of all samples.
 
 Equations, sections and theorems refer to O'Reilly and Tran (2022).
 """
@@ -34,8 +35,8 @@ from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_vo
 # depend on the processor.
 ORDERED_SUMS = True
 
-# Estimators over trees: mean(count / volume), mean(count) / mean(volume), and mean(count / expected
-# volume).
+# Estimators over trees, divided by the number of samples: mean(count / volume), mean(count) /
+# mean(volume), and mean(count / expected volume).
 FOREST = 0
 LAPLACE = 1
 KERNEL = 2
@@ -48,8 +49,8 @@ SCORE = 2
 # Factor of a level's log weight at each new sample, so that recent samples count more.
 MEMORY = 0.999
 
-# Smallest length of a cell's side. Shorter sides are raised to this length, so that logarithms are
-# finite.
+# Smallest length of a cell's side. Shorter sides are raised at least to this length, so that
+# logarithms are finite.
 LEAST_SIDE = 1e-300
 
 # Rarity uses a level if the mean share of samples in a sample's cell is in this range.
@@ -91,7 +92,7 @@ class PivotForest(PivotPartition):
     max_nodes: Int64 = stored(SIZE)
     # `adapts`: whether features' rates are estimated from samples. `renews_at`: the number of
     # samples after which all rates are renewed; 0 for never. `constants`: for each feature without
-    # a rate, the value that all learned samples have.
+    # a rate, the value that all samples in the trees have.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s
@@ -114,8 +115,8 @@ class PivotForest(PivotPartition):
     totals: Float64s = transient()
     # The sample to be learned or predicted, in calls for one sample.
     inputs: Float64s = transient()
-    # A sample whose missing values have been replaced by means, and the number of new regions that
-    # the sample needs.
+    # A sample whose missing values have been replaced, and the largest number of new regions that
+    # the sample may need.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
     # Faces of an oblique cell.
@@ -126,13 +127,16 @@ class PivotForest(PivotPartition):
 
 @helper
 def replacement(forest: PivotForest, j: int) -> float:
-    """Return the replacement for missing values of a feature."""
+    """Return the value that replaces missing values of a feature: a mean, or the constant value."""
     return forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
 
 
 @helper
 def read_sample(forest: PivotForest, x: Float64s) -> int:
-    """Replace missing values by means; return `DONE`, or the index of the first invalid input."""
+    """Replace missing values; return `DONE`, or the index of the first invalid input.
+
+    If an input is invalid, no value is replaced.
+    """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
@@ -178,7 +182,7 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
 @helper
 def log_side(lifetime: float) -> float:
-    """Return the logarithm of a cell's mean side (Equation 16 of O'Reilly and Tran 2022)."""
+    """Return the log of the mean side of a point's cell (Equation 16 of O'Reilly and Tran 2022)."""
     return math.log(2.0 / lifetime)
 
 
@@ -247,7 +251,10 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
 
 @helper
 def log_unit(forest: PivotForest) -> float:
-    """Return the log product of all rates, which converts densities to units of features."""
+    """Return the log product of all positive rates, or 0 if rates are not estimated.
+
+    The result converts log densities to the units of the features.
+    """
     total = 0.0
     if forest.adapts:
         for j in range(forest.n_dims):
@@ -352,14 +359,15 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
-    In trees with an origin, the score does not depend on the order of samples. A merged forest thus
-    returns the same scores as a forest that has learned all samples.
+    Without samples, the score is 0. In trees with an origin, the score does not depend on
+    the order of samples. A merged forest thus returns the same scores as a forest that has learned
+    all samples.
     """
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
         # The score is 1 / (1 + exp(m)). Here exp(m) is n times the density times the mean volume of
-        # a cell, the expected number of samples in the cell.
+        # an axis-aligned cell in the first tree, about the expected number of samples in the cell.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))
@@ -537,8 +545,8 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
     """Return the log density or score of a sample of `n_inputs` values; NaN if a value is invalid.
 
-    NaN values count as missing. `FLOORED` replaces the density 0: in each tree, the last cell with
-    samples counts as a cell with one sample.
+    NaN values count as missing. `FLOORED` replaces the density 0, unless there are no samples: in
+    each tree, the last cell with samples counts as a cell with one sample.
     """
     if read_sample(forest, x) != DONE:
         return math.nan

@@ -31,9 +31,10 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """A region of the space, which a cut separated from the cell of the parent region's pivot."""
+    """The whole space, or a region that a cut separated from the cell of the parent's pivot."""
 
-    # Key of the cut; all draws of the region are functions of this key.
+    # Key of the cut, or of the tree for the whole space; all draws of the region are functions of
+    # this key.
     key: rec.Int64
     # Time of the cut, 0 for the whole space.
     time: rec.Float64
@@ -152,8 +153,8 @@ P = TypeVar("P", bound=PivotPartition)
 def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
-    An axis-aligned partition of U x is an oblique partition of x (Theorem 3.1 of O'Reilly and Tran
-    2022).
+    Without directions, return the sample itself, and do not write to `out`. An axis-aligned
+    partition of U x is an oblique partition of x (Theorem 3.1 of O'Reilly and Tran 2022).
     """
     if not partition.directions:
         return x

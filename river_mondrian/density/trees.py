@@ -62,7 +62,7 @@ def check_records(owner: Any) -> None:
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
         refuse(owner, "trees", owner.trees.kind.__name__, "but PivotTree is expected")
     if len(owner.memory) != 1 or len(owner.trees) == 0:
-        refuse(owner, "n_trees", len(owner.trees), "but there must be one at least")
+        refuse(owner, "n_trees", len(owner.trees), "but there must be at least one")
     forest, sets = owner.memory[0], owner.directions
     check_number(owner, "n_trees", forest.n_trees, len(owner.trees), len(owner.trees))
     forest.n_shares = len(LEVELS) if forest.adapts else 1
@@ -178,10 +178,12 @@ VOLUME_WORK = 1000
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
-# Numbers of samples after which all rates are renewed; rates are final after the last renewal.
+# Numbers of samples after which all rates are renewed. After the last renewal, a rate changes only
+# if the rate is 0 and the feature's value is no longer constant.
 RENEWALS = (16, 64, 256)
 
-# A feature's width is the distance between these quantiles of its values.
+# A feature's width is the distance between these quantiles of its values, unless the quantiles are
+# equal (see `_rates_of`).
 ENDS = (0.05, 0.95)
 
 
@@ -209,8 +211,8 @@ class PivotTrees(rec.OwnsArrays):
         Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
         have the same directions; None for the axes.
     origin
-        The features' values at the origin; None if pivots are samples. With an origin there is no
-        window, and lifetimes do not grow.
+        The features' values at the origin; None if pivots are samples. With an origin, `window` and
+        `max_nodes` are None, and lifetimes do not grow.
 
     Attributes
     ----------

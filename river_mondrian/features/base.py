@@ -3,8 +3,8 @@
 A `FeatureMap` is a River transformer that reads mappings and frames (`samples.SampleReader`). Once
 a `FeatureMap` can map samples, it has a `CompiledMap`: the current map, with a record that kernels
 use to call the map (see `maps.record`). A map is a cell map or a dense map. A *cell map* puts a
-sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
-/ sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
+sample into exactly one cell of each of t partitions. Each known cell is a column, whose value is 1
+/ sqrt(t). A *dense map* has a value in each of `n_out` columns.
 
 To add a map, write a class of records, and a kernel that maps a sample with a record of this class
 (see `compiling.kernels.link_by_name`). Then write a subclass of `CompiledMap` for the record and

@@ -119,9 +119,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     exp(-lifetime |x - y|_1). For a sample with itself, the share is 1. The grids do not depend on
     the data.
 
-    A cell gets a column when `learn_one` learns the first sample in the cell. Cells without a
-    column have no output feature, because no model can have learned their weights. `kernel` and
-    `gram` treat cells without a column like all other cells.
+    A cell gets a column when the map learns the first sample in the cell. Cells without a column
+    have no output feature, because no model can have learned their weights. `cells_one` and
+    `cells_many` return -1 for these cells, but `kernel` and `gram` distinguish all cells.
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. The name
     of a feature and the seed determine the feature's grids, so the order and the time of appearance
@@ -139,8 +139,9 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     Notes
     -----
-    A 128-bit code identifies a cell: two cells have the same code with a probability below 1e-20.
-    Memory grows by 50 to 100 bytes per cell, and by 16 `n_partitions` bytes per input feature.
+    A 128-bit code identifies a cell, or a 64-bit code in `kernel` and `gram`. Two cells have the
+    same code with a probability below 1e-19. Memory grows by 50 to 100 bytes per cell, and by 16
+    `n_partitions` bytes per input feature.
 
     Examples
     --------
@@ -280,11 +281,11 @@ class NystromFeatures(Pooled):
     Parameters
     ----------
     n_landmarks
-        Number of landmarks: b, or the budget, in the papers.
+        Number of landmarks: the budget of NOGD.
     n_components
         Number of output features, at most `n_landmarks`: the rank of the approximation. The number
         is smaller if the landmarks' kernel matrix has a smaller rank. By default, a fifth of
-        `n_landmarks`, as in the papers.
+        `n_landmarks`, as in NOGD, but at least 1.
     kernel
         "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
     lifetime
@@ -385,16 +386,16 @@ class IsolationFeatures(Pooled, CellFeatures):
     number of cells.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
-    or, for texts, by cosine distance. If two points are equally near, the point that is earlier in
-    the pool is chosen; the pool's order is random. With `method="iforest"`, a partition is an
-    isolation tree: random axis-parallel cuts separate its points until each point is alone. Points
-    that coincide share the first point's cell.
+    or, for texts, by cosine distance. If several points are equally near, the first of them in a
+    random order of the pool is chosen. This order is the same for all partitions. With
+    `method="iforest"`, a partition is an isolation tree: random axis-parallel cuts separate its
+    points until each point is alone. Points that coincide share the first point's cell.
 
-    The map learns `pool_size` samples; then it is final. Until then, the map is rebuilt each time
-    the number of samples has doubled, from 2 on. A partition isolates at most a quarter of the
-    samples. Calls of `learn_one` build the map, and a long build is spread over several calls. Only
-    a call that builds Voronoi diagrams from a very large pool takes long: about a second for
-    100,000 samples.
+    The map is rebuilt each time the number of samples has doubled, from 2 on. The map that is built
+    from the first `pool_size` samples is final. A partition isolates at most a quarter of the
+    samples, but at least one sample. Calls of `learn_one` build the map, and a long build is spread
+    over several calls. Only a call that builds Voronoi diagrams from a very large pool takes long:
+    about a second for 100,000 samples.
 
     Parameters
     ----------
@@ -404,7 +405,7 @@ class IsolationFeatures(Pooled, CellFeatures):
     n_cells
         Number of points that a partition isolates, psi in the paper. With more points, the kernel
         is sharper. Tune this parameter: powers of two from 4 to 4096 cover most data. A partition
-        isolates at most a quarter of the pool.
+        isolates at most a quarter of the pool, but at least one point.
     method
         "anne" for Voronoi diagrams, or "iforest" for isolation trees. Isolation trees are usually
         faster than Voronoi diagrams, and were more accurate on most of the tested data sets.
@@ -414,16 +415,16 @@ class IsolationFeatures(Pooled, CellFeatures):
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
         are equal, as in bags of words, only the other values determine the outliers. By default,
-        values are not scaled, and features should have comparable units. Scaled values are clipped
-        to the range from -1e30 to 1e30.
+        values are not scaled, and features should have comparable units. In both cases, values are
+        then clipped to the range from -1e30 to 1e30.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision, so samples should have Euclidean norms from
         1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
-        nearest. Samples whose values are all 0 do not become points. With "auto", the distance is
-        "cosine" if there are at least 256 features, and samples have fewer than a tenth of these
-        features on average. Otherwise, the distance is "euclidean". Isolation trees use no
-        distance.
+        nearest. Samples whose values are all 0 have no angle, so they become points only if the
+        pool has no other samples. With "auto", the distance is "cosine" if there are at least 256
+        features, and samples have fewer than a tenth of these features on average. Otherwise, the
+        distance is "euclidean". Isolation trees use no distance.
     device
         Device on which `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu",
         or "cuda" for a GPU through CuPy. CuPy must be usable when the map is created. Both devices

@@ -70,7 +70,10 @@ class _Start(Pool):
                 refuse(self, f"row {i}", row.shape, f"but {n_features} features are known")
 
     def lifetimes(self, directions: Directions, names: Sequence[Hashable]) -> list[float]:
-        """Return a geometric grid of lifetimes around 1 / (median distance of two samples)."""
+        """Return a geometric grid of lifetimes around 1 / (median distance of two samples).
+
+        Only pairs of different samples that are at most three samples apart count.
+        """
         rows = np.full((len(self.rows), max(map(len, self.rows))), np.nan)
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
@@ -371,7 +374,8 @@ class MondrianFeatures(kinds.CellFeatures):
 
         The limit is the mean of exp(-lifetime h) over the lifetimes. The distance h is |x - y|_1
         for cuts along the axes, and |U (x - y)|_1 for given directions. For random directions, h is
-        |x - y|_2, the limit for infinitely many directions.
+        |x - y|_2, the limit for infinitely many directions. If levels of a category differ, the
+        mean is also over the random places of the levels.
 
         Parameters
         ----------
@@ -382,8 +386,9 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        The limit kernel, in closed form for a fixed lifetime and for gamma, exponential and uniform
-        distributions. For other distributions, the limit is integrated numerically.
+        The limit kernel, in closed form for a fixed lifetime. If no levels of categories differ,
+        gamma, exponential and uniform distributions have a closed form, too. In other cases, the
+        limit is integrated numerically.
 
         Raises
         ------
@@ -451,9 +456,10 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        The nodes, with features in order of appearance. With `directions`, `dim` is the
-        number of a direction, a box has a side for each direction, and values are relative to the
-        first sample. The list is empty before the first sample.
+        The nodes, with features in order of appearance. The `cell` of a leaf is the index of the
+        cell's column in `to_csr`. With `directions`, `dim` is the number of a direction, a box has
+        a side for each direction, and values are relative to the first sample. The list is empty
+        before the first sample.
 
         """
         arguments.check_index("partition", partition, self.n_partitions)

@@ -33,8 +33,8 @@ FARTHEST_BIN = 9e18
 # Initial number of slots of a table.
 NEW_TABLE_SLOTS = 256
 
-# Bound on the cells that one call of a kernel computes, because signals wait until the call
-# returns.
+# Bound on the cells that one call of `learn_rows` computes, because signals wait until the call
+# returns. A call computes the cells of at least one row.
 CELLS = 200_000
 
 
@@ -242,7 +242,7 @@ class BinningMap(RowPerFeature):
     KIND = BinningRecord
     _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
-    # The larger table while cells are copied to it, because this call may be interrupted.
+    # The larger table to which `_grow` copies the cells, because `_grow` may be interrupted.
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
@@ -266,7 +266,8 @@ class BinningMap(RowPerFeature):
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
-        # A search ends only at an empty slot. Valid tables use at most half of the slots.
+        # A search for an unknown cell ends only at an empty slot. Valid tables use at most half of
+        # the slots.
         n_used = int(np.count_nonzero(columns))
         checks.check_number(self, "the number of used slots", n_used, 0, n // 2)
         checks.check_equal(self, self.record, is_dense=0, n_columns=n_used + 1)

@@ -277,8 +277,8 @@ class NystromMap(CompiledMap):
         self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
     ) -> None:
         n = len(pool)
-        # At first, the coefficients are the identity, because the map then outputs the kernels with
-        # the landmarks, the Gram matrix.
+        # At first, the coefficients are the identity, because the map then maps the landmarks to
+        # the rows of their Gram matrix.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]

@@ -47,7 +47,7 @@ class Sample(Record):
 class Outputs(Record):
     """The outputs of a map for a sample: cells, or the values of all columns."""
 
-    # Cell map: the column of the sample's cell in each of `n_out` partitions.
+    # Cell map: the column of the sample's cell in each partition, at each lifetime.
     cells: Int32s
     # Dense map: the value in each of `n_out` columns.
     values: Float64s
@@ -56,9 +56,9 @@ class Outputs(Record):
 class MapRecord(Record):
     """A feature map; each subclass adds fields.
 
-    `transform` maps a sample and returns DONE. If an input is not finite in single precision,
-    `transform` returns the first such input, and the outputs are undefined. `transform` changes no
-    state of the map, so predictions may call it.
+    `transform` maps a sample and returns DONE. If an input is infinite or too large for single
+    precision, `transform` returns the first such input, and the outputs are undefined. `transform`
+    changes no state of the map, so predictions may call `transform`.
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
@@ -93,7 +93,10 @@ def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
 
 @helper
 def bad_entry(record: MapRecord, sample: Sample) -> int:
-    """Return the first input whose entry is not finite in single precision, or DONE."""
+    """Return the first input whose entry is too large for single precision, or DONE.
+
+    Infinite entries are too large. NaN and unknown inputs are ignored.
+    """
     indices, entries = sample.indices, sample.entries
     for e in range(sample.n_entries):
         if 0 <= indices[e] < record.n_inputs and math.fabs(entries[e]) > LARGEST:
@@ -129,7 +132,7 @@ _buffer_of_outputs = array_buffer(Outputs, 1)
 
 @kernel
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample, and return DONE or the first input that is not finite in single precision."""
+    """Map a sample, and return DONE or the first input that is too large for single precision."""
     return record.transform(record, sample, outputs)
 
 
@@ -159,7 +162,7 @@ def move_entries(
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
-    Return DONE, or row * `n_inputs` + input of the first value that is not finite in single
+    Return DONE, or row * `n_inputs` + input of the first value that is too large for single
     precision.
     """
     sample, target = _buffer_of_sample()[0], _buffer_of_outputs()[0]
@@ -284,15 +287,18 @@ class Pool(OwnsArrays):
 class CompiledMap(OwnsArrays, abc.ABC):
     """The owner of a map's record and arrays.
 
-    A subclass sets `KIND`, and implements `_transform` and `_bind`. `_transform` returns the kernel
-    that maps a sample. `_bind` sets the record's references to the map's arrays.
+    A subclass sets `KIND`, and implements `_transform`, `_bind` and `names`. `_transform` returns
+    the kernel that maps a sample. `_bind` sets the record's references to the map's arrays. `names`
+    returns the names of columns.
 
     Parameters
     ----------
     number
-        Number of the build, counted from 0. The names of columns contain this number.
+        Number of the build, counted from 0. If a feature map is built several times, the names of
+        columns contain this number.
     n_out
-        Number of partitions of a cell map, or of columns of a dense map.
+        Number of outputs per sample: partitions times lifetimes of a cell map, or columns of a
+        dense map.
     n_columns
         Current number of columns.
     n_inputs
@@ -326,8 +332,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
         # With the value 1 / sqrt(n_out), the dot product of two samples' columns is the kernel. In
-        # Section 5.1 of Ting et al. (2021), columns have the value 1, and Definition 2 divides the
-        # product by t, the number of partitions.
+        # Section 5.1 of Ting et al. (2021), columns have the value 1, and the kernel is the product
+        # divided by t, the number of partitions.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _set_record(self) -> None:

@@ -55,7 +55,7 @@ class CellNode(Node):
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Copy the cell number of `ref`, the node or point above which this node is inserted."""
+        """Copy the `cell` of `ref`, the node or point above which this node is inserted."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
@@ -63,14 +63,15 @@ class CellTree(Tree):
     """A tree whose leaves are numbered cells."""
 
     nodes: rec.Table[CellNode]
-    # Number of leaves that have a cell number.
+    # Number of leaves that have a `cell`.
     n_cells: rec.Int64
 
 
 class Owner(rec.Record):
     """The cell of a column."""
 
-    # The tree, and the number of the cell within the tree.
+    # The tree, and the number of the cell's leaf, in the order in which the leaves were opened. The
+    # name of the column contains both numbers. This number differs from `CellNode.cell`.
     tree: rec.Int32
     cell: rec.Int32
 
@@ -102,7 +103,7 @@ C = TypeVar("C", bound=CellForest)
 
 @always_inline
 def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
-    """Return the cell number of `ref`, a node or a point."""
+    """Return the `cell` of `ref`, a node or a point."""
     if ref < 0:
         return forest.links_of(~ref)[t]
     return tree.nodes.row(ref).cell
@@ -113,7 +114,7 @@ SMALLEST_TABLE = 64
 
 @dataclass
 class CellView(reading.NodeView):
-    """A node with the number of its cell."""
+    """A node with its `cell` (see `CellNode`): with one lifetime, the column of a leaf's cell."""
 
     cell: int
 
@@ -158,7 +159,7 @@ class CellTrees(MondrianTrees[CellForest]):
     ) -> None:
         # Ascending lifetimes of each tree.
         self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
-        # The tree and the cell number of each column.
+        # The `Owner` of each column.
         self.owners = np.zeros((SMALLEST_TABLE, 2), dtype=np.int32)
         super().__init__(partitions)
         ends = self.trees.words["lifetime"]
@@ -322,7 +323,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @always_inline
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
-    """Add columns for the cells that a point has opened, and count the sample.
+    """Add columns for the cells that a point has opened, and count the sample, if `status` is DONE.
 
     Writes the columns of the point's cells, or only the new columns if there are several lifetimes.
     A point that has opened no cell is not stored. If `status` is the number of a tree, the walk in
@@ -461,7 +462,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # `learn` writes only new cells. The sample's other cells do not change.
+            # The kernel writes only new cells. The sample's other cells do not change.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:

@@ -5,9 +5,9 @@ samples are together. The dimension of a cut is drawn with probability proportio
 side. The position of a cut is uniform within the side. So the tree is a Mondrian tree without a
 lifetime (`partitions.mondrian`). Nodes store no statistics besides the number of samples.
 
-If the trees are full, each new sample enters only with the probability `entering`. The trees then
-contain a random subset of a longer section of the stream. The draws for entering do not depend on
-the trees.
+If the trees are full, each new sample enters only with the probability `entering`. If this
+probability is below 1, the trees contain a random subset of a longer section of the stream. The
+draws for entering do not depend on the trees.
 """
 
 import math
@@ -33,9 +33,10 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 # The rank of a score among the scores of recently learned samples.
 #
 # The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i. For equal
-# scores, the rank is the mean of these fractions. Between two scores, and between 0 and s_1, the
-# rank is interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1). If s_m is 0, 1/2
-# replaces s_m / v. So 0 <= rank < 1.
+# scores, the rank is the mean of these fractions. For s_i < v < s_(i+1), with s_0 = 0, the rank is
+# interpolated linearly between i / (m + 1) and (i + 1) / (m + 1). For v > s_m, the rank is 1 - (s_m
+# / v) / (m + 1). If s_m is 0, 1/2 replaces s_m / v. So 0 <= rank < 1, unless the rank is rounded to
+# 1.
 
 
 # Largest number of stored scores.
@@ -43,7 +44,10 @@ KEPT = 4096
 
 
 class RecentScoresRecord(rec.Record):
-    """The scores of recent samples before learning, in a ring buffer and in sorted order."""
+    """The scores of recent samples, in a ring buffer and in sorted order.
+
+    A sample's score is computed before the sample is learned.
+    """
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
@@ -144,7 +148,7 @@ NOTHING_NOTED = -1
 class CutForest(SampledForest):
     """A forest of random cut trees."""
 
-    # Ranks of relative displacements.
+    # The relative displacements of recent samples, which determine ranks.
     ranks: RecentScoresRecord
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Probability that a sample enters full trees, random state of the draws for entering, and
@@ -161,7 +165,7 @@ class CutForest(SampledForest):
     def passes(self) -> bool:
         """Return whether the trees are full and the next sample does not enter the trees.
 
-        Repeated calls return the same result until the next sample has been learned.
+        Repeated calls return the same result until a sample has been learned or forgotten.
         """
         if self.n_points < self.window:
             return False
@@ -194,9 +198,9 @@ C = TypeVar("C", bound=CutForest)
 # expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
 # numbers of samples at the nodes of the path, from the root. If x branches off above node j, a new
 # node takes the position j, and the sibling of the leaf of x has n_j samples. So for each i <= j,
-# the i-th node on the path of x has n_i + 1 samples. The sibling of this node has n_(i-1) - n_i
-# samples. If x ends in a leaf of equal samples, x has no sibling. The maximum is then over the
-# siblings of the path's nodes.
+# the i-th node on the path of x has n_i + 1 samples. For i > 1, the sibling of this node has
+# n_(i-1) - n_i samples. If x ends in a leaf of equal samples, the leaf of x contains these samples.
+# The maximum is then over the nodes of the path below the root.
 
 
 # Indices of a sample's *readings*, the five scores of a sample. All readings except RANK are means
@@ -322,10 +326,11 @@ def score_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def learn_one(forest: C, scores: Scores) -> int:
-    """Learn the sample in `inputs`. If the window is full, the sample replaces the oldest sample.
+    """Learn the sample in `inputs`, unless the trees are full and the sample does not enter.
 
-    The sample's score before learning is stored, even if the sample does not enter the trees.
-    Returns the result of `widths.learn_next`, or WAITS.
+    In a full window, a sample that enters replaces the oldest sample. The score before learning is
+    stored even if the sample does not enter, except for the first samples. Returns DONE, WAITS,
+    `TOO_LARGE - i` if the i-th input is too large, or the result of `widths.learn_next`.
     """
     passes = forest.passes()
     if not passes and must_wait(forest):
@@ -349,7 +354,10 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def rebuild(forest: C, scaling: rec.Float64s, n: int, next_fit: int, scores: Scores) -> None:
-    """Rebuild the trees with `extension.rebuild`, and store the last sample's score."""
+    """Rebuild the trees with `extension.rebuild`, and store the last sample's score.
+
+    The score comes from the trees before the rebuild. The first samples' scores are not stored.
+    """
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n, next_fit)
     if score == score:
@@ -374,11 +382,11 @@ class CutReader(TreeReader):
         """Add to `out` each feature's contribution to log(1 + displacement) on a path.
 
         The displacement is a maximum over the nodes on the sample's path, including the sample's
-        new leaf. If the new leaf reaches the maximum, the displacement is divided among the
-        features. A feature's share is proportional to the sample's distance along this feature from
-        the box of the new leaf's sibling. This distance is the rate of cuts between the sample and
-        the box. If another node reaches the maximum, the displacement is assigned to the feature of
-        the cut above this node.
+        new leaf. If the new leaf reaches the maximum, the logarithm is divided among the features.
+        A feature's share is proportional to the sample's distance along this feature from the box
+        of the new leaf's sibling. This distance is the rate of cuts between the sample and the box.
+        If only another node reaches the maximum, the logarithm is assigned to the feature of the
+        cut above this node.
         """
         forest, tree = self.forest, self.store.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]
@@ -399,7 +407,7 @@ class CutReader(TreeReader):
 
 
 class CutTrees(trees.MondrianTrees[CutForest]):
-    """Random cut trees over the latest samples, and the scores of these samples.
+    """Random cut trees over a window of samples, and the scores of recent samples.
 
     Parameters
     ----------
@@ -456,7 +464,10 @@ class CutTrees(trees.MondrianTrees[CutForest]):
     # Learning.
 
     def open(self) -> None:
-        """Open the trees to kernel calls for one sample, unless empty or during a change."""
+        """Open the trees to kernel calls for one sample, unless the trees are empty.
+
+        During a change, the trees stay closed.
+        """
         if not self.is_empty:
             super().open()
 

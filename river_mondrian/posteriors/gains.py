@@ -13,23 +13,24 @@ from ..partitions.mondrian.reading import TreeTable
 #
 # At a node, the class of each sample is predicted from the earlier samples at the node. Let n_k of
 # the n earlier samples be in class k of K classes. Jeffreys' prior gives the probability (n_k +
-# 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The product of these probabilities is E = prod_k
-# [G(n_k + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the
-# order of the samples, and is defined even if each n_k is a sum of weights. The gain of a cut is
-# log E_left + log E_right - log E. The gain is the reduction of the node's log loss, in nats. The
-# gain is negative if the two children predict the classes worse than the node.
+# 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). Now let n and n_k count all samples at the node.
+# The product of the probabilities is E = prod_k [G(n_k + 1/2) / G(1/2)] G(K/2) / G(n + K/2), with
+# the gamma function G. E does not depend on the order of the samples, and is defined even if each
+# n_k is a sum of weights. The gain of a cut is log E_left + log E_right - log E. The gain is the
+# reduction of the node's log loss, in nats. The gain is negative if the two children predict the
+# classes worse than the node.
 #
 # Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
 # probability that the tree is not pruned at or above the cut. A priori, a pruning that reaches an
 # internal node ends there with probability 1/2. P = (E + P_left P_right) / 2 is then the mean over
-# all prunings of the product of E over the pruning's leaves. P_left P_right / (2 P) is the
-# posterior probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov
-# and Tjalkens 1995).
+# all prunings of the product of E over the pruning's leaves. At a leaf, P is E. P_left P_right / (2
+# P) is the posterior probability that a reached node is not pruned (context-tree weighting,
+# Willems, Shtarkov and Tjalkens 1995).
 #
-# The hierarchical posterior of the forest (HNSP, see `labels.hnsp`) is not used. The HNSP's count
-# of a class at a node far from the leaves is one or two, whatever the frequency of the class. With
-# these counts, cuts near leaves would have large gains, and cuts on irrelevant features would gain
-# as much as other cuts.
+# The hierarchical posterior of the forest (HNSP, see `labels.hnsp`) is not used. At an internal
+# node, the HNSP's count of a class with samples below is at most two, whatever the frequency of the
+# class. With these counts, cuts near leaves would have large gains, and cuts on irrelevant features
+# would gain as much as other cuts.
 
 
 # Pseudo-count of each class under Jeffreys' prior.
@@ -92,8 +93,8 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
 # Gains of a tree's cuts over targets, by leave-one-out squared errors.
 #
-# A node predicts each target by its mean without this target. Let S be the weighted sum of the
-# squared errors. The gain of a cut is S - S_left - S_right.
+# A node predicts each of its targets by the node's mean without this target. Let S be the weighted
+# sum of the squared errors. The gain of a cut is S - S_left - S_right.
 #
 # With the Gaussian posterior, leave-one-out predictions have a closed form. Let m_j and v_j be the
 # posterior mean and variance of node j's mean. Let c_j be the posterior covariance of this mean
@@ -109,10 +110,10 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 # With plain means, a target is predicted by the mean of the other targets at the same node. If a
 # node has a single target, this target is predicted by the mean of the other targets at the parent.
 #
-# A leaf stores the mean of its targets, but not their scatter: the sum of squared deviations from
-# the mean. The total scatter within leaves follows from the scatter of all targets. This total is
-# divided among the leaves in proportion to each leaf's number of samples minus 1. Each target in a
-# leaf has the mean weight of the leaf's targets.
+# A leaf stores the mean of its targets, but not their scatter: the weighted sum of squared
+# deviations from the mean. The total scatter within leaves follows from the scatter of all targets.
+# This total is divided among the leaves in proportion to each leaf's number of samples minus 1.
+# Each target at a node counts with the mean weight of the node's targets.
 
 
 Array = NDArray[np.float64]

@@ -9,24 +9,26 @@ subset is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
-In the isolation kernel (Ting, Wells and Washio 2021, Section 3, aNNE), the samples of a random
+In the isolation kernel (Ting, Wells and Washio 2021, Section 4.2, aNNE), the samples of a random
 subset are the centres of Voronoi cells. With subsets drawn as above, (1) is the mean distance of x
 to the centre of the cell of x over infinitely many partitions. So (1) has no sampling error. With q
-= 1/k, the mean of r is about k. So roughly the k nearest neighbours determine the score. Nearer
-neighbours have larger weights. While n <= 2 k samples are held, q is min(1/2, 2/n).
+= 1/k, the mean of r is about k if n is much larger than k. So roughly the k nearest neighbours
+determine the score. Nearer neighbours have larger weights. In general, q is min(1/2, max(1/k,
+2/n)). So q is 1/k only if k and n/k are at least 2.
 
 The sums in (1) end when the remaining terms have a total weight of at most `REST`.
 
 The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` is
-replaced by CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of the
-feature's held values. For the width, values are clipped at `CLIPPED` interquartile ranges beyond
-the quartiles. Two different levels of a category have the distance 1. The width of a category is
-sqrt(P / 2), where P is the share of pairs of samples with different levels. Likewise, the variance
-of a numeric feature is half the mean squared difference of two values. A feature that is missing in
-x or y adds the mean of the other features' terms.
+replaced by CAP (1 + log(a / CAP)). The user may set the width of a numeric feature. Otherwise, the
+width is the standard deviation of the feature's held values, or 1 if all held values are equal. For
+the width, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles, unless the
+quartiles are equal. Two different levels of a category have the distance 1. The width of a category
+is sqrt(P / 2), where P is the share of pairs of samples with different levels, or 1 if P is 0.
+Likewise, the variance of a numeric feature is half the mean squared difference of two values. A
+feature that is missing in x or y adds the mean of the other features' terms.
 
-A shingle is a sample together with the samples before it. The columns of a shingle are the features
-of the sample, then the features of the previous sample, and so on.
+A shingle is a sample together with the `shingle` - 1 samples before it. The columns of a shingle
+are the features of the sample, then the features of the previous sample, and so on.
 """
 
 import copy
@@ -52,8 +54,8 @@ from .displacement import KEPT, LEAST_HELD, RecentScores, RecentScoresRecord, ad
 REST = 1e-4
 # For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
-# Widths are renewed after this many stored samples, and more often before the first `capacity`
-# samples are stored.
+# Widths are renewed after this many stored samples, and when the number of held samples becomes a
+# power of 2 from 4 on, below `capacity`.
 RENEWED_AFTER = 64
 # A sample is unusual if its score has at least this rank (see `_is_skipped`).
 UNUSUAL = 0.9
@@ -90,9 +92,10 @@ class NeighborTableRecord(rec.Record):
     # For each held sample: the number of samples learned before it.
     numbers: rec.Int64s = rec.sized("capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
-    # Rates of each feature. `rates` is 1 / width of a numeric feature, and `level_rates` is 1 /
-    # width of a category. If the user has set the width of a feature, `given_rates` is 1 / width,
-    # and is used if the feature is numeric. A rate that does not apply to a feature is 0.
+    # Rates of each feature. `rates` is 1 / width of a numeric feature, and 0 for a category.
+    # `level_rates` is 1 / width of a category, capped like a term, and 0 for a numeric feature. If
+    # the user has set the width of a feature, `given_rates` is 1 / width, and is used if the
+    # feature is numeric. Otherwise `given_rates` is 0.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
@@ -103,7 +106,7 @@ class NeighborTableRecord(rec.Record):
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
     # Buffers for one sample: its columns, its distances to the held samples, the number of missing
-    # columns for each distance, and sorted distances.
+    # columns for each distance, sorted distances, and the number of distances in each interval.
     row: rec.Float32s = rec.transient("n_columns")
     distances: rec.Float64s = rec.transient("capacity")
     missing: rec.Int32s = rec.transient("capacity")
@@ -205,7 +208,7 @@ def score_of(table: NeighborTableRecord) -> float:
                 n += 1
     if n == 0:
         return 0.0
-    # Probability that the random subset contains a held sample.
+    # The probability with which the random subset contains each held sample.
     q = min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
     k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
     table.chance, table.n_terms = q, k
@@ -255,7 +258,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
 
 @link_by_name
 def set_widths(table: NeighborTableRecord) -> None:
-    """Set the widths of all features from the held samples."""
+    """Set the rates of all features, from given widths or from the held samples."""
     for j in range(table.n_inputs):
         n = 0
         for i in range(table.n_held):
@@ -322,8 +325,8 @@ def score_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int, out: rec.
 def _is_skipped(table: NeighborTableRecord, score: float) -> bool:
     """Return whether the next sample is skipped: only its score is unusual, not the previous score.
 
-    Successive unusual samples indicate a changed distribution, so only the first sample is skipped.
-    Without `skips`, no sample is skipped.
+    Successive unusual samples indicate a changed distribution, so only the first of them is
+    skipped. Without `skips`, no sample is skipped.
     """
     ranks = table.ranks
     if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:
@@ -371,8 +374,8 @@ def _learn(table: NeighborTableRecord, is_noted: bool) -> int:
 def learn_one(table: NeighborTableRecord) -> int:
     """Learn the next sample, and store the sample's score before learning.
 
-    Returns DONE, or the index of an input that is too large. If an input is too large, nothing
-    changes.
+    The first samples' scores are not stored. Returns DONE, or the index of an input that is too
+    large. If an input is too large, nothing changes.
     """
     return _learn(table, _is_noted(table))
 
@@ -390,7 +393,7 @@ def learn_rows(table: NeighborTableRecord, rows: rec.Float64s, n: int) -> int:
 
 @kernel
 def renew(table: NeighborTableRecord) -> int:
-    """Set the widths from the held samples, and return DONE."""
+    """Set the rates of all features (see `set_widths`), and return DONE."""
     set_widths(table)
     return DONE
 
@@ -404,7 +407,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
     Parameters
     ----------
     n_neighbors
-        Number k of neighbours, with q = 1 / k in equation (1) of the module.
+        Number k of neighbours, which determines q in equation (1) of the module.
     capacity
         Largest number of held samples.
     shingle
@@ -517,7 +520,10 @@ class NeighborTable(Learned[NeighborTableRecord]):
         return widened
 
     def without(self, places: Any) -> Self:
-        """Return a copy without the held samples at the indices `places`, in order of arrival."""
+        """Return a copy without some held samples.
+
+        `places` has the indices of these samples among the held samples, oldest first.
+        """
         copied = self.copied()
         rest = np.delete(self.samples, places, axis=0)
         copied.held.reshape(-1, copied.held.shape[-1])[:, : len(rest)] = rest.T
@@ -648,14 +654,16 @@ class NeighborTable(Learned[NeighborTableRecord]):
     def neighbors(self) -> dict[Hashable, rec.Floats]:
         """Return each numeric feature's values in the samples nearest to the last scored sample.
 
-        The feature itself does not count in these distances. All samples at the distance of the
-        k-th nearest sample are included.
+        Only samples with a value of the feature count, and the feature itself does not count in
+        their distances. All samples at the distance of the k-th nearest sample are included. A
+        feature is omitted if no held sample has a value of the feature. A feature is also omitted
+        if such a sample shares no column with the last scored sample.
         """
         n, values, samples = int(self.record.n_inputs), {}, self.samples
         is_near = ~np.isnan(self.row - samples).all(axis=1)
         terms = self._terms(samples).reshape(-1, int(self.record.shingle), n).sum(axis=1)
-        # Sums of the terms before, and after, each feature. A difference of sums might not be 0 if
-        # all terms are 0, because of rounding.
+        # Sums of the terms before, and after, each feature. Subtracting the feature's term from the
+        # sum of all terms would add rounding errors, so equal distances might differ.
         before = np.cumsum(np.pad(terms, ((0, 0), (1, 0))), axis=1)
         after = np.cumsum(np.pad(terms, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
         for j, name in enumerate(self.features.names):

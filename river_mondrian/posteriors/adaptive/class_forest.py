@@ -2,9 +2,9 @@
 
 `learn` and `learn_sample` in `rebuilt.sample` call the methods of `ClassForest`.
 
-With `root_forgets`, class counts are discounted at roots too. Each node's counts then equal the
-counts after a replay of the node's samples in order. A node that is inserted above another node
-copies the other node's statistics.
+A node that is inserted above another node copies the other node's statistics. With `root_forgets`,
+class counts are discounted at roots too. Each node's counts then equal the counts after a replay of
+the node's samples in order.
 """
 
 from ...compiling.kernels import always_inline, link_by_name
@@ -201,9 +201,9 @@ class ClassForest(AdaptiveForest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum weights by candidate, class and side over a subset of a leaf's points.
 
-        Returns the number of classes, and the ratio of the leaf's number of points to the size of
-        the subset. Each candidate has a `ClassSides` for each class. Classes are numbered within
-        the leaf, since most leaves have few classes.
+        Returns the number of classes, and the stride of the subset, which is about the ratio of the
+        leaf's number of points to the size of the subset. Each candidate has a `ClassSides` for
+        each class. Classes are numbered within the leaf, since most leaves have few classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -244,7 +244,8 @@ class ClassForest(AdaptiveForest):
 
         With the weights W_k of the classes and their sum W, the Gini impurity times W is W - sum_k
         W_k^2 / W. The weights L of the left side and R of the right side add up to W. So the gain
-        is sum_k L_k^2 / L + sum_k R_k^2 / R - sum_k W_k^2 / W.
+        is sum_k L_k^2 / L + sum_k R_k^2 / R - sum_k W_k^2 / W. Points whose value is missing do not
+        count.
         """
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c
@@ -261,7 +262,7 @@ class ClassForest(AdaptiveForest):
         return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf `time` after the parent's cut, and add the children to the queue.
+        """Cut a leaf `time` after the parent's cut, and queue children with several classes.
 
         If the tree predicts, `last` is the latest stored point, and the children get statistics.
         During a build, `last` is NONE.

@@ -35,7 +35,7 @@ from ..rebuilt.forest import (
 # only its seen classes (`seen`).
 #
 # Counts are in single precision. Sums of integer weights are exact up to 2^24. A sample whose
-# weight is less than 2^-24 of a count does not change this count. Weights from 1e-30 to 1e30 do not
+# weight is less than 2^-25 of a count does not change this count. Weights from 1e-30 to 1e30 do not
 # underflow or overflow.
 
 
@@ -129,8 +129,9 @@ class Statistics(rec.Record):
     units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
     weight: rec.Float32
-    # Number of seen classes, and number of set bits in the sides of all classes. If samples have
-    # weight 1, `n_sides` is the sum of the HNSP's c over all classes (see `sides`).
+    # Number of seen classes, and number of set bits in the sides of all classes. At an internal
+    # node, if samples have weight 1, `n_sides` is the sum of the HNSP's c over all classes (see
+    # `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
@@ -143,8 +144,8 @@ class Statistics(rec.Record):
         """Return the words with the classes' sides, in a row for up to `capacity` classes.
 
         A class has two bits: 1 for samples of the class on the left of the node's cut, and 2 for
-        samples on the right. If samples have weight 1, the number of set bits is c of the HNSP (see
-        `labels.hnsp`).
+        samples on the right. If samples have weight 1, the number of a class's set bits is the c of
+        this class in the HNSP (see `labels.hnsp`).
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
@@ -381,7 +382,7 @@ class LeafBuffers(rec.Record):
     # other classes.
     classes: rec.Int64s
     numbers: rec.Int64s
-    # The ages of the leaf's points, with the capacity for points.
+    # The ages of the leaf's points. The buffer is as long as the points' capacity.
     ages: rec.Int32s
 
 

@@ -8,7 +8,7 @@ the path computes the weights. One pass up the path adds the weighted statistics
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
 has a row with one sum per posterior. These rows follow `N_FRONT` other rows. The first other row
-has the terms that all classes share. So a node adds one term per posterior for all unseen classes.
+has the terms that all classes share. So a node adds one term per weighting for all unseen classes.
 The cost of a node depends on the number of classes that the node has seen, not on the number of all
 classes.
 """
@@ -86,7 +86,10 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
 def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
-    """Fill the steps of a sample's path, and return the probability of not branching off."""
+    """Fill the steps of a sample's path, and return the probability of not branching off.
+
+    The weightings' estimates at the end of the path are added to `out`.
+    """
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.posterior.steps
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0

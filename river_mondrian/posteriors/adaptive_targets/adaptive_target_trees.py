@@ -203,7 +203,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest]):
         """Learn the sample in `inputs` with a target.
 
         If the target is delayed, `remembered` is the result of `to_remember` after the sample's
-        prediction. The other arguments are the arguments of `RebuiltTrees.learn`.
+        prediction. The other arguments are the arguments of `RebuiltTrees.learn`, where `n_latest`
+        is named `n_to_keep`.
         """
         self.forest.accepted.is_late = int(remembered is not None)
         if remembered is not None:

@@ -179,12 +179,12 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 #
 # with the strength s of the shrinkage. If a leaf has fewer samples, the nodes above have more
 # weight. The means of recent targets are shrunk in the same way, with the weights of recent targets
-# and several strengths. With s = 0, the reading is the mean of the leaf. One descent computes all
-# readings.
+# and several strengths. The reading of the root is the root's mean. With s = 0, the reading is the
+# mean of the leaf. One descent computes all readings.
 #
-# Trees that learn the same target form two *groups*: *extended* trees, in which points outside
-# boxes add cuts, and other trees. Trees of errors form a group of recent trees, and a group of
-# other trees. The readings of a group are averaged.
+# Trees of targets form two *groups*: *extended* trees, in which points outside boxes add cuts, and
+# other trees. So do trees of residuals. Trees of errors form a group of recent trees, and a group
+# of other trees. The readings of a group are averaged.
 
 
 # Strengths of the shrinkage for the mean of all targets, and for the mean of recent targets.

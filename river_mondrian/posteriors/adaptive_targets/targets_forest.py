@@ -24,9 +24,9 @@ from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTr
 
 # Cuts guided by targets: the candidate with the largest reduction of the targets' variance is kept.
 #
-# Half of the candidates are drawn from the Mondrian distribution with weighted dimensions. For the
-# other half, only the dimension is drawn from this distribution, and the position is uniform
-# between the values of two points.
+# Candidates are drawn from the Mondrian distribution with weighted dimensions. The position of
+# every second candidate is then drawn again, uniformly between the values of two random points. If
+# these values are equal or missing, the candidate keeps its position.
 
 
 @inline_in_source
@@ -47,7 +47,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 
 @inline_in_source
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
-    """Sum weights, and weighted targets minus `mean`, of sampled points by candidate and side."""
+    """Sum weights and weighted deviations from `mean` of sampled points, by candidate and side."""
     candidates, sides, points = forest.cuts.candidates, forest.leaf.sides, forest.leaf.points
     source = source_of(forest, tree)
     for c in range(m):
@@ -68,8 +68,8 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
             sums.sums[k] = sums.sums[k] + moved
 
 
-# A leaf is split if it has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE samples
-# of the tree.
+# A leaf is split only if it has at least SMALLEST_BLOCK samples, plus 1 for every SAMPLES_OF_ONE
+# samples of the tree.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
@@ -337,7 +337,7 @@ class TargetsForest(AdaptiveTargetForest):
         return gap * gap * (left * right / (left + right))
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf `time` after the parent's cut, and queue the children."""
+        """Cut a leaf `time` after the parent's cut, and queue the children that should be split."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
         known = node.means()

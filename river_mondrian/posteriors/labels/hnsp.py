@@ -245,7 +245,7 @@ def _begin(out: Float64s, size: int) -> None:
 def _average(forest: L, out: Float64s, size: int) -> None:
     """Divide sums over trees by the number of trees."""
     for k in range(size):
-        # Sums are clipped to 1, because rounded sums may exceed 1 by some units in the last place.
+        # Means are clipped to 1, because rounding may lead to means slightly above 1.
         out[k] = min(out[k] / forest.n_trees, 1.0)
 
 

@@ -102,7 +102,10 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a leaf with both points is paused: the points have the same class."""
+        """Return whether a leaf of both points is paused: the points have the same class.
+
+        With `splits_pure`, no leaf is paused.
+        """
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -215,7 +218,7 @@ class LabelNode(mondrian.LightNode):
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Return whether a point's class differs from the class of the samples in a paused leaf.
 
-        The condition is line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014).
+        Line 4 of Algorithm 10 in Lakshminarayanan, Roy and Teh (2014) tests the opposite.
         """
         labels = LabelForest(forest)
         paused_label = first_class(self.classes(labels, 0), labels.n_set_words)

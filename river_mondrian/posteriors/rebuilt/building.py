@@ -18,7 +18,7 @@ from .splits import split_queued
 # Cost of replaying a point, relative to the cost per point of a split.
 REPLAY_COST = 12
 
-# Number of rows in each reservation for a tree that is being built.
+# Usual number of rows in a reservation for a tree that is being built.
 GROWTH = 4 * ROWS_OF_CALL
 
 # Budget of each kernel call for a tree that is built before other work. The bound makes kernels

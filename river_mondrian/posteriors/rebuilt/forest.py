@@ -28,7 +28,7 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# Stages of the *accepted* sample, which is currently learned. LEARNED: learning is complete.
+# Stages of the *accepted* sample, which is being learned. LEARNED: learning is complete.
 # ACCEPTED: learning has not begun. If ranges are fitted at the sample (see `sample`), there are two
 # more stages. MIXED_IN: the mixture has learned the sample, but the sample is not stored and the
 # ranges are not fitted. REBUILD_DUE: the sample's point is stored, and the trees must be rebuilt.
@@ -90,7 +90,7 @@ class RebuiltTree(Tree):
         return self.role in (LONG, RECENT)
 
     def lacks_rows(self, n: int, n_side: int) -> bool:
-        """Return whether the tree has no memory for `n` more nodes and `n_side` more side rows."""
+        """Return whether the tree lacks memory for `n` more nodes or `n_side` more side rows."""
         nodes, side_rows = self.nodes, self.side_rows
         return nodes.n_rows + n > nodes.capacity or side_rows.n_rows + n_side > side_rows.capacity
 
@@ -242,8 +242,8 @@ class RebuiltForest(Forest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum statistics over a subset of a leaf's points, for each side of `m` candidates.
 
-        Returns the argument `n` of `gain_of`, and the ratio of the leaf's number of points to the
-        size of the subset.
+        Returns the argument `n` of `gain_of`, and about the ratio of the leaf's number of points to
+        the size of the subset.
         """
         return 0, 1.0
 
@@ -252,7 +252,7 @@ class RebuiltForest(Forest):
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf `time` after the parent's cut, and add the children to the queue.
+        """Cut a leaf `time` after the parent's cut, and queue the children that should be split.
 
         `last` is the latest stored point, or NONE for a tree that is being built.
         """

@@ -472,9 +472,10 @@ class RebuiltTrees(MondrianTrees[R]):
         self._forget_predicted()
 
     def _continue_renewal(self) -> None:
-        """Schedule a rebuild of all trees. If no tree has the old widths, end the renewal.
+        """Schedule a rebuild of all trees in the first call of a renewal.
 
-        Builds set the new widths (`building.begin`). An interrupted call may be repeated.
+        In later calls, end the renewal if no tree in use has the old widths. Builds set the new
+        widths (`building.begin`). An interrupted call may be repeated.
         """
         forest = self.forest
         if forest.renewal.is_scheduled == 0:
@@ -536,7 +537,7 @@ class RebuiltTrees(MondrianTrees[R]):
         return bool(tree.role == BUILT)
 
     def _begin(self, t: int) -> None:
-        """Begin to build a tree."""
+        """Begin to build a tree, and set the weights of dimensions from gains in similar trees."""
         tree = self.trees[t]
         self.nodes.grow(t, tree.nodes, GROWTH)
         self.side_rows.grow(t, tree.side_rows, GROWTH)
@@ -553,9 +554,9 @@ class RebuiltTrees(MondrianTrees[R]):
         return self.schedule.of_role(LONG)
 
     def _put_in_place(self) -> None:
-        """Replace the oldest tree of a role with the new tree of this role."""
+        """Put the new tree in place (see `Schedule.placed`), and free the tree's unused rows."""
         slot = self.schedule.slot
-        # Free unused rows, since the tables may still have the size of an earlier, larger tree.
+        # The tables may still have the size of an earlier, larger tree.
         tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
             rows.trim(slot, table.n_rows + GROWTH)

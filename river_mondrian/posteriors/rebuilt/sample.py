@@ -45,7 +45,7 @@ def _lacks_memory(forest: R) -> int:
 
 @inline_in_source
 def _begin_walks(forest: R, p: int) -> None:
-    """Set the walk of each tree that learns point `p` to the tree's root."""
+    """Update the weights on each tree's path, and begin the walks of point `p`."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)

@@ -23,7 +23,7 @@ RECENT_SAMPLES = 1000
 # A build continues at every sample whose number is a multiple of this number.
 BUILD_EVERY = 4
 
-# Least number of samples in the window, even if the memory is limited.
+# Least value of `Schedule.max_samples`, even if the memory is limited.
 LEAST_WINDOW = 512
 
 
@@ -163,7 +163,7 @@ class Schedule(NamedTuple):
 
     @property
     def being_built(self) -> int:
-        """The tree that is being built or will be built next, or -1 if there is none."""
+        """The first tree of `at_once`, otherwise the tree that is being built, otherwise -1."""
         if self.at_once:
             return self.at_once[0]
         return -1 if self.role == IDLE else self.slot
@@ -217,8 +217,9 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        LONG trees are due if the window has doubled or is full. Recent trees are due in turn. A
-        repeated call for the same `n` does not change the returned schedule.
+        LONG trees are due if the window is full, or has doubled since their last rebuild was
+        scheduled. Recent trees are due in turn, if the window is longer than `recent_samples`.
+        Planning the returned schedule again for the same `n` does not change the schedule.
         """
         planned, n_held = self, n - self.first
         if n_held >= self.max_samples:
@@ -265,7 +266,10 @@ class Schedule(NamedTuple):
         return self._replace(role=role, jobs=tuple(jobs), starts=starts)
 
     def placed(self, n: int) -> Schedule:
-        """Return a schedule in which the built tree replaces the oldest tree of the same role."""
+        """Return a schedule in which the built tree replaces the oldest tree of the same role.
+
+        If there are fewer trees of this role than planned, no tree is replaced.
+        """
         same, slot = self.of_role(self.role), self.slot
         roles = _put(self.roles, [slot], self.role)
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):

@@ -101,10 +101,10 @@ def push(tree: RebuiltTree, j: int) -> None:
 
 @link_by_name
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
-    """Split the leaves in a tree's queue, and return the remaining budget.
+    """Split leaves in a tree's queue while the budget is positive; return the remaining budget.
 
-    The cost of a split is the leaf's number of points. `last` is the latest stored point, or NONE
-    for a tree that is being built.
+    The cost of a split is the leaf's number of points. If the tree lacks rows, the splits stop
+    early. `last` is the latest stored point, or NONE for a tree that is being built.
     """
     tree = forest.trees[t]
     while budget > 0 and tree.queue != NONE:

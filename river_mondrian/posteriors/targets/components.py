@@ -222,7 +222,8 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
                 r, r2 = moments_of_branch(step.eta, end - start, tree.gamma2, decay)
                 gap = mean_here - mean
                 free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
-                # The covariance of both means, and the variance of the bridge.
+                # Add the covariance of the parent's and the node's mean, and the variance of the
+                # bridge.
                 free += 2.0 * (r - r2) * (share * variance) + (r - r2) * prior_variance
                 rest = messages.prior_variance_to_end(tree, parent)
                 free += rest - r * prior_variance + tree.noise

@@ -18,11 +18,11 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
 # Outliers among the targets are set aside.
 #
-# The variance of the targets is the unit of the prior and of the noise. Each target moves the means
-# of all nodes on the sample's path. A target of 10^6 among small targets would dominate the
-# variance and these means permanently. So a target beyond *fences* is set aside. The sample still
-# extends the trees, but the target has no weight in means, in moments or in the distribution of
-# targets.
+# By default, the unit of the prior and of the noise is proportional to the variance of the targets.
+# Each target moves the means of all nodes on the sample's path. A target of 10^6 among small
+# targets would dominate the variance and these means permanently. So a target beyond *fences* is
+# set aside. The sample still extends the trees, but the target has no weight in means, in moments
+# or in the distribution of targets.
 #
 # The distance of the fences from the robust range of the stored targets is `FENCE` times the length
 # of this range (see `partitions.ranges`). The fences are renewed four times while the number of
@@ -103,10 +103,11 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Set new fences, and set aside the targets beyond the fences.
+    """Set new fences, and set aside the stored targets beyond the fences.
 
-    If the same targets as before are beyond the fences, no tree changes. The moments are then
-    recomputed only if samples were forgotten. Afterwards the caller must update messages.
+    If more than `LAST_JUDGED` points are stored, the fences apply only to later targets. If the
+    same targets as before are set aside, no tree changes. The moments are then recomputed only if
+    samples were forgotten. Afterwards the caller must update messages.
     """
     forest.low_fence = low
     forest.high_fence = high
@@ -227,7 +228,7 @@ def put_hyperparameters(forest: T, gamma2: float, noise: float, drawn_gamma2: fl
 
 @always_inline
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
-    """Store the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
+    """Learn the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
     bad = scaling.find_too_large(forest, forest.inputs)
     if bad >= 0:
         return TOO_LARGE - bad

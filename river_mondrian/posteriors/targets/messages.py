@@ -26,8 +26,8 @@ from .scale_mixture import ScaleMixture, TargetDensity
 # gamma1 and gamma2. The mean of a node, given the parent's mean, is normal. The variance of this
 # distribution is the *prior variance* phi = sigma(gamma2 tau) - sigma(gamma2 tau_parent). sigma is
 # the logistic function, and tau and tau_parent are the times of both nodes. A target, given the
-# leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So messages do not
-# depend on the targets' scale, which changes with each sample.
+# leaf's mean, has the variance `noise`. Both variances are in units of gamma1. So the precisions of
+# messages do not depend on the targets' scale, which changes with each sample.
 #
 # A node stores a message for each side: the likelihood of the node's mean given the samples on this
 # side. The likelihood is normal, and its precision and mean are stored. If a point enters or
@@ -375,7 +375,7 @@ def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) ->
 
 @always_inline
 def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
-    """Return the prior variance of a leaf whose parent is a node."""
+    """Return the prior variance of a leaf below a node, or of a leaf without a parent."""
     gamma2, above = tree.gamma2, time_of(parent)
     return logistic_rise(math.exp(-gamma2 * above), gamma2 * (tree.lifetime - above))
 

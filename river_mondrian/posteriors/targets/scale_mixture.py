@@ -38,7 +38,8 @@ N_LOGNORMALS = len(MEDIANS) * len(SPREADS)
 # Each used target multiplies the scores of `LOGNORMALS` by this factor.
 KEPT = 1.0 - 1.0 / 64.0
 
-# One in eight of the first EARLY targets is used, and one in sixteen of the later targets.
+# About one in eight of the first EARLY targets is used, and about one in sixteen of the later
+# targets.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)
@@ -56,7 +57,7 @@ class ScaleMixture(Record):
 
     # Weight of each scale.
     weights: Float64s = inline(N_SCALES)
-    # Log likelihood of each distribution in `LOGNORMALS`, minus the largest log likelihood.
+    # Discounted log likelihood of each distribution in `LOGNORMALS`, minus the largest of them.
     scores: Float64s = inline(N_LOGNORMALS)
 
 

@@ -319,7 +319,7 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         super()._begin_renewal(scaling)
 
     def _renew_next(self) -> None:
-        """Set the number of samples at the next renewal of fences."""
+        """Set the number of samples at the next renewal of fences and hyperparameters."""
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
@@ -332,7 +332,8 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
         """Renew fences and hyperparameters if a renewal is due.
 
         A renewal of hyperparameters is due if the number of samples is a power of 2 up to
-        `LAST_CHANGE`. Afterwards the caller must update messages.
+        `LAST_CHANGE`. Plain means have no hyperparameters. Afterwards the caller must update
+        messages.
         """
         if self.n_samples < self.forest.renewed_at:
             return
@@ -348,7 +349,10 @@ class TargetTrees(trees.MondrianTrees[TargetForest]):
 
     @property
     def hyperparameters(self) -> dict[str, float]:
-        """The current hyperparameters in the targets' units, by the names of the arguments."""
+        """The first tree's hyperparameters, by the names of the regressor's parameters.
+
+        Variances are in squared units of the targets.
+        """
         scale, first = components.scale_of_first(self.forest), self.trees[0]
         rate, noise = float(first.gamma2), scale * float(first.noise)
         return {"prior_variance": 0.5 * scale, "prior_rate": rate, "noise_variance": noise}
