@@ -36,7 +36,7 @@ from .sources import Sources
 
 D = TypeVar("D")
 
-# Modules of numba that have no annotations.
+# Names of numba as `Any`, because numba has no annotations.
 _config: Any = numba.config
 _cpu_target: Any = cpu_target
 
@@ -70,7 +70,8 @@ class CodeCache:
     Attributes
     ----------
     n_unkept
-        Number of compiled functions whose code could not be stored.
+        Number of times that code could not be written, or that numba's interface for stored code
+        failed.
     """
 
     def __init__(self, root: Path, package: str) -> None:
@@ -158,7 +159,10 @@ class CodeCache:
         packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if it has no file."""
+        """Return the name of a function's file for types and a target.
+
+        Returns None if the sources have changed, or if the function cannot be cached.
+        """
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None

@@ -16,10 +16,10 @@ import numba
 
 _config: Any = numba.config
 
-# A folder is removed if no process has used it for this many days.
+# When a new folder is created, folders that no process has used for this many days are removed.
 UNUSED_DAYS = 30
 
-# When a new folder is created, this number of the most recently used other folders is kept.
+# When a new folder is created, at most this number of the most recently used other folders is kept.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.
@@ -41,7 +41,7 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
     Warns
     -----
     RuntimeWarning
-        If a preferred folder cannot be used.
+        If a preferred folder cannot be used, or the sources are not found.
     """
     problems = []
     for name, base in _bases():

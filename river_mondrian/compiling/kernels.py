@@ -205,7 +205,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 def helper(function: F) -> F:
-    """Compile a helper for kernels, which LLVM may inline; Python code runs it uncompiled."""
+    """Compile a helper, which LLVM may inline into kernels; Python runs the helper uncompiled."""
     return _helper(function)
 
 
@@ -215,14 +215,15 @@ def always_inline(function: F) -> F:
 
 
 def inline_in_source(function: F) -> F:
-    """Compile a helper with a single caller, whose source then contains the helper's lines."""
+    """Compile a helper whose lines become part of each caller, for helpers with few callers."""
     return _njit(inline="always")(function) if COMPILES else function
 
 
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    # A helper has no entry point for Python, because it would double the time of compilation.
+    # A helper has no entry point for Python, because an entry point would double the time of
+    # compilation.
     dispatcher = _dispatcher(function, HelperCompiler, no_cpython_wrapper=True, **options)
 
     def typer(context: Any, *args: Any) -> Any:

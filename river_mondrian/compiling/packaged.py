@@ -2,7 +2,7 @@
 
 The code is compiled for the oldest supported processor of an architecture (`BASELINES`). The file
 `index.json` beside the code has the key of the sources, and the versions, settings and processor
-of the compilation. If a process does not match this index, kernels are compiled.
+of the compilation. If a process does not match this index, the package's code is not used.
 """
 
 import functools

@@ -40,7 +40,7 @@ CHUNK_MASK = CHUNK_ROWS - 1
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """Return the address of a contiguous array's items."""
+    """Return the address of a contiguous array's items, or 0 if the array is empty."""
     if array.size == 0:
         return 0
     if array.flags.writeable:
