@@ -87,7 +87,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file, or its folder is read-only and in NUMBA_CACHE_DIR."""
+    """Return whether this user owns a file, or `folder` is read-only and in NUMBA_CACHE_DIR."""
     # On Windows, which has no user ids, files are trusted, because other users cannot access a
     # user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
@@ -109,7 +109,7 @@ def make(folder: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that other users cannot read; other processes see all of it or no file.
+    """Write a file that other users cannot read; other processes never see a part of the file.
 
     Raises
     ------

@@ -105,7 +105,7 @@ def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
 
 
 def _stored(function: Any, is_linked: bool, **options: Any) -> Any:
-    """Return numba's dispatcher of a function, which stores compiled code on disk."""
+    """Return a dispatcher that loads a function's compiled code from disk, and stores new code."""
     compiler = ColdCompiler if getattr(function, "is_cold", False) else KernelCompiler
     return cache.enable(_dispatcher(function, compiler, **options), _LINKS, is_linked)
 
@@ -286,7 +286,7 @@ _LINKED: dict[str, Any] = {}
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
-    """Return a linked function, which is loaded or compiled at its first use."""
+    """Return a linked function for some types, loaded or compiled at the first use."""
     key = function, taken, packaged
     if key not in _INSTANCES:
         _INSTANCES[key] = Instance(function, taken, packaged)
@@ -295,7 +295,7 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 
 @functools.cache
 def _address_of(function: Any, kind: Any) -> int:
-    """Return the address of a linked function, compiled for the types of its annotations."""
+    """Return the address of a linked function for the types of the function's annotations."""
     taken = _taken(function, dict.fromkeys(_type_variables(function), kind))
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
@@ -303,10 +303,10 @@ def _address_of(function: Any, kind: Any) -> int:
 
 
 def set_entries(record: Any, *functions: Any, **others: Any) -> None:
-    """Compile linked functions, and write their addresses to a record's entries (`records.entry`).
+    """Load or compile linked functions, and write their addresses to a record's entries.
 
-    An entry has the name of its function, or a name in `others`. Type variables stand for the class
-    of the record.
+    `records.entry` declares an entry. An entry has the name of its function, or a name in `others`.
+    Type variables stand for the class of the record.
     """
     kind: Any = type(record)
     for name, function in ({f.__name__: f for f in functions} | others).items():

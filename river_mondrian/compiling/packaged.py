@@ -28,7 +28,7 @@ BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @functools.cache
 def own_target() -> tuple[str, str, str, bool]:
-    """Return the target processor of numba in this process, which is part of keys."""
+    """Return numba's target processor in this process, a part of keys."""
     features = _config.CPU_FEATURES
     if features is None:
         features = llvm.get_host_cpu_features().flatten()

@@ -50,8 +50,8 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
     recently used models are Python objects, called ready. Other models are packed (pickled and
-    compressed) in memory, or moved to a folder if memory is full. A model is loaded again when its
-    key returns.
+    compressed) in memory, or moved to a folder if the models exceed `max_bytes`. A model is loaded
+    again when its key returns.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         return self._call(name, self._stores, x, *args, **options)
 
     def _call(self, name: str, changes: bool, x: Any, /, *args: Any, **rest: Any) -> Any:
-        """Call a method of a sample's model, which changes the model if `changes` is true."""
+        """Call a method of a sample's model; `changes` is whether the call changes the model."""
         key, sample = self.key_of(x), self._without_key(x)
         with self._lock:
             known = self._store.get(key)

@@ -365,7 +365,7 @@ class Crew:
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
     def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
-        """Return the answer to a call, which is repeated after each restart of the worker."""
+        """Return the answer to a call; repeat the call after each restart of the worker."""
         while True:
             self._send(member)
             try:

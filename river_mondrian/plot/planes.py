@@ -215,7 +215,7 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
         If the model has no partitions that can be drawn.
     ValueError
         If there are not exactly two features, there is no tree with this number, or `time` is not a
-        number of at least 0.
+        number >= 0.
 
     Examples
     --------

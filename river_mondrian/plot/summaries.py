@@ -31,7 +31,8 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 
     Returns
     -------
-    The axes, with the largest bar on top. Negative bars have another colour.
+    The axes. The bar with the largest absolute value is on top, and the bar of the other features
+    is at the bottom. Negative bars have another colour.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def explanation(
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Return a number as text: an integer such as 1,800 from 100 to 1e9, else three digits."""
+    """Return a number as text: an integer such as 1,800 from 100 to 1e9, else 3 digits."""
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 

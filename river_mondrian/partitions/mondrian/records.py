@@ -518,7 +518,7 @@ class Forest(rec.Record):
         return self.renewal.tree - self.first_tree
 
     def spare(self) -> Tree:
-        """Return the spare tree, which replaces a tree when its redraw is complete."""
+        """Return the spare tree, which replaces the redrawn tree at the end of the redraw."""
         return self.trees[self.n_trees]
 
     def is_redrawing(self) -> bool:

@@ -10,8 +10,8 @@
 4. When all trees are redrawn, the other scaling becomes the current scaling (`_end_renewal`).
 
 Points store inputs, so a renewal changes no input. Adaptive forests share `check_widths`,
-`begin_renewal` and `_end_renewal`. They check widths after a sample is learned, in the calls that
-continue to build (`RebuiltTrees._continue_builds`). In place of step 3,
+`begin_renewal` and `_end_renewal`. Adaptive forests check widths after a sample is learned, in the
+calls that continue rebuilds of trees (`RebuiltTrees._continue_builds`). In place of step 3,
 `RebuiltTrees._continue_renewal` schedules a rebuild of all trees
 (`posteriors/rebuilt/rebuilt_trees.py`).
 

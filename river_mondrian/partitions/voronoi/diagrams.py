@@ -145,7 +145,7 @@ class VoronoiMap(PointPartitions):
         return self.memory.kind is IndexedVoronoi
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
-        """Return the mean cost of a search in the index for samples of the pool."""
+        """Return the estimated mean cost in ns of a search in the index for samples of the pool."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
         return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
@@ -154,7 +154,7 @@ class VoronoiMap(PointPartitions):
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
     def _tree_cost(self, tree: PointTree) -> float:
-        """Return the mean cost of a search in the tree for the trial samples."""
+        """Return the estimated mean cost in ns of a search in the tree for the trial samples."""
         leaves, points = (visited / TRIALS for visited in tree.visited)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
