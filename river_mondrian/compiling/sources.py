@@ -64,7 +64,7 @@ class Sources:
         ----------
         known
             File that stores the digest of each source and of its bytecode, because compiling the
-            package to bytecode takes 0.3 s. The file is written if a source is new.
+            package to bytecode takes half a second. The file is written if a source is new.
         """
         if self._key is None:
             self._set_key(_read_pairs(folders.read, known), known)

@@ -44,7 +44,7 @@ def address_of(array: NDArray[Any]) -> int:
     if array.size == 0:
         return 0
     if array.flags.writeable:
-        # `array.ctypes.data` is not used, because it takes three times as long.
+        # `array.ctypes.data` is not used, because it takes twice as long.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data
 

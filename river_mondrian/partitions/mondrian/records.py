@@ -226,10 +226,10 @@ class LightNode(Node):
 
     In such a forest, `Forest.light_size` is positive. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
-    all trees share. Light nodes save most of the memory of boxes: half of all nodes have at most
-    four samples, and `light_size` is at least nine. Corners are values of points, so a computed box
-    equals a stored box bit for bit (see `boxes`). In a node's row, the number of the box's row, or
-    NONE, replaces the box.
+    all trees share. Light nodes save most of the memory of boxes: more than half of all nodes have
+    at most four samples, and `light_size` is at least nine. Corners are values of points, so a
+    computed box equals a stored box bit for bit (see `boxes`). In a node's row, the number of the
+    box's row, or NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> rec.Int32s:
