@@ -418,7 +418,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 
     The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
-    wait for their first cut are linked through their rows, so the queue needs no memory.
+    wait for their first cut are linked through their rows, so the queue needs no other memory.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)
